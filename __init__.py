@@ -1,0 +1,17 @@
+"""ComfyUI entry point: the host imports this folder under a name of its own and calls `comfy_entrypoint`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from comfy_api.latest import ComfyExtension
+
+__version__ = "0.1.0"
+
+
+async def comfy_entrypoint() -> ComfyExtension:
+    """Return the node pack; called by ComfyUI only."""
+    from .nodes import InterleaveThinkerExtension
+
+    return InterleaveThinkerExtension()

@@ -1,0 +1,20 @@
+"""Chat backends by name. Adding one: a new file with an `open(argument)` function, and a line in REGISTRY."""
+
+from __future__ import annotations
+
+from ..registry import open_by_spec
+from .protocol import ChatModel, Message, Reply, ReplySettings
+
+REGISTRY = {
+    "tinyworld": ".chat.tinyworld",
+    "transformers": ".chat.transformers",
+    "openai": ".chat.openai",
+    "scripted": ".chat.scripted",
+}
+
+__all__ = ["REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_chat"]
+
+
+def open_chat(spec: str, **options: object) -> ChatModel:
+    """Open `NAME` or `NAME:ARGUMENT` (such as `transformers:FOLDER`, `openai:MODEL@URL`); raises SettingsError."""
+    return open_by_spec("chat backend", REGISTRY, spec, **options)

@@ -1,0 +1,63 @@
+"""The seam to a language model that sees images: messages in, one reply out.
+
+Decision: a reply carries the probability of the verdict as the backend measured it (from logits), because only the
+backend can see it. Nothing here knows about planners or critics; agents.py builds the messages and reads the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from ..pictures import Picture
+from ..prompts import PromptSet
+from ..types import Text, Value
+
+
+class Message(Value):
+    """One turn: text and pictures in the order in which the model is to see them."""
+
+    role: Literal["system", "user", "assistant"]
+    content: tuple[Text | Picture, ...]
+
+
+class ReplySettings(Value):
+    """How to decode. Temperature 0 is greedy and deterministic."""
+
+    max_tokens: int = Field(default=2048, ge=1, le=65536, description="Longest answer, in tokens.")
+    temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 is greedy decoding.")
+    seed: int = Field(default=0, ge=0, description="Seed of sampling when the temperature is above 0.")
+    watch_verdict: bool = Field(
+        default=False, description="Report P(True) at the verdict and stop decoding once it is True."
+    )
+
+
+class Reply(Value):
+    """A model's answer. `probability` is P(True) at the verdict, only with `watch_verdict` and logits at hand."""
+
+    text: str
+    tokens: int = Field(default=0, ge=0)
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    finish: Literal["end", "length", "verdict"] = "end"
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A chat backend. `prompt_set` is the one its checkpoint was trained with, None to use the pack's own."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def prompt_set(self) -> PromptSet | None: ...
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Answer the conversation; `on_token` gets text as it arrives and may raise Cancelled. Raises ChatError."""
+        ...

@@ -1,0 +1,71 @@
+"""The few errors a person can meet, each saying what was wrong, where, and what to do.
+
+One flat set with one base class, so a node, the command line or a training loop can show any of them with
+`str(error)` and nothing else. `boundary` is the only place that turns a foreign exception into one of ours:
+a failed draw or judgement then becomes a value in the attempt (types.Fault) and not a lost run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class InterleaveError(Exception):
+    """Base of every error of this package; `hint` is one sentence that says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class SettingsError(InterleaveError):
+    """A setting, name or path given by the user cannot be used."""
+
+
+class AnswerError(InterleaveError):
+    """An agent's answer cannot be read; `quote` holds the offending part of it."""
+
+    def __init__(self, message: str, quote: str = "", hint: str = "") -> None:
+        shown = quote if len(quote) <= 200 else f"{quote[:120]} ... {quote[-60:]}"
+        super().__init__(f"{message} In: {shown!r}." if quote else message, hint)
+        self.quote = quote
+
+
+class ChatError(InterleaveError):
+    """A chat backend could not give a reply (no checkpoint, out of memory, server unreachable...)."""
+
+
+class GeneratorError(InterleaveError):
+    """A generator could not draw an image."""
+
+
+class ScorerError(InterleaveError):
+    """A scorer could not score an image."""
+
+
+class JournalError(InterleaveError):
+    """A run's folder cannot be read or written: foreign, damaged, too new, or outside the folder."""
+
+
+class PictureError(InterleaveError):
+    """An image file or buffer is missing, damaged or too large."""
+
+
+class Cancelled(InterleaveError):
+    """The user stopped the run; what was finished is kept."""
+
+
+@contextmanager
+def boundary(kind: type[InterleaveError], where: str) -> Iterator[None]:
+    """Turn any foreign exception inside into `kind`, naming `where`; our own errors pass unchanged."""
+    try:
+        yield
+    except InterleaveError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the one place where foreign errors get our type
+        raise kind(f"{where}: {type(error).__name__}: {error}".rstrip(". ") + ".") from error

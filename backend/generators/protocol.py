@@ -1,0 +1,23 @@
+"""The seam to an image model: prompt, source image and seed in, one image out.
+
+Decision: everything else that shapes the image (weights, size, sampler, steps, guidance...) is the generator's own
+and named in `identity`, so that (identity, prompt, source, seed) determines the image and can be its cache key.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from ..pictures import Picture
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Draws from a prompt alone (`source` None: text-to-image) or edits the source image."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when interrupted."""
+        ...

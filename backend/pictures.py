@@ -1,0 +1,163 @@
+"""Images as values: RGB pixels with a content digest, the one form in which images travel through the backend.
+
+Decision: identity is the digest of the pixels, not a path or an object. The journal's cache, "never draw the same
+thing twice" and bit-for-bit resume all follow from comparing digests. In JSON a picture is its digest alone; who
+reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import core_schema
+
+from .errors import PictureError
+
+MAX_PIXELS = 64 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+DIGEST = re.compile(r"^[0-9a-f]{40}$")
+
+PictureSource = Callable[[str], "Picture"]
+
+
+class Picture:
+    """An immutable RGB image with a content digest (40 hex digits of BLAKE2b over size and pixels)."""
+
+    def __init__(self, image: Image.Image) -> None:
+        self._image = image if image.mode == "RGB" else _flatten(image)
+
+    @property
+    def image(self) -> Image.Image:
+        """The pixels as a PIL image in mode RGB; do not change it in place."""
+        return self._image
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self._image.size
+
+    @cached_property
+    def digest(self) -> str:
+        width, height = self._image.size
+        content = hashlib.blake2b(f"{width}x{height}:".encode(), digest_size=20)
+        content.update(self._image.tobytes())
+        return content.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picture) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Picture({self.size[0]}x{self.size[1]}, {self.digest[:8]})"
+
+    def png(self) -> bytes:
+        """The image as a lossless PNG file."""
+        buffer = io.BytesIO()
+        self._image.save(buffer, "PNG", compress_level=4)
+        return buffer.getvalue()
+
+    def base64_png(self) -> str:
+        """The PNG file in base64, as the HTTP service and data URLs carry it."""
+        return base64.b64encode(self.png()).decode("ascii")
+
+    def data_url(self) -> str:
+        """The PNG as a `data:` URL."""
+        return f"data:image/png;base64,{self.base64_png()}"
+
+    @classmethod
+    def white(cls, size: tuple[int, int]) -> Picture:
+        """A pure white image: what the critic is shown as "before" when there is none (FORMATS: roles)."""
+        return cls(Image.new("RGB", size, (255, 255, 255)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str = "image data") -> Picture:
+        """Decode an image file; raises PictureError if it is damaged or larger than MAX_PIXELS."""
+        if len(data) > MAX_BYTES:
+            raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    raise PictureError(
+                        f"{where} is {width}x{height} pixels; at most {MAX_PIXELS} are read.",
+                        "Scale it down first.",
+                    )
+                image.load()
+                return cls(image.copy())
+        except (
+            UnidentifiedImageError,
+            OSError,
+            SyntaxError,
+            ValueError,
+            Image.DecompressionBombError,
+        ) as error:
+            raise PictureError(f"{where} is not a readable image ({error}).") from error
+
+    @classmethod
+    def open(cls, path: str | Path) -> Picture:
+        """Read an image file; raises PictureError naming the path."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise PictureError(
+                f"Image {str(path)!r} cannot be read ({error.strerror or error})."
+            ) from error
+        return cls.from_bytes(data, f"Image {str(path)!r}")
+
+    @classmethod
+    def from_base64(cls, text: str, where: str = "base64 image") -> Picture:
+        """Decode base64 (with or without a `data:` prefix); raises PictureError."""
+        if text.startswith("data:"):
+            text = text.partition(",")[2]
+        try:
+            data = base64.b64decode(text, validate=True)
+        except ValueError as error:
+            raise PictureError(f"{where} is not base64 ({error}).") from error
+        return cls.from_bytes(data, where)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            _validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda p: p.digest),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "pattern": DIGEST.pattern}
+
+
+def _validate(value: Any, info: ValidationInfo) -> Picture:
+    if isinstance(value, Picture):
+        return value
+    if isinstance(value, str) and DIGEST.match(value):
+        source: PictureSource | None = (info.context or {}).get("pictures")
+        if source is not None:
+            return source(value)
+        raise ValueError("a picture's digest can only be read with a folder of pictures beside it")
+    raise ValueError("not a picture nor the digest of one")
+
+
+def _flatten(image: Image.Image) -> Image.Image:
+    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make them.
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        flat = Image.new("RGB", rgba.size, (255, 255, 255))
+        flat.paste(rgba, mask=rgba.getchannel("A"))
+        return flat
+    return image.convert("RGB")

@@ -1,0 +1,75 @@
+"""Prompt sets: the three templates that an agent's checkpoint was trained with, as data.
+
+Decision: a prompt set belongs to a checkpoint, not to the code. It is a folder of three text files; a checkpoint that
+carries its own (sub-folder `prompt_set`) wins over the pack's. Slots are filled in one pass, so a user's text that
+happens to hold `{rewritten_prompt}` stays text. The digest goes into every trajectory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import SettingsError
+
+SLOT = re.compile(r"\{(text_input|original_instruction|rewritten_prompt)\}")
+FOLDER_NAME = "prompt_set"
+MAX_TEMPLATE = 200_000
+
+
+class PromptSet(BaseModel):
+    """Templates: planner from text, planner from text and images (slot `{text_input}`), critic (slots
+    `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    planner_text: str = Field(max_length=MAX_TEMPLATE)
+    planner_images: str = Field(max_length=MAX_TEMPLATE)
+    critic: str = Field(max_length=MAX_TEMPLATE)
+
+    @cached_property
+    def digest(self) -> str:
+        """16 hex digits over the three templates."""
+        parts = "\0".join((self.planner_text, self.planner_images, self.critic))
+        return hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PromptSet:
+        """Read a folder with planner_text.txt, planner_images.txt and critic.txt; raises SettingsError."""
+        texts: dict[str, str] = {}
+        for name in cls.model_fields:
+            path = Path(folder) / f"{name}.txt"
+            try:
+                texts[name] = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SettingsError(f"Prompt set {str(folder)!r}: {path.name} cannot be read ({error}).") from error
+        try:
+            return cls(**texts)
+        except ValidationError as error:
+            raise SettingsError(f"Prompt set {str(folder)!r} is too long: {error}.") from error
+
+    def save(self, folder: str | Path) -> None:
+        """Write the three files into `folder`, making it."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name in type(self).model_fields:
+            (Path(folder) / f"{name}.txt").write_text(getattr(self, name), encoding="utf-8")
+
+
+def default_prompt_set() -> PromptSet:
+    """The pack's own wording, for models that bring none."""
+    return PromptSet.load(Path(__file__).parent)
+
+
+def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:
+    """The prompt set that a checkpoint folder carries, None if it carries none; raises SettingsError if broken."""
+    folder = Path(checkpoint) / FOLDER_NAME
+    return PromptSet.load(folder) if folder.is_dir() else None
+
+
+def fill(template: str, **values: str) -> str:
+    """Fill the known slots in one pass; values are never scanned for slots. Raises KeyError for a missing value."""
+    return SLOT.sub(lambda slot: values[slot.group(1)], template)

@@ -1,0 +1,39 @@
+"""One way to turn a name from the command line, a node or a config into an object.
+
+Decision: registries map a name to a module of this package, imported only when asked for, so that listing backends
+costs nothing and a missing optional library is an error of the one backend that needs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from .errors import SettingsError
+
+
+def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: object) -> Any:
+    """Call `open(argument, **options)` of the module behind `NAME[:ARGUMENT]`; raises SettingsError.
+
+    Options that the module's `open` does not take are an error too, unless they are None (not set by the user).
+    """
+    name, _, argument = spec.partition(":")
+    if name not in registry:
+        known = ", ".join(sorted(registry))
+        raise SettingsError(f"There is no {kind} {name!r}.", f"Known: {known} (as NAME or NAME:ARGUMENT).")
+    try:
+        module = import_module(registry[name], __package__)
+    except ImportError as error:
+        missing = error.name or str(error)
+        raise SettingsError(
+            f"{kind.capitalize()} {name!r} needs {missing!r}, which cannot be imported ({error}).",
+            f"Install it: pip install {missing.split('.')[0]}",
+        ) from error
+    given = {key: value for key, value in options.items() if value is not None}
+    accepted = inspect.signature(module.open).parameters
+    for key in given:
+        if key not in accepted:
+            raise SettingsError(f"{kind.capitalize()} {name!r} takes no option {key!r}.")
+    return module.open(argument, **given)

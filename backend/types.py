@@ -1,0 +1,205 @@
+"""What flows through the pipeline, from the request to the finished trajectory.
+
+Decision: these models are the file format too. The journal writes them, the exporters read them, the nodes pass them
+along the wires; nothing else describes a run. All are frozen: an edit makes a new value, and equal content is equal.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from .pictures import Picture
+
+FORMAT_VERSION = 1
+MAX_STEPS = 100
+MAX_TEXT = 100_000
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class Value(BaseModel):
+    """Base of all stored values: frozen, and an unknown field is an error instead of a silent loss."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Request(Value):
+    """What the user asks for: a text and the images (0..n) it refers to, in the order of its `<image>` marks."""
+
+    text: Text
+    images: tuple[Picture, ...] = ()
+
+
+class Step(Value):
+    """One step of a plan. `prompt` None is a text-only step: nothing is drawn, `auxiliary_text` is its content."""
+
+    number: int = Field(ge=1)
+    name: Text = ""
+    instruction: Text | None = None
+    prompt: Text | None = None
+    auxiliary_text: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_content(self) -> Step:
+        if not self.prompt and not self.auxiliary_text:
+            raise ValueError(f"step {self.number} has neither a prompt to draw nor an auxiliary text")
+        return self
+
+
+class Plan(Value):
+    """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a continuation)."""
+
+    steps: tuple[Step, ...] = Field(min_length=1, max_length=MAX_STEPS)
+    reasoning: Text = ""
+
+    @model_validator(mode="after")
+    def _numbers_rise(self) -> Plan:
+        numbers = [step.number for step in self.steps]
+        if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+            raise ValueError(f"step numbers must rise, but are {numbers}")
+        return self
+
+
+class Verdict(Value):
+    """The critic's word on one image. `success` None: the critic could not be understood, never counted as accepted.
+
+    `refined_prompt` is what to draw with next; empty means "keep the prompt". `probability` is P(success) from the
+    logits at the verdict, 0..1, None where the backend cannot tell.
+    """
+
+    success: bool | None
+    refined_prompt: Text = ""
+    reasoning: Text = ""
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+
+
+class Score(Value):
+    """Scores of an image against the step's original prompt, each 0..10 (VIEScore-style, FORMATS: rewards)."""
+
+    semantics: float = Field(ge=0.0, le=10.0)
+    quality: float = Field(ge=0.0, le=10.0)
+
+    @property
+    def overall(self) -> float:
+        """Geometric mean of both, 0..10."""
+        return (self.semantics * self.quality) ** 0.5
+
+
+class Fault(Value):
+    """A failure kept as a value: which part failed ("generator", "critic", "scorer") and what it said."""
+
+    where: str
+    message: Text
+
+
+class Attempt(Value):
+    """One draw of a step and its judgement. `image` is None if drawing failed, `verdict` None if no critic was asked."""
+
+    prompt: Text
+    seed: int
+    source: Picture | None = None
+    image: Picture | None = None
+    verdict: Verdict | None = None
+    score: Score | None = None
+    error: Fault | None = None
+    seconds: float = Field(default=0.0, ge=0.0, description="Wall seconds of drawing and judging together.")
+
+
+class StopReason(str, Enum):
+    """Why no further attempt was made at a step; shown wherever a person looks."""
+
+    accepted = "accepted"
+    """The critic accepted the chosen attempt."""
+    tries_used_up = "tries used up"
+    """No attempt was accepted; the chosen one is the best (or last) of them."""
+    unjudged = "unjudged"
+    """Drawn without a critic (one attempt asked for, or no critic given)."""
+    text_only = "text only"
+    """A step of text: nothing to draw."""
+    budget = "budget"
+    """The time budget of the run was used up."""
+    cancelled = "cancelled"
+    """The user stopped the run."""
+    error = "error"
+    """Drawing failed and no attempt has an image."""
+
+
+class StepResult(Value):
+    """A step with all its attempts; `chosen` indexes `attempts` (None: no image, see `stop_reason`)."""
+
+    step: Step
+    attempts: tuple[Attempt, ...] = ()
+    chosen: int | None = None
+    stop_reason: StopReason
+
+    @model_validator(mode="after")
+    def _chosen_exists(self) -> StepResult:
+        if self.chosen is not None and (
+            not 0 <= self.chosen < len(self.attempts) or self.attempts[self.chosen].image is None
+        ):
+            raise ValueError(f"step {self.step.number}: chosen attempt {self.chosen} has no image")
+        return self
+
+    @property
+    def image(self) -> Picture | None:
+        """The chosen attempt's image."""
+        return None if self.chosen is None else self.attempts[self.chosen].image
+
+
+class RunSettings(Value):
+    """How a run is carried out. Field descriptions feed the command line's help and the nodes' tooltips."""
+
+    max_attempts: int = Field(
+        default=5, ge=1, le=100, description="Draws per step at most; 1 means no critic is asked."
+    )
+    accept_at: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="Probability of success needed to accept; empty takes the critic's own word.",
+    )
+    keep: Literal["best", "last"] = Field(
+        default="best",
+        description="Which attempt a step keeps when none was accepted: the most probable success, or the last.",
+    )
+    source: Literal["previous", "first", "anchor"] = Field(
+        default="previous",
+        description="Image a step edits: the previous step's, the first one drawn, or the request's first image.",
+    )
+    seed: int = Field(
+        default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
+    )
+    on_failure: Literal["keep", "stop"] = Field(
+        default="keep",
+        description="A step that was never accepted: keep its best image and go on, or stop the run there.",
+    )
+    judge_last: bool = Field(
+        default=True,
+        description="Ask the critic about the last allowed attempt too (needed for keep=best and for display).",
+    )
+    time_budget: float | None = Field(
+        default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."
+    )
+
+
+class Identities(Value):
+    """Who made a run: each string changes whenever its maker could answer or draw differently."""
+
+    planner: str = ""
+    generator: str = ""
+    critic: str = ""
+    prompt_set: str = Field(default="", description="Digest of the planner's and the critic's prompt sets.")
+
+
+class Trajectory(Value):
+    """A whole run: request, plan, every attempt of every step, and who made it with which settings."""
+
+    version: int = FORMAT_VERSION
+    request: Request
+    plan: Plan
+    results: tuple[StepResult, ...] = ()
+    settings: RunSettings = RunSettings()
+    identities: Identities = Identities()

@@ -1,0 +1,18 @@
+"""Makes the repository importable under its public name, installed or not."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+if "interleave_thinker" not in sys.modules:
+    spec = importlib.util.spec_from_file_location(
+        "interleave_thinker", ROOT / "__init__.py", submodule_search_locations=[str(ROOT)]
+    )
+    assert spec and spec.loader
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["interleave_thinker"] = package
+    spec.loader.exec_module(package)

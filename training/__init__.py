@@ -1,0 +1,1 @@
+"""Training of planner and critic checkpoints: data, SFT, evaluation. Imports backend, never nodes."""
