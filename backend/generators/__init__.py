@@ -9,6 +9,7 @@ REGISTRY = {
     "tinyworld": ".generators.tinyworld",
     "diffusers": ".generators.diffusers",
     "http": ".generators.http",
+    "painted": ".generators.painted",
 }
 
 __all__ = ["REGISTRY", "Generator", "open_generator"]

@@ -1,0 +1,55 @@
+"""A generator without a model: stripes of colour hashed from prompt, seed and source, in milliseconds.
+
+Decision: tests, dry runs of a plan and demonstrations of the journal need a generator whose images depend on exactly what
+a real one's depend on (every argument changes the pixels, nothing else does) and on no weights. It ships, so that all of
+them use the same one. As an edit would, it keeps most of the source: one row of the grid is repainted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from PIL import Image
+
+from ..errors import SettingsError
+from ..pictures import Picture
+
+GRID = 8
+
+
+class PaintedGenerator:
+    """Draws a grid of 8x8 coloured cells, `size` pixels square."""
+
+    def __init__(self, size: int = 64) -> None:
+        if not GRID <= size <= 4096:
+            raise SettingsError(f"Size {size} of a painted picture is not between {GRID} and 4096.")
+        self.size = size
+
+    @property
+    def identity(self) -> str:
+        return f"painted/1 {self.size}x{self.size}"
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """A picture determined by the arguments alone, without failure."""
+        told = f"{prompt}\0{seed}\0{source.digest if source else ''}".encode()
+        paint = hashlib.blake2b(told, digest_size=1).digest() + hashlib.shake_256(told).digest(
+            GRID * GRID * 3
+        )
+        grid = Image.frombytes("RGB", (GRID, GRID), paint[1:])
+        if source is not None:
+            row = paint[0] % GRID
+            repainted = grid.crop((0, row, GRID, row + 1))
+            grid = source.image.resize((GRID, GRID), Image.Resampling.NEAREST)
+            grid.paste(repainted, (0, row))
+        return Picture(grid.resize((self.size, self.size), Image.Resampling.NEAREST))
+
+
+def open(argument: str, size: str | int | None = None) -> PaintedGenerator:
+    """`painted` or `painted:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises SettingsError."""
+    text = str(size if size is not None else argument or 64)
+    width, _, height = text.partition("x")
+    if not width.isdigit() or height not in ("", width):
+        raise SettingsError(
+            f"A painted picture is square and {text!r} is not its size in pixels.", "Say painted:64."
+        )
+    return PaintedGenerator(int(width))

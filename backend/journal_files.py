@@ -1,0 +1,146 @@
+"""The files of a run's folder: written whole or not at all, read within bounds, never outside the folder.
+
+Decision: every file appears by one rename of a finished temporary file in the same folder, so a process killed at any
+moment leaves either the old content or the new one, and at worst a temporary file that the next run sweeps away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .errors import JournalError
+from .pictures import MAX_BYTES, Picture
+
+PICTURES = "pictures"
+MAX_JSON = 64 * 1024 * 1024
+PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class RunFiles:
+    """Reads and writes the files of one folder, named by their parts below it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def path(self, *parts: str) -> Path:
+        """The path of a file below the folder; raises JournalError if it would leave it (also by a link)."""
+        path = self.folder.joinpath(*parts)
+        plain = all(PART.fullmatch(part) for part in parts)
+        if not plain or not path.resolve().is_relative_to(self.folder.resolve()):
+            raise JournalError(
+                f"{'/'.join(parts)!r} leads out of the run's folder {str(self.folder)!r}.",
+                "Only files and folders inside a run's folder are read and written; remove the link.",
+            )
+        return path
+
+    def write(self, data: bytes, *parts: str) -> None:
+        """Put `data` there in one step; raises JournalError (disk full, no permission) and then changes nothing."""
+        path = self.path(*parts)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temporary.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise JournalError(
+                f"{str(path)!r} cannot be written ({error.strerror or error}).",
+                "What was finished before is kept; make room or give another folder, and run again.",
+            ) from error
+
+    def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
+        """The content, None if there is no such file; raises JournalError if it is larger than `limit` bytes."""
+        path = self.path(*parts)
+        try:
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise JournalError(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
+        if len(data) > limit:
+            raise JournalError(f"{str(path)!r} is larger than {limit} bytes.", "It is no file of a run.")
+        return data
+
+    def write_model(self, value: BaseModel, *parts: str) -> None:
+        """Write a model as indented JSON, for a person may read and edit it."""
+        data = value.model_dump_json(indent=2).encode()
+        if len(data) > MAX_JSON:
+            raise JournalError(
+                f"{'/'.join(parts)!r} would be {len(data)} bytes; at most {MAX_JSON} are kept."
+            )
+        self.write(data + b"\n", *parts)
+
+    def read_model(
+        self, model: type[Model], *parts: str, hint: str, context: dict[str, Any] | None = None
+    ) -> Model | None:
+        """The file as a model, None if there is no such file; raises JournalError naming the first wrong field."""
+        data = self.read(*parts)
+        if data is None:
+            return None
+        try:
+            return model.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"), context=context)
+        except ValidationError as error:
+            raise JournalError(f"{str(self.path(*parts))!r}{first_fault(error)}", hint) from error
+
+    def write_picture(self, picture: Picture) -> None:
+        """Keep the pixels under their digest, once."""
+        if not self.path(PICTURES, f"{picture.digest}.png").exists():
+            self.write(picture.png(), PICTURES, f"{picture.digest}.png")
+
+    def read_picture(self, digest: str) -> Picture | None:
+        """The picture with this digest, None if it is not here; raises JournalError if the pixels are other ones."""
+        parts = (PICTURES, f"{digest}.png")
+        data = self.read(*parts, limit=MAX_BYTES)
+        if data is None:
+            return None
+        path = str(self.path(*parts))
+        picture = Picture.from_bytes(data, f"Picture {path!r}")
+        if picture.digest != digest:
+            raise JournalError(
+                f"Picture {path!r} does not match its digest: it was changed or damaged.",
+                "Delete it and run again; it is then drawn again.",
+            )
+        return picture
+
+    def remove(self, *parts: str) -> None:
+        """Delete the file if it is there; raises JournalError."""
+        path = self.path(*parts)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise JournalError(f"{str(path)!r} cannot be removed ({error.strerror or error}).") from error
+
+    def sweep(self, *folders: str) -> None:
+        """Remove what a killed process left half-written in the folder and in these sub-folders."""
+        for path in self._temporaries(*folders):
+            path.unlink(missing_ok=True)
+
+    def _temporaries(self, *folders: str) -> Iterator[Path]:
+        for folder in (self.folder, *(self.path(name) for name in folders)):
+            if folder.is_dir():
+                yield from [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]
+
+
+def first_fault(error: ValidationError) -> str:
+    """Where and why the first field is wrong, as the end of a sentence about its file."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in fault["loc"])
+    message = fault["msg"].removeprefix("Value error, ")
+    return f", field {place!r}: {message}." if place else f": {message}."

@@ -1,0 +1,109 @@
+"""A run as far as it came, read from its records by running the loop over them with nobody there to make more.
+
+Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by the loop
+itself. Whoever stands in for planner, generator and critic repeats the recorded failures and cancels at the first gap.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .errors import Cancelled, ChatError, GeneratorError
+from .events import Finished
+from .loop import PROMPTS_MARK, run
+from .memory import DrawKey, Drawn, Judged, JudgeKey, PlanKey
+from .pictures import Picture
+from .types import Identities, Plan, Request, RunSettings, Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from .journal import Journal
+
+
+def replay(journal: Journal) -> Trajectory | None:
+    """The trajectory that the records give, its last step cancelled where they end; None if there is no plan.
+
+    Raises JournalError if a record is damaged.
+    """
+    record = journal.record()
+    events = run(
+        journal.request(),
+        _AbsentAgent(journal, record.identities.planner),
+        _AbsentGenerator(journal, record.identities.generator),
+        _AbsentAgent(journal, record.identities.critic) if record.identities.critic else None,
+        record.settings.model_copy(update={"time_budget": None}),
+        _Past(journal),
+    )
+    with suppress(Cancelled):
+        for event in events:
+            if isinstance(event, Finished):
+                return event.trajectory.model_copy(update={"settings": record.settings})
+    return None
+
+
+class _Past:
+    """A journal that is only read: nothing taken, nothing written."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.written_plan, self.plan = journal.written_plan, journal.plan
+        self.drawn, self.judged = journal.drawn, journal.judged
+
+    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        pass
+
+    def keep_drawn(self, drawn: Drawn) -> None:
+        pass
+
+    def keep_judged(self, judged: Judged) -> None:
+        pass
+
+    def finish(self, trajectory: Trajectory) -> None:
+        pass
+
+
+class _AbsentGenerator:
+    """Stands where the generator stood: repeats its recorded failures, and ends the run where nothing is recorded."""
+
+    def __init__(self, journal: Journal, identity: str) -> None:
+        self.journal, self.identity = journal, identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        key = DrawKey(
+            generator=self.identity, prompt=prompt, seed=seed, source=source.digest if source else None
+        )
+        record = self.journal.draw_record(key)
+        if record and record.error:
+            raise GeneratorError(record.error.message)
+        raise Cancelled("Not drawn yet.")
+
+
+class _AbsentAgent:
+    """Stands where planner or critic stood, likewise."""
+
+    def __init__(self, journal: Journal, known: str) -> None:
+        self.journal, self.known = journal, known
+        self.identity, _, self.prompt_set_digest = known.rpartition(PROMPTS_MARK)
+
+    def plan(self, request: Request) -> Plan:
+        raise Cancelled("Not planned yet.")
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        key = JudgeKey(
+            critic=self.known,
+            before=before.digest if before else None,
+            after=after.digest,
+            original_prompt=original_prompt,
+            prompt_used=prompt_used,
+        )
+        record = self.journal.judge_record(key)
+        if record and record.error:
+            raise ChatError(record.error.message)
+        raise Cancelled("Not judged yet.")

@@ -1,0 +1,295 @@
+"""The run itself: plan, draw, judge, redraw, told as a stream of typed events while it happens.
+
+Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace and stops it
+by closing it; everything finished by then is in the memory, so the same call continues where it was. The rules are in
+policy.py, what is remembered in memory.py; this file only says what follows what.
+
+How a run ends: `Finished` is the last event. A run that ends early (time budget, `on_failure=stop`, cancelled) has fewer
+results than its plan has steps, and its last result's stop reason says why. `Cancelled` and Ctrl-C, from wherever they
+come, still give the step's `StepFinished` and a `Finished` with what there is, and are raised again after that: who only
+iterates cannot mistake a cancelled run for a whole one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+from .errors import Cancelled, ChatError, GeneratorError, SettingsError
+from .events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    StepFinished,
+)
+from .generators.protocol import Generator
+from .memory import DrawKey, Drawn, Judged, JudgeKey, Memory, PlanKey, Remembers
+from .pictures import Picture
+from .policy import accepted, check_source, choose, next_prompt, seed_of, source_of
+from .types import (
+    Attempt,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+
+PROMPTS_MARK = " prompts "
+GIVEN = "given"
+"""Planner's identity in a trajectory whose plan came from a person."""
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """What the loop needs of a planner (agents.Planner)."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def prompt_set_digest(self) -> str: ...
+
+    def plan(self, request: Request) -> Plan:
+        """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
+        ...
+
+
+@runtime_checkable
+class Judges(Protocol):
+    """What the loop needs of a critic (agents.Critic)."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def prompt_set_digest(self) -> str: ...
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
+        ...
+
+
+def known_as(agent: Plans | Judges) -> str:
+    """An agent's identity with its prompt set: another wording is another agent."""
+    return f"{agent.identity}{PROMPTS_MARK}{agent.prompt_set_digest}"
+
+
+def run(
+    request: Request,
+    planner: Plans | None,
+    generator: Generator,
+    critic: Judges | None,
+    settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
+    journal: Remembers | None = None,
+    plan: Plan | None = None,
+) -> Iterator[Event]:
+    """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
+
+    `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same planner and
+    request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged. A failed draw or
+    judgement becomes the attempt's `error` and the next attempt follows; a failed planner raises AnswerError or
+    ChatError, an unusable journal JournalError, a source rule without its image SettingsError.
+    """
+    check_source(request, settings)
+    return _Run(request, planner, generator, critic, settings, journal or Memory()).events(plan)
+
+
+class _Run:
+    """The state of one run: what is finished, and the attempts of the step at hand."""
+
+    def __init__(
+        self,
+        request: Request,
+        planner: Plans | None,
+        generator: Generator,
+        critic: Judges | None,
+        settings: RunSettings,
+        memory: Remembers,
+    ) -> None:
+        self.request = request
+        self.planner = planner
+        self.generator = generator
+        self.critic = critic if settings.max_attempts > 1 else None
+        self.settings = settings
+        self.memory = memory
+        self.results: list[StepResult] = []
+        self.attempts: list[Attempt] = []
+
+    def events(self, given: Plan | None) -> Iterator[Event]:
+        self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
+        self.memory.begin(self.request, self.settings, self._identities(planned=given is None))
+        try:
+            plan, planned, reused = self._plan(given)
+            self.identities = self._identities(planned)
+            yield PlanReady(plan, reused)
+            for step in plan.steps:
+                try:
+                    yield from self._step(step)
+                except (Cancelled, KeyboardInterrupt):
+                    yield self._close(step, StopReason.cancelled)
+                    yield self._finish(plan)
+                    raise
+                if self._ends_after(self.results[-1]):
+                    break
+            yield self._finish(plan)
+        finally:
+            self.memory.end()
+
+    def _identities(self, planned: bool) -> Identities:
+        planner = self.planner if planned else None
+        digests = [agent.prompt_set_digest for agent in (planner, self.critic) if agent]
+        return Identities(
+            planner=known_as(planner) if planner else GIVEN,
+            generator=self.generator.identity,
+            critic=known_as(self.critic) if self.critic else "",
+            prompt_set="+".join(dict.fromkeys(digests)),
+        )
+
+    def _plan(self, given: Plan | None) -> tuple[Plan, bool, bool]:
+        """The plan, whether a planner made it, and whether it was there already."""
+        if given is not None:
+            self.memory.keep_plan(given, None)
+            return given, False, False
+        written = self.memory.written_plan()
+        if written is not None:
+            return written, False, True
+        if self.planner is None:
+            raise SettingsError("There is neither a planner nor a plan.", "Give one of them.")
+        key = PlanKey(
+            planner=known_as(self.planner),
+            text=self.request.text,
+            images=tuple(image.digest for image in self.request.images),
+        )
+        remembered = self.memory.plan(key)
+        if remembered is not None:
+            return remembered, True, True
+        plan = self.planner.plan(self.request)
+        self.memory.keep_plan(plan, key)
+        return plan, True, False
+
+    def _step(self, step: Step) -> Iterator[Event]:
+        """Draw and judge one step until a reason to stop; its result is then the last of `results`."""
+        if not step.prompt:
+            yield self._close(step, StopReason.text_only)
+            return
+        source = source_of(self.request, self.results, self.settings)
+        prompt = step.prompt
+        tries = self.settings.max_attempts if self.critic else 1
+        reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
+        for number in range(tries):
+            if time.monotonic() >= self.deadline:
+                reason = StopReason.budget
+                break
+            seed = seed_of(self.settings.seed, step.number, number)
+            yield AttemptStarted(step, number, prompt, seed)
+            drawn, reused = self._draw(prompt, source, seed)
+            attempt = Attempt(
+                prompt=prompt,
+                seed=seed,
+                source=source,
+                image=drawn.image,
+                error=drawn.error,
+                seconds=drawn.seconds,
+            )
+            self.attempts.append(attempt)
+            yield AttemptDrawn(step, number, attempt, reused)
+            is_last = number == tries - 1
+            if self.critic and attempt.image and (self.settings.judge_last or not is_last):
+                judged, reused = self._judge(self.critic, step.prompt, attempt, attempt.image)
+                attempt = attempt.model_copy(
+                    update={
+                        "verdict": judged.verdict,
+                        "error": judged.error,
+                        "seconds": drawn.seconds + judged.seconds,
+                    }
+                )
+                self.attempts[-1] = attempt
+                yield AttemptJudged(step, number, attempt, reused)
+            if accepted(attempt.verdict, self.settings.accept_at):
+                reason = StopReason.accepted
+                break
+            prompt = next_prompt(attempt)
+        if self.attempts and all(attempt.image is None for attempt in self.attempts):
+            reason = StopReason.error
+        yield self._close(step, reason)
+
+    def _draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
+        """The image for these arguments, and whether it was there already."""
+        key = DrawKey(
+            generator=self.generator.identity,
+            prompt=prompt,
+            seed=seed,
+            source=source.digest if source else None,
+        )
+        remembered = self.memory.drawn(key)
+        if remembered is not None:
+            return remembered, True
+        began = time.monotonic()
+        image, error = None, None
+        try:
+            image = self.generator.draw(prompt, source, seed)
+        except GeneratorError as failure:
+            error = Fault(where="generator", message=str(failure))
+        drawn = Drawn(key=key, image=image, error=error, seconds=time.monotonic() - began)
+        self.memory.keep_drawn(drawn)
+        return drawn, False
+
+    def _judge(self, critic: Judges, original: str, attempt: Attempt, after: Picture) -> tuple[Judged, bool]:
+        """The verdict on an image against the step's original prompt, and whether it was there already."""
+        key = JudgeKey(
+            critic=known_as(critic),
+            before=attempt.source.digest if attempt.source else None,
+            after=after.digest,
+            original_prompt=original,
+            prompt_used=attempt.prompt,
+        )
+        remembered = self.memory.judged(key)
+        if remembered is not None:
+            return remembered, True
+        began = time.monotonic()
+        verdict, error = None, None
+        try:
+            verdict = critic.judge(attempt.source, after, original, attempt.prompt)
+        except ChatError as failure:
+            error = Fault(where="critic", message=str(failure))
+        judged = Judged(key=key, verdict=verdict, error=error, seconds=time.monotonic() - began)
+        self.memory.keep_judged(judged)
+        return judged, False
+
+    def _close(self, step: Step, reason: StopReason) -> StepFinished:
+        result = StepResult(
+            step=step,
+            attempts=tuple(self.attempts),
+            chosen=choose(self.attempts, self.settings),
+            stop_reason=reason,
+        )
+        self.results.append(result)
+        self.attempts = []
+        return StepFinished(result)
+
+    def _ends_after(self, result: StepResult) -> bool:
+        failed = result.stop_reason in (StopReason.tries_used_up, StopReason.error)
+        return result.stop_reason is StopReason.budget or (failed and self.settings.on_failure == "stop")
+
+    def _finish(self, plan: Plan) -> Finished:
+        trajectory = Trajectory(
+            request=self.request,
+            plan=plan,
+            results=tuple(self.results),
+            settings=self.settings,
+            identities=self.identities,
+        )
+        self.memory.finish(trajectory)
+        return Finished(trajectory)
