@@ -1,0 +1,260 @@
+"""Draws with a diffusers pipeline: text-to-image for the first step, editing the image before for every other one.
+
+Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed is fixed
+when it is opened and named in `identity`; options that the pipeline's class would ignore are refused then, because an
+ignored option is a silent one. Noise comes from a CPU generator, so a seed means the same noise on every device.
+A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no source yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..pictures import Picture
+from .pipeline_folder import content_digest, find_folder, pipeline_class
+from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
+
+SIZE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
+)
+MIN_SIDE, MAX_SIDE = 16, 8192
+MAX_SOURCE_AREA = 1024 * 1024
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def open(
+    argument: str,
+    *,
+    steps: int | None = None,
+    guidance: float | None = None,
+    size: str | None = None,
+    strength: float = 0.6,
+    negative: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    download: bool = False,
+    edit: Literal["auto", "reference", "img2img"] = "auto",
+) -> DiffusersGenerator:
+    """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading fails.
+
+    `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how much of
+    the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class edits.
+    """
+    target = _parse_size(size)
+    if not 0.0 < strength <= 1.0:
+        raise SettingsError(f"strength must be above 0 and at most 1, but is {strength}.")
+    if steps is not None and not 1 <= steps <= 1000:
+        raise SettingsError(f"steps must be 1 to 1000, but is {steps}.")
+    if dtype not in DTYPES:
+        raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
+    if edit not in ("auto", "reference", "img2img"):
+        raise SettingsError(f"There is no way of editing {edit!r}.", "Known: auto, reference, img2img.")
+    try:
+        from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+    except ImportError as error:
+        raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
+    folder = find_folder(argument, download)
+    name = pipeline_class(folder)
+    device = _choose_device(device)
+    dtype = _choose_dtype(dtype, device)
+    import torch
+
+    with boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
+        pipeline: Any = DiffusionPipeline.from_pretrained(
+            folder, torch_dtype=getattr(torch, dtype), use_safetensors=True, local_files_only=True
+        ).to(device)
+    pair = pair_pipelines(pipeline, edit)
+    _refuse_ignored_options(pair, guidance, negative, steps, strength)
+    if steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
+        steps = pair.kind.distilled_steps
+    if negative is None and (guidance is None or guidance > 1):
+        negative = pair.kind.negative
+    options = {"steps": steps, "guidance": guidance, "size": size, "negative": negative, "dtype": dtype}
+    if pair.kind.edit == "img2img":
+        options["strength"] = strength
+    given = " ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
+    identity = f"diffusers {name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {given}"
+    return DiffusersGenerator(
+        pair, identity, steps=steps, guidance=guidance, size=target, strength=strength, negative=negative
+    )
+
+
+class DiffusersGenerator:
+    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every sampling step."""
+
+    def __init__(
+        self,
+        pair: PipelinePair,
+        identity: str,
+        *,
+        steps: int | None = None,
+        guidance: float | None = None,
+        size: tuple[int, int] | None = None,
+        strength: float = 0.6,
+        negative: str | None = None,
+    ) -> None:
+        self.identity = identity
+        self.interrupted: Callable[[], bool] | None = None
+        self._pair = pair
+        self._size = size
+        self._strength = strength
+        options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
+        self._options = {key: value for key, value in options.items() if value is not None}
+        for pipeline in (pair.draw, pair.edit):
+            if pipeline is not None:
+                pipeline.set_progress_bar_config(disable=True)
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16 pixels).
+
+        Without an explicit size an edit keeps its source's, scaled down to 1024x1024 of area if larger. Raises
+        GeneratorError, or Cancelled once `interrupted` says so.
+        """
+        import torch
+
+        self._stop_if_interrupted()
+        if source is None and self._pair.draw is None:
+            if not self._pair.kind.needs_source:
+                raise GeneratorError(
+                    f"{type(self._pair.edit).__name__} cannot draw from text alone.",
+                    "Give the request an image.",
+                )
+            source = Picture.white(self._default_size())
+        pipeline: Any = self._pair.draw if source is None else self._pair.edit
+        arguments: dict[str, Any] = {"prompt": prompt, **self._options}
+        arguments |= self._source_arguments(source, arguments_of(pipeline))
+        arguments["generator"] = torch.Generator("cpu").manual_seed(seed)
+        if "callback_on_step_end" in arguments_of(pipeline):
+            arguments["callback_on_step_end"] = self._after_step
+        with boundary(GeneratorError, type(pipeline).__name__):
+            try:
+                with torch.inference_mode():
+                    output = pipeline(**arguments)
+            except RuntimeError as error:
+                self._explain_memory(error, arguments)
+                raise
+        if any(getattr(output, "nsfw_content_detected", None) or ()):
+            raise GeneratorError(
+                f"{type(pipeline).__name__}'s safety checker blacked the image out.",
+                "Change the prompt or the seed.",
+            )
+        return Picture(output.images[0])
+
+    def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
+        if source is None and self._size is None:
+            return {}
+        width, height = self._round(self._size or _fit_area(source.size if source else self._default_size()))
+        arguments: dict[str, Any] = {"width": width, "height": height, "max_area": width * height}
+        if source is not None:
+            arguments["image"] = source.image
+            if self._pair.kind.edit == "img2img":
+                # The latents of the source are the start, so the source's size is the result's.
+                arguments["image"] = _resize(source, (width, height))
+                arguments["strength"] = self._strength
+        return {key: value for key, value in arguments.items() if key in accepted}
+
+    def _round(self, size: tuple[int, int]) -> tuple[int, int]:
+        # Twice the VAE's factor: transformers take 2x2 patches of latents, and UNets halve them at least once.
+        multiple = 2 * getattr(self._pair.edit, "vae_scale_factor", 8)
+        width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
+        return width, height
+
+    def _default_size(self) -> tuple[int, int]:
+        pipeline = self._pair.edit
+        side = getattr(pipeline, "default_sample_size", 128) * getattr(pipeline, "vae_scale_factor", 8)
+        return self._size or (side, side)
+
+    def _after_step(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        self._stop_if_interrupted()
+        return tensors
+
+    def _stop_if_interrupted(self) -> None:
+        if self.interrupted is not None and self.interrupted():
+            raise Cancelled("Drawing was stopped.")
+
+    def _explain_memory(self, error: Exception, arguments: dict[str, Any]) -> None:
+        import torch
+
+        if not OUT_OF_MEMORY.search(str(error)):
+            return
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        width, height = arguments.get("width"), arguments.get("height")
+        drawn = f"{width}x{height}" if width else "the pipeline's own size"
+        raise GeneratorError(
+            f"Out of memory while drawing at {drawn} ({str(error).splitlines()[0]}).",
+            "Lower size, use dtype=bfloat16 or device=cpu, or take a smaller model.",
+        ) from error
+
+
+def _refuse_ignored_options(
+    pair: PipelinePair, guidance: float | None, negative: str | None, steps: int | None, strength: float
+) -> None:
+    for pipeline in (pair.draw, pair.edit):
+        if pipeline is None:
+            continue
+        accepted, name = arguments_of(pipeline), type(pipeline).__name__
+        if guidance is not None and pair.kind.guidance not in accepted:
+            raise SettingsError(f"{name} takes no guidance.", "Leave out guidance.")
+        # Guidance-distilled models take both arguments, and use the negative prompt only with the other guidance.
+        distilled = "true_cfg_scale" in accepted and pair.kind.guidance != "true_cfg_scale"
+        if negative is not None and ("negative_prompt" not in accepted or distilled):
+            raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")
+    if pair.kind.edit == "img2img" and steps is not None and int(steps * strength) < 1:
+        raise SettingsError(
+            f"{steps} steps at strength {strength} leave no step for editing.", "Raise steps or strength."
+        )
+
+
+def _parse_size(size: str | None) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    match = SIZE.match(size)
+    if not match or not all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups()):
+        raise SettingsError(
+            f"size {size!r} is not WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels."
+        )
+    return int(match[1]), int(match[2])
+
+
+def _choose_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise SettingsError(f"There is no device {device!r} ({str(error).splitlines()[0]}).") from error
+    if (kind == "cuda" and not torch.cuda.is_available()) or (
+        kind == "mps" and not torch.backends.mps.is_available()
+    ):
+        raise SettingsError(f"Device {device!r} is not available here.", "Use device=auto or device=cpu.")
+    return device
+
+
+def _choose_dtype(dtype: str, device: str) -> str:
+    import torch
+
+    if dtype != "auto":
+        return dtype
+    if device.startswith("cpu"):
+        return "float32"
+    supported = not device.startswith("cuda") or torch.cuda.is_bf16_supported()
+    return "bfloat16" if supported else "float16"
+
+
+def _fit_area(size: tuple[int, int]) -> tuple[int, int]:
+    width, height = size
+    scale = min(1.0, (MAX_SOURCE_AREA / (width * height)) ** 0.5)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _resize(picture: Picture, size: tuple[int, int]) -> Any:
+    from PIL import Image
+
+    return picture.image if picture.size == size else picture.image.resize(size, Image.Resampling.LANCZOS)

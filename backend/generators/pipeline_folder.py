@@ -1,0 +1,134 @@
+"""A diffusers pipeline folder as untrusted data: found, checked to bring no code, and named by its content.
+
+Decision: the identity of a model is what lies in its folder, never its path or hub name, so a moved folder keeps its
+cached images and a replaced weight file loses them. Large weight files are sampled: their size, their header (all
+tensor names, types and shapes) and evenly spread blocks, which any retraining changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from ..errors import SettingsError
+
+INDEX = "model_index.json"
+HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
+CONTENT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".safetensors"}
+MAX_INDEX_BYTES = 1024 * 1024
+WHOLE_FILE_BYTES = 32 * 1024 * 1024
+SAMPLES = 64
+SAMPLE_BYTES = 64 * 1024
+
+
+def find_folder(argument: str, download: bool) -> Path:
+    """Folder of a local pipeline or of a hub id in the local cache; raises SettingsError.
+
+    Nothing is fetched unless `download` is true, and then only configurations and safetensors weights.
+    """
+    if not argument:
+        raise SettingsError(
+            "The diffusers generator needs a model.", "Give diffusers:FOLDER or diffusers:HUB-ID."
+        )
+    folder = Path(argument).expanduser()
+    if folder.is_dir():
+        return folder
+    if not HUB_ID.match(argument):
+        raise SettingsError(
+            f"There is no pipeline folder {argument!r}.", "Give a folder that holds model_index.json."
+        )
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+    try:
+        found = DiffusionPipeline.download(argument, use_safetensors=True, local_files_only=not download)
+    except (OSError, ValueError) as error:
+        problem = (
+            "could not be downloaded" if download else "is neither a folder here nor in the local model cache"
+        )
+        hint = "" if download else "Allow the download (download=True, --download) or give a folder."
+        raise SettingsError(f"Model {argument!r} {problem} ({_first_line(error)}).", hint) from error
+    return Path(found)
+
+
+def pipeline_class(folder: Path) -> str:
+    """Name of the diffusers class that `folder` is to be loaded with.
+
+    Raises SettingsError if the index is missing or damaged, or if the pipeline or a component would need code that
+    comes with the folder.
+    """
+    import diffusers
+    from diffusers import pipelines
+
+    index = _read_index(folder)
+    name = index.get("_class_name")
+    if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
+        raise SettingsError(
+            f"{folder.name!r} asks for the pipeline class {name!r}, which diffusers {diffusers.__version__} lacks.",
+            "Upgrade diffusers; pipelines that bring code of their own are not run.",
+        )
+    for component, value in index.items():
+        if component.startswith("_") or not isinstance(value, list):
+            continue
+        library = value[0] if value else None
+        known = library in (None, "diffusers", "transformers")
+        if not known and not (
+            isinstance(library, str) and library.isidentifier() and hasattr(pipelines, library)
+        ):
+            raise SettingsError(
+                f"{folder.name!r}: component {component!r} comes from {library!r}, not from diffusers or transformers.",
+                "Pipelines that bring code of their own are not run.",
+            )
+    return name
+
+
+def content_digest(folder: Path) -> str:
+    """16 hex digits over the index, the components' configurations and vocabularies, and their safetensors weights."""
+    components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
+    digest = hashlib.blake2b(digest_size=8)
+    for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
+        _add_content(digest, path)
+    return digest.hexdigest()
+
+
+def _content_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.rglob("*") if path.suffix in CONTENT_SUFFIXES and path.is_file())
+
+
+def _add_content(digest: hashlib.blake2b, path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= WHOLE_FILE_BYTES:
+            digest.update(file.read())
+            return
+        header_bytes = min(8 + int.from_bytes(file.read(8), "little"), WHOLE_FILE_BYTES)
+        file.seek(0)
+        digest.update(file.read(header_bytes))
+        for sample in range(SAMPLES):
+            file.seek(sample * (size - SAMPLE_BYTES) // (SAMPLES - 1))
+            digest.update(file.read(SAMPLE_BYTES))
+
+
+def _read_index(folder: Path) -> dict[str, object]:
+    path = folder / INDEX
+    try:
+        if path.stat().st_size > MAX_INDEX_BYTES:
+            raise SettingsError(f"{str(path)!r} is over {MAX_INDEX_BYTES} bytes, which no pipeline index is.")
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{str(folder)!r} is not a diffusers pipeline folder ({_first_line(error)}).",
+            f"It must hold {INDEX} and one folder a component.",
+        ) from error
+    if not isinstance(index, dict):
+        raise SettingsError(f"{str(path)!r} does not hold an object.")
+    return index
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

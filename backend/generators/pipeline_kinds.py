@@ -1,0 +1,92 @@
+"""How each diffusers pipeline class edits an image, in one table.
+
+Decision: the way of editing follows from the class, because the pipeline's weights were trained for it, and is never
+tried out. A class that is not listed edits by image-to-image where diffusers itself names its image-to-image twin;
+otherwise opening it is an error, and the user can say `edit=reference` or `edit=img2img`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ..errors import SettingsError
+
+EditMode = Literal["reference", "img2img"]
+
+
+@dataclass(frozen=True)
+class PipelineKind:
+    """What a pipeline class needs beyond prompt and image."""
+
+    edit: EditMode
+    """`reference`: the source is an input beside the noise. `img2img`: the source, noised, is the start."""
+    needs_source: bool = False
+    """It cannot draw from text alone: a white page of the target size stands in for the missing source."""
+    guidance: str = "guidance_scale"
+    """The argument that scales classifier-free guidance."""
+    negative: str | None = None
+    """Negative prompt without which the class leaves its guidance off."""
+    distilled_steps: int | None = None
+    """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
+
+
+_QWEN_EDIT = PipelineKind("reference", needs_source=True, guidance="true_cfg_scale", negative=" ")
+_QWEN_DRAW = PipelineKind("img2img", guidance="true_cfg_scale", negative=" ")
+
+KINDS: dict[str, PipelineKind] = {
+    "Flux2Pipeline": PipelineKind("reference"),
+    "Flux2KleinPipeline": PipelineKind("reference", distilled_steps=4),
+    "Flux2KleinKVPipeline": PipelineKind("reference"),
+    "FluxKontextPipeline": PipelineKind("reference"),
+    "QwenImageEditPipeline": _QWEN_EDIT,
+    "QwenImageEditPlusPipeline": _QWEN_EDIT,
+    "QwenImagePipeline": _QWEN_DRAW,
+    "QwenImageImg2ImgPipeline": _QWEN_DRAW,
+}
+
+
+@dataclass(frozen=True)
+class PipelinePair:
+    """The pipelines that draw and edit, sharing their weights; `draw` None: no image comes from text alone."""
+
+    kind: PipelineKind
+    draw: Any | None
+    edit: Any
+
+
+def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> PipelinePair:
+    """Pair a loaded pipeline with its twin as its class demands; raises SettingsError where the class cannot edit."""
+    name = type(pipeline).__name__
+    known = KINDS.get(name)
+    mode = edit if edit != "auto" else known.edit if known else "img2img"
+    if mode == "reference":
+        if "image" not in arguments_of(pipeline):
+            raise SettingsError(f"{name} takes no reference image.", "Leave out edit=reference.")
+        kind = known or PipelineKind(
+            "reference", needs_source=_twin(pipeline, "AutoPipelineForText2Image") is None
+        )
+        return PipelinePair(replace(kind, edit=mode), None if kind.needs_source else pipeline, pipeline)
+    twin = _twin(pipeline, "AutoPipelineForImage2Image")
+    if twin is None or not {"image", "strength"} <= arguments_of(twin):
+        raise SettingsError(
+            f"{name} is not known to edit images, and diffusers has no image-to-image pipeline for it.",
+            "Choose another model, or say edit=reference if its `image` argument is a reference to edit.",
+        )
+    kind = replace(known or PipelineKind(mode), edit=mode)
+    return PipelinePair(kind, _twin(pipeline, "AutoPipelineForText2Image"), twin)
+
+
+def arguments_of(pipeline: Any) -> set[str]:
+    """Names of the arguments that a pipeline's call takes."""
+    return set(inspect.signature(type(pipeline).__call__).parameters) - {"self"}
+
+
+def _twin(pipeline: Any, finder: str) -> Any | None:
+    import diffusers
+
+    try:
+        return getattr(diffusers, finder).from_pipe(pipeline)
+    except ValueError:  # the documented answer for a class that has no twin of that kind
+        return None

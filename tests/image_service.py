@@ -1,0 +1,92 @@
+"""A small image service for tests: a real HTTP server that speaks FORMATS 7 and paints from the digest of its request."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from interleave_thinker.backend.pictures import Picture
+from PIL import Image
+
+
+class ImageService(ThreadingHTTPServer):
+    """Notes every request; `faults` holds (status, body) pairs that are answered first, one a request to /edit."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[dict[str, Any]] = []
+        self.headers_seen: list[dict[str, str]] = []
+        self.faults: list[tuple[int, bytes]] = []
+        self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ImageService
+
+    def do_GET(self) -> None:
+        if self.path == "/health" and self.server.health is not None:
+            self._answer(200, json.dumps(self.server.health).encode())
+        else:
+            self._answer(404, b"not found")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body)
+        self.server.headers_seen.append(dict(self.headers))
+        if self.server.faults:
+            self._answer(*self.server.faults.pop(0))
+            return
+        answer = {
+            "success": True,
+            "edited_image": paint(body).base64_png(),
+            "original_image": body["image"],
+            "seed": body["seed"],
+            "gpu_id": 0,
+            "processing_time": 0.01,
+        }
+        self._answer(200, json.dumps(answer).encode())
+
+    def _answer(self, status: int, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def paint(body: dict[str, Any]) -> Picture:
+    """Noise that depends on all of the request; of its size, or the source's, or 64x64."""
+    size = (64, 64)
+    if body["image"]:
+        size = Picture.from_base64(body["image"]).size
+    size = (body.get("width") or size[0], body.get("height") or size[1])
+    seed = hashlib.blake2b(json.dumps(body, sort_keys=True).encode()).digest()
+    tile = Image.frombytes("RGB", (4, 4), (seed)[:48])
+    return Picture(tile.resize(size))
+
+
+@contextmanager
+def image_service() -> Iterator[ImageService]:
+    """The service, running in a thread until the block ends."""
+    service = ImageService()
+    thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield service
+    finally:
+        service.shutdown()
+        service.server_close()
+        thread.join()

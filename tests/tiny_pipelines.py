@@ -1,0 +1,315 @@
+"""Pipeline folders for tests: diffusers' own classes with a few thousand random weights and local byte tokenizers.
+
+Nothing is downloaded and nothing is faked: the folders are written by `save_pretrained` and read back by the generator
+exactly as a real checkpoint is. Only the sizes are small.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+QWEN_TOKENS = (
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|vision_pad|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+
+
+def amplify(module: Any, factor: float = 3.0) -> Any:
+    """Scale the weights up: at their usual start, a model so small hardly hears the prompt or the source."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.ndim >= 2:
+                parameter.mul_(factor)
+    return module
+
+
+def byte_vocabulary(*special: str) -> dict[str, int]:
+    """A vocabulary of the special tokens and every byte in the byte-level alphabet."""
+    from tokenizers import pre_tokenizers
+
+    return {
+        token: index for index, token in enumerate([*special, *sorted(pre_tokenizers.ByteLevel.alphabet())])
+    }
+
+
+def qwen_tokenizer() -> Any:
+    """Qwen's tokenizer class over single bytes."""
+    from transformers import Qwen2TokenizerFast
+
+    tokenizer = Qwen2TokenizerFast(vocab=byte_vocabulary("<|endoftext|>", *QWEN_TOKENS), merges=[])
+    tokenizer.add_special_tokens({"additional_special_tokens": list(QWEN_TOKENS)})
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def clip_tokenizer() -> Any:
+    """CLIP's tokenizer class over single bytes (each with and without the end-of-word mark)."""
+    from transformers import CLIPTokenizer
+
+    letters = byte_vocabulary("<|startoftext|>", "<|endoftext|>")
+    for letter in list(letters)[2:]:
+        letters[f"{letter}</w>"] = len(letters)
+    return CLIPTokenizer(vocab=letters, merges=[], model_max_length=77)
+
+
+def t5_tokenizer() -> Any:
+    """T5's tokenizer class over single characters."""
+    from transformers import T5TokenizerFast
+
+    pieces = ["<pad>", "</s>", "<unk>", "▁", *(chr(code) for code in range(33, 127))]
+    return T5TokenizerFast(vocab=[(piece, -1.0) for piece in pieces], extra_ids=0)
+
+
+def clip_text_encoder(tokenizer: Any) -> Any:
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    return CLIPTextModel(
+        CLIPTextConfig(
+            hidden_size=32,
+            intermediate_size=37,
+            num_attention_heads=4,
+            num_hidden_layers=2,
+            projection_dim=32,
+            vocab_size=len(tokenizer),
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def stable_diffusion(folder: Path, seed: int = 0) -> Path:
+    """StableDiffusionPipeline: separate text-to-image and image-to-image classes, images in multiples of 4."""
+    import torch
+    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+
+    torch.manual_seed(seed)
+    tokenizer = clip_tokenizer()
+    pipeline = StableDiffusionPipeline(
+        vae=AutoencoderKL(
+            block_out_channels=(8, 8),
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2,
+            latent_channels=4,
+            norm_num_groups=2,
+        ),
+        text_encoder=clip_text_encoder(tokenizer),
+        tokenizer=tokenizer,
+        unet=UNet2DConditionModel(
+            block_out_channels=(8, 16),
+            layers_per_block=1,
+            sample_size=16,
+            norm_num_groups=2,
+            down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+            cross_attention_dim=32,
+            attention_head_dim=8,
+        ),
+        scheduler=DDIMScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", clip_sample=False
+        ),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    amplify(pipeline.unet)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def flux2_klein(folder: Path, seed: int = 0) -> Path:
+    """Flux2KleinPipeline: the source image is a reference in the token sequence."""
+    import torch
+    from diffusers import (
+        AutoencoderKLFlux2,
+        FlowMatchEulerDiscreteScheduler,
+        Flux2KleinPipeline,
+        Flux2Transformer2DModel,
+    )
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(seed)
+    tokenizer = qwen_tokenizer()
+    pipeline = Flux2KleinPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae=AutoencoderKLFlux2(
+            sample_size=32,
+            down_block_types=("DownEncoderBlock2D",),
+            up_block_types=("UpDecoderBlock2D",),
+            block_out_channels=(4,),
+            layers_per_block=1,
+            latent_channels=1,
+            norm_num_groups=1,
+            use_quant_conv=False,
+            use_post_quant_conv=False,
+        ),
+        text_encoder=Qwen3ForCausalLM(
+            Qwen3Config(
+                hidden_size=8,
+                intermediate_size=8,
+                num_hidden_layers=27,  # the pipeline reads the hidden states after layers 9, 18 and 27
+                num_attention_heads=1,
+                num_key_value_heads=1,
+                head_dim=8,
+                vocab_size=len(tokenizer),
+                initializer_range=0.5,
+            )
+        ),
+        tokenizer=tokenizer,
+        transformer=Flux2Transformer2DModel(
+            patch_size=1,
+            in_channels=4,
+            num_layers=1,
+            num_single_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=24,
+            timestep_guidance_channels=32,
+            axes_dims_rope=(4, 4, 4, 4),
+            guidance_embeds=False,
+        ),
+        is_distilled=True,
+    )
+    amplify(pipeline.transformer)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def flux_kontext(folder: Path, seed: int = 0) -> Path:
+    """FluxKontextPipeline: reference editing, and text-to-image without a source."""
+    import torch
+    from diffusers import (
+        AutoencoderKL,
+        FlowMatchEulerDiscreteScheduler,
+        FluxKontextPipeline,
+        FluxTransformer2DModel,
+    )
+    from transformers import T5Config, T5EncoderModel
+
+    torch.manual_seed(seed)
+    tokenizer, tokenizer_2 = clip_tokenizer(), t5_tokenizer()
+    pipeline = FluxKontextPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(),
+        vae=AutoencoderKL(
+            block_out_channels=(4, 4, 4, 4),
+            down_block_types=("DownEncoderBlock2D",) * 4,
+            up_block_types=("UpDecoderBlock2D",) * 4,
+            layers_per_block=1,
+            latent_channels=1,
+            norm_num_groups=1,
+            use_quant_conv=False,
+            use_post_quant_conv=False,
+            shift_factor=0.06,
+            scaling_factor=1.5,
+        ),
+        text_encoder=clip_text_encoder(tokenizer),
+        tokenizer=tokenizer,
+        text_encoder_2=T5EncoderModel(
+            T5Config(vocab_size=len(tokenizer_2), d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4)
+        ),
+        tokenizer_2=tokenizer_2,
+        transformer=FluxTransformer2DModel(
+            patch_size=1,
+            in_channels=4,
+            num_layers=1,
+            num_single_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=32,
+            pooled_projection_dim=32,
+            axes_dims_rope=(4, 4, 8),
+            guidance_embeds=True,
+        ),
+    )
+    amplify(pipeline.transformer)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
+    """QwenImageEditPlusPipeline: edits only, the source goes to a Qwen2.5-VL encoder and into the token sequence."""
+    import torch
+    from diffusers import (
+        AutoencoderKLQwenImage,
+        FlowMatchEulerDiscreteScheduler,
+        QwenImageEditPlusPipeline,
+        QwenImageTransformer2DModel,
+    )
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2VLImageProcessor,
+        Qwen2VLProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    torch.manual_seed(seed)
+    tokenizer = qwen_tokenizer()
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "rope_parameters": {"mrope_section": [1, 1, 2], "rope_type": "default", "rope_theta": 1e6},
+            "vocab_size": len(tokenizer),
+            "initializer_range": 0.5,
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_heads": 2,
+            "out_hidden_size": 16,
+        },
+        vocab_size=len(tokenizer),
+        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
+        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
+    )
+    pipeline = QwenImageEditPlusPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(),
+        vae=AutoencoderKLQwenImage(
+            base_dim=4,
+            z_dim=4,
+            dim_mult=[1, 1, 1, 1],
+            num_res_blocks=1,
+            temperal_downsample=[False, True, True],
+            latents_mean=[0.0] * 4,
+            latents_std=[1.0] * 4,
+        ),
+        text_encoder=Qwen2_5_VLForConditionalGeneration(config),
+        tokenizer=tokenizer,
+        processor=Qwen2VLProcessor(
+            image_processor=Qwen2VLImageProcessor(),
+            tokenizer=tokenizer,
+            video_processor=Qwen2VLVideoProcessor(),
+        ),
+        transformer=QwenImageTransformer2DModel(
+            patch_size=2,
+            in_channels=16,
+            out_channels=4,
+            num_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=16,
+            axes_dims_rope=(8, 4, 4),
+        ),
+    )
+    amplify(pipeline.transformer)
+    pipeline.save_pretrained(folder)
+    return folder
