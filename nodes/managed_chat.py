@@ -1,0 +1,77 @@
+"""A chat model that lives under the host's memory management and stops when the user presses cancel.
+
+Decision: residence is asked for before every reply, not once: between two replies the diffusion model may have taken
+the card. The memory manager decides who stays, so agents and image model share a card that holds only one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..backend.pictures import Picture
+from ..backend.prompts import PromptSet
+from . import host
+
+CHARACTERS_PER_TOKEN = 3
+PIXELS_PER_TOKEN = 32 * 32
+ACTIVATION_BYTES = 512 * 1024 * 1024
+
+
+class ManagedChat:
+    """Implements ChatModel around another one whose torch module is its `model` attribute (or which has none)."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self._chat = chat
+        module = getattr(chat, "model", None)
+        self._residence = None if module is None else host.ManagedModel(module)
+        self._bytes_per_token = kv_bytes_per_token(getattr(module, "config", None))
+
+    @property
+    def identity(self) -> str:
+        return self._chat.identity
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return self._chat.prompt_set
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
+        host.stop_if_interrupted()
+        if self._residence is not None:
+            tokens = settings.max_tokens + prompt_tokens(messages)
+            self._residence.ensure_loaded(tokens * self._bytes_per_token + ACTIVATION_BYTES)
+
+        def watch(text: str) -> None:
+            host.stop_if_interrupted()
+            if on_token is not None:
+                on_token(text)
+
+        return self._chat.reply(messages, settings, watch)
+
+
+def kv_bytes_per_token(config: Any) -> int:
+    """Bytes that one token takes in the key/value cache at 16 bits; 0 for a model whose configuration is unknown."""
+    text = getattr(config, "text_config", config)
+    layers = getattr(text, "num_hidden_layers", 0)
+    heads = getattr(text, "num_key_value_heads", 0)
+    width = getattr(text, "head_dim", 0)
+    return int(layers * heads * width * 2 * 2)
+
+
+def prompt_tokens(messages: Sequence[Message]) -> int:
+    """A generous estimate of a prompt's tokens."""
+    total = 0
+    for message in messages:
+        for part in message.content:
+            if isinstance(part, Picture):
+                total += part.size[0] * part.size[1] // PIXELS_PER_TOKEN
+            else:
+                total += len(part) // CHARACTERS_PER_TOKEN
+    return total

@@ -1,0 +1,59 @@
+"""What to do when a library that a node needs is missing, broken or too old, in one line.
+
+Decision: the pack shares the host's Python with everything else the artist has installed, so it must load in any of
+them and say at the node that needs it which command mends it. The command names the interpreter that is running, since
+the host often brings its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from ..backend.errors import InterleaveError, SettingsError
+
+OLDEST = {"transformers": (4, 57), "diffusers": (0, 35)}
+REASONS = {"transformers": "to read Qwen3-VL agents", "diffusers": "to draw the tiny world"}
+LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
+
+
+def check_library(name: str) -> None:
+    """Raise SettingsError if a library of OLDEST is missing or older than that."""
+    wanted = ".".join(map(str, OLDEST[name]))
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        installed = ""
+    if installed and _release(installed) >= OLDEST[name]:
+        return
+    found = f"{name} {installed} is too old" if installed else f"{name} is not installed"
+    raise SettingsError(
+        f"{found}; {wanted} or newer is needed {REASONS[name]}.", _command(f"{name}>={wanted}")
+    )
+
+
+@contextmanager
+def needing(name: str) -> Iterator[None]:
+    """Check a library before, and turn its failures inside (a broken installation) into one line."""
+    check_library(name)
+    try:
+        yield
+    except InterleaveError:
+        raise
+    except LIBRARY_FAULTS as error:
+        raise SettingsError(
+            f"{name} {version(name)} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            f"If torch, torchvision or {name} do not fit together, this mends it: {_command(name, '--upgrade')}",
+        ) from error
+
+
+def _release(text: str) -> tuple[int, ...]:
+    parts = text.split(".")[:2]
+    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in parts)
+
+
+def _command(requirement: str, option: str = "") -> str:
+    option = f" {option}" if option else ""
+    return f'Run: "{sys.executable}" -m pip install{option} "{requirement}"'

@@ -1,0 +1,81 @@
+"""A short name for the weights that the host has loaded: what makes an image besides prompt, source and seed.
+
+Decision: the name is computed from the weights themselves, not from a file name or the host's own patch number, which is
+drawn anew in every process: a run resumed after a restart must find its images again, and one whose LoRA was changed
+must not. Of every tensor a few values are read, not all, since a diffusion model has gigabytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+SAMPLES = 64
+
+
+def weights_identity(patcher: Any) -> str:
+    """`CLASS-DIGEST` of a ModelPatcher; changes with weights, their type, the patches on them and the noise schedule.
+
+    Python code hung into the model (attention patches, wrappers) is told apart by its name alone.
+    """
+    name = type(patcher.model).__name__
+    content = hashlib.blake2b(name.encode(), digest_size=6)
+    replaced = tuple(f"{key}." for key in (*patcher.object_patches_backup, "model_sampling"))
+    for key, tensor in sorted(patcher.model.state_dict().items()):
+        if not key.startswith(replaced):
+            # The manager writes patched weights over these while the model is on the card, and keeps the original.
+            original = patcher.backup.get(key)
+            _add(content, key, tensor if original is None else original.weight)
+    if hasattr(patcher.model, "model_sampling"):
+        schedule = patcher.get_model_object("model_sampling")
+        content.update(type(schedule).__qualname__.encode())
+        for key, tensor in sorted(schedule.state_dict().items()):
+            _add(content, key, tensor)
+    for key, patches in sorted(patcher.patches.items(), key=lambda item: str(item[0])):
+        for strength, value, model_strength, *_ in patches:
+            content.update(f"{key} {strength} {model_strength}".encode())
+            for number, tensor in enumerate(_tensors(value)):
+                _add(content, str(number), tensor)
+    for key, patch in sorted(patcher.object_patches.items()):
+        content.update(f"{key} {type(patch).__qualname__}".encode())
+    content.update("\n".join(sorted(_names(patcher.model_options))).encode())
+    return f"{name}-{content.hexdigest()}"
+
+
+def _add(content: Any, name: str, tensor: Any) -> None:
+    # A quantised tensor cannot be sliced; it names the plain tensors that it consists of.
+    if not type(tensor).__module__.startswith("torch") and hasattr(tensor, "state_dict"):
+        for part, plain in sorted(tensor.state_dict(name).items()):
+            _add(content, part, plain)
+        return
+    content.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+    if not tensor.is_meta:
+        flat = tensor.detach().reshape(-1)
+        few = flat[:: max(1, flat.numel() // SAMPLES)][:SAMPLES]
+        content.update(few.to(device="cpu", dtype=torch.float64).numpy().tobytes())
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors(part)
+    elif hasattr(value, "weights"):  # the host's weight adapters (LoRA, LoHa...)
+        yield from _tensors(value.weights)
+
+
+def _names(options: Any, path: str = "") -> Iterator[str]:
+    if isinstance(options, dict):
+        for key, value in options.items():
+            yield from _names(value, f"{path}/{key}")
+    elif isinstance(options, (list, tuple)):
+        for number, value in enumerate(options):
+            yield from _names(value, f"{path}/{number}")
+    elif callable(options):
+        yield f"{path}={getattr(options, '__qualname__', type(options).__qualname__)}"
+    elif isinstance(options, (str, int, float, bool)):
+        yield f"{path}={options}"

@@ -1,0 +1,172 @@
+"""A real ComfyUI for the tests: one server process on the CPU, in a base directory of its own, spoken to over HTTP.
+
+Decision: nothing of the host is imported here, so the tests run in the project's own environment and the host in its
+own. The server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a venv inside it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+PACK = "interleave-thinker"
+HOW_TO_ENABLE = (
+    "Host tests need ComfyUI 0.14.1 or newer: set COMFYUI_PATH to its folder (or have it in ~/comfy/ComfyUI) and "
+    "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
+)
+BOOT_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class HostHome:
+    """Where the host's sources and its Python are."""
+
+    folder: Path
+    python: Path
+
+
+def find_host() -> HostHome | None:
+    """The host on this machine, None if there is none."""
+    folder = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI").expanduser()
+    pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
+    if given := os.environ.get("COMFYUI_PYTHON"):
+        pythons.insert(0, Path(given).expanduser())
+    python = next((path for path in pythons if path.exists()), None)
+    return HostHome(folder, python) if (folder / "main.py").exists() and python else None
+
+
+class HostError(AssertionError):
+    """The host refused or failed a prompt; `details` is what it answered."""
+
+    def __init__(self, message: str, details: Any = None) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class ComfyServer:
+    """One running server. `start` once, `run` prompts, `stop` at the end."""
+
+    def __init__(self, home: HostHome, base: Path) -> None:
+        self.home, self.base = home, base
+        self.url = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._http = httpx.Client(timeout=60.0)
+
+    def start(self) -> None:
+        """Lay out a fresh base directory with this pack and the test shim, and wait until the server answers."""
+        packs = self.base / "custom_nodes"
+        packs.mkdir(parents=True)
+        (packs / PACK).symlink_to(ROOT, target_is_directory=True)
+        shutil.copytree(Path(__file__).parent / "shim_pack", packs / "zz_tiny_weights")
+        settings = self.base / "user" / "default" / "comfy.settings.json"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"Comfy.TutorialCompleted": True, "Comfy.Locale": "en"}))
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        command = [
+            str(self.home.python), "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port),
+            "--base-directory", str(self.base), "--disable-api-nodes", "--disable-auto-launch",
+            "--disable-assets-autoscan", "--database-url", f"sqlite:///{self.base / 'host.db'}",
+        ]  # fmt: skip
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+        with self.log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.home.folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + BOOT_SECONDS
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise HostError(f"The host ended while starting.\n{self.log_tail()}")
+            try:
+                if self._http.get(f"{self.url}/system_stats").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.2)
+        raise HostError(f"The host did not answer within {BOOT_SECONDS:.0f} s.\n{self.log_tail()}")
+
+    def stop(self) -> None:
+        """End the server process."""
+        self._http.close()
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(timeout=10)
+
+    @property
+    def log_path(self) -> Path:
+        return self.base / "host.log"
+
+    def log_tail(self, lines: int = 60) -> str:
+        """The last lines that the server wrote."""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def get(self, path: str) -> Any:
+        """GET a JSON document of the server."""
+        return self._http.get(self.url + path).raise_for_status().json()
+
+    def post(self, path: str, body: Any = None) -> httpx.Response:
+        """POST JSON to the server."""
+        return self._http.post(self.url + path, json=body)
+
+    def queue(self, prompt: dict[str, Any]) -> str:
+        """Queue a prompt in API form; raises HostError with the node errors if the host refuses it."""
+        answer = self.post("/prompt", {"prompt": prompt, "client_id": "tests"})
+        if answer.status_code != 200:
+            raise HostError(f"The host refused the prompt: {answer.text[:2000]}", answer.text)
+        return answer.json()["prompt_id"]
+
+    def wait(self, prompt_id: str, seconds: float = 180.0) -> dict[str, Any]:
+        """The history entry of a queued prompt, when it has ended in whatever way."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            entry = self.get(f"/history/{prompt_id}").get(prompt_id)
+            if entry:
+                return entry
+            time.sleep(0.05)
+        raise HostError(f"The prompt did not end within {seconds:.0f} s.\n{self.log_tail()}")
+
+    def run(self, prompt: dict[str, Any], seconds: float = 180.0) -> dict[str, Any]:
+        """Run a prompt and return its outputs by node id; raises HostError with the host's message if it failed."""
+        entry = self.wait(self.queue(prompt), seconds)
+        if entry["status"]["status_str"] != "success":
+            failures = [body for kind, body in entry["status"]["messages"] if kind.startswith("execution_")]
+            failure = failures[-1] if failures else {}
+            raise HostError(
+                f"{failure.get('node_type')}: {failure.get('exception_message', entry['status'])}", failure
+            )
+        return entry["outputs"]
+
+    def image(self, reference: dict[str, str]) -> Image.Image:
+        """An image that an output names (filename, subfolder, type)."""
+        answer = self._http.get(f"{self.url}/view", params=reference).raise_for_status()
+        return Image.open(io.BytesIO(answer.content))
+
+    def put_input(self, image: Image.Image, name: str) -> str:
+        """Make an image selectable in LoadImage; returns its name."""
+        folder = self.base / "input"
+        folder.mkdir(exist_ok=True)
+        image.save(folder / name)
+        return name
+
+
+def free_port() -> int:
+    """A TCP port that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
