@@ -1,0 +1,240 @@
+"""What agents answer, read tolerantly and written strictly (FORMATS: what an agent answers).
+
+Decision: tolerance is about form only. Whatever could change the meaning (two verdicts, a value that is neither true
+nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place, never a guess. A writer
+reads its own text back before giving it away, so what it writes is exactly what will be read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from .answer_text import TAG, FoundObject, find_objects, frame, is_inside_string, split_reply
+from .errors import AnswerError
+from .types import MAX_STEPS, Plan, Step, Text, Verdict
+
+VERDICT_KEYS = ("previous_step_success", "success")
+REFINE_KEYS = ("refine_prompt", "refined_prompt")
+PLAN_KEYS = ("execution_plan",)
+
+GRAMMAR_OF_PLANS = (
+    'Answer with <think>your reasoning</think> and then <answer>{"execution_plan": [{"step_number": 1, "step_name": '
+    '"...", "instruction": "..." or null, "prompt": "..." or null, "auxiliary_text": "..." or null}, ...]}</answer>.'
+)
+GRAMMAR_OF_VERDICTS = (
+    'Answer with <think>your reasoning</think> and then <answer>{"previous_step_success": true or false, '
+    '"refine_prompt": "..."}</answer>.'
+)
+
+# A verdict as it stands in the source of an object, up to the next comma, and what counts as one that is clear.
+STATED_VERDICT = re.compile(
+    r"[\"'“”]?\b(?:previous_step_success|success)\b[\"'“”]?\s*:([^,}\n]*)", re.IGNORECASE
+)
+CLEAR_VERDICT = re.compile(r"\s*[\"'“”]?\s*(true|false)\s*[\"'“”]?\s*(?:$|[\"'“”]\w)", re.IGNORECASE)
+MAX_STATEMENTS = 20
+SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
+
+
+def _none_from_word(value: object) -> object:
+    return None if isinstance(value, str) and value.strip() == "None" else value
+
+
+def _bool_from_word(value: object) -> object:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return {"true": True, "false": False}.get(word, value)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+OptionalText = Annotated[Text | None, Field(strict=True), BeforeValidator(_none_from_word)]
+
+
+class _StepAnswer(_Answer):
+    step_number: int = Field(ge=1)
+    step_name: Annotated[Text | None, Field(strict=True)] = None
+    instruction: OptionalText = None
+    prompt: OptionalText = None
+    auxiliary_text: OptionalText = None
+
+
+class _PlanAnswer(_Answer):
+    execution_plan: list[_StepAnswer] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+class _VerdictAnswer(_Answer):
+    previous_step_success: Annotated[bool, Field(strict=True), BeforeValidator(_bool_from_word)]
+    refine_prompt: OptionalText = None
+
+
+def read_plan(text: str) -> Plan:
+    """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut one."""
+    reply = split_reply(text)
+    plans = [
+        _plan_of(found, reply.reasoning)
+        for place in reply.places
+        for found in find_objects(place)
+        if _has_key(found, PLAN_KEYS)
+    ]
+    if not plans:
+        raise AnswerError("There is no execution_plan in the reply.", text or "(empty)", GRAMMAR_OF_PLANS)
+    if any(plan != plans[0] for plan in plans):
+        raise AnswerError("The reply holds several plans that differ.", text)
+    return plans[0]
+
+
+def read_verdict(text: str) -> Verdict:
+    """The verdict in a critic's reply; raises AnswerError if there is none, it is ambiguous, or its refined prompt
+    was cut off. A reply that ends right after a true verdict is whole: nothing after it matters."""
+    reply = split_reply(text)
+    verdicts = [
+        _verdict_of(found, reply.reasoning)
+        for place in reply.places
+        for found in find_objects(place)
+        if _has_key(found, VERDICT_KEYS)
+    ]
+    if not verdicts:
+        raise AnswerError("There is no verdict in the reply.", text or "(empty)", GRAMMAR_OF_VERDICTS)
+    if any(verdict.success != verdicts[0].success for verdict in verdicts) or (
+        not verdicts[0].success and any(verdict != verdicts[0] for verdict in verdicts)
+    ):
+        raise AnswerError("The reply holds several verdicts that differ.", text)
+    return verdicts[0]
+
+
+def write_plan(plan: Plan) -> str:
+    """The plan as an agent's answer; raises AnswerError for a text that could not be read back (tags in it...)."""
+    steps = [
+        {
+            "step_number": step.number,
+            "step_name": step.name,
+            "instruction": step.instruction,
+            "prompt": step.prompt,
+            "auxiliary_text": step.auxiliary_text,
+        }
+        for step in plan.steps
+    ]
+    text = _write(plan.reasoning, {"execution_plan": steps})
+    if read_plan(text) != plan:
+        raise AnswerError(
+            "This plan cannot be written as an answer: it would be read back differently.", text
+        )
+    return text
+
+
+def write_verdict(verdict: Verdict) -> str:
+    """The verdict as an agent's answer (without the probability); raises AnswerError for one that was not understood
+    (success None) or a text that could not be read back."""
+    if verdict.success is None:
+        raise AnswerError("A verdict that was not understood cannot be written.", verdict.reasoning)
+    value = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
+    text = _write(verdict.reasoning, value)
+    if read_verdict(text) != verdict.model_copy(update={"probability": None}):
+        raise AnswerError(
+            "This verdict cannot be written as an answer: it would be read back differently.", text
+        )
+    return text
+
+
+def _write(reasoning: str, value: Mapping[str, object]) -> str:
+    body = json.dumps(value, ensure_ascii=False)
+    # A tag inside a JSON string would end the answer early; escaped, it is the same string to every JSON reader.
+    body = TAG.sub(lambda tag: "\\u003c" + tag.group()[1:], body)
+    return f"<think>{frame(reasoning)}</think>\n\n<answer>{body}</answer>"
+
+
+def _normal_key(key: object) -> str:
+    return re.sub(r"[\s-]+", "_", str(key).strip().lower())
+
+
+def _has_key(found: FoundObject, keys: tuple[str, ...]) -> bool:
+    return any(_normal_key(key) in keys for key in found.value)
+
+
+def _only(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not disagree."""
+    values = [value for key, value in found.value.items() if _normal_key(key) in keys]
+    words = [_bool_from_word(value) for value in values]
+    if any(word != words[0] for word in words):
+        raise AnswerError(f"The answer gives two different values for {keys[0]!r}.", found.raw)
+    return {keys[0]: values[0]} if values else {}
+
+
+def _plan_of(found: FoundObject, reasoning: str) -> Plan:
+    # The outermost brace may be missing; an open list may have had further steps.
+    if found.open_string or found.open_depth > 1:
+        raise AnswerError("The plan is cut off.", found.raw[-200:])
+    value = _only(found, PLAN_KEYS)
+    try:
+        steps = _PlanAnswer.model_validate(value).execution_plan
+    except ValidationError as error:
+        raise _unfit("plan", error, found) from error
+    for step in steps:
+        for field in (step.step_name, step.instruction, step.prompt, step.auxiliary_text):
+            if field and (swallowed := SWALLOWED_STEPS.search(field)):
+                raise AnswerError(
+                    f"Step {step.step_number} has swallowed the steps after it into a text.",
+                    field[max(0, swallowed.start() - 60) : swallowed.end() + 60],
+                )
+    try:
+        return Plan(
+            reasoning=reasoning,
+            steps=tuple(
+                Step(
+                    number=step.step_number,
+                    name=step.step_name or "",
+                    instruction=step.instruction,
+                    prompt=step.prompt,
+                    auxiliary_text=step.auxiliary_text,
+                )
+                for step in steps
+            ),
+        )
+    except ValidationError as error:
+        raise _unfit("plan", error, found) from error
+
+
+def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
+    try:
+        answer = _VerdictAnswer.model_validate(_only(found, VERDICT_KEYS) | _refined(found))
+    except ValidationError as error:
+        raise _unfit("verdict", error, found) from error
+    success, refined = answer.previous_step_success, answer.refine_prompt or ""
+    if found.repaired and _stated_verdicts(found.raw) != {str(success).lower()}:
+        raise AnswerError("The verdict is not stated clearly.", found.raw)
+    if found.open_depth:
+        whole = not found.open_string and found.raw.rstrip()[-1:] in "\"'" and bool(refined)
+        if not success and not whole:
+            raise AnswerError("The refined prompt is cut off.", found.raw[-200:])
+        refined = refined if whole else ""
+    return Verdict(success=success, refined_prompt=refined, reasoning=reasoning)
+
+
+def _stated_verdicts(raw: str) -> set[str]:
+    """The verdicts that the source itself states outside its strings: "true", "false", or "?" for anything else."""
+    statements = list(STATED_VERDICT.finditer(raw))
+    if len(statements) > MAX_STATEMENTS:
+        return {"?"}
+    return {
+        clear.group(1).lower() if (clear := CLEAR_VERDICT.match(stated.group(1))) else "?"
+        for stated in statements
+        if not is_inside_string(raw, stated.start())
+    }
+
+
+def _refined(found: FoundObject) -> dict[str, Any]:
+    return _only(found, REFINE_KEYS)
+
+
+def _unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    shown = first.get("input")
+    quote = found.raw if not where or isinstance(shown, (dict, list)) else f"{where}: {shown!r}"
+    return AnswerError(f"The {what} is not as it should be at {where or 'the top'}: {first['msg']}.", quote)
