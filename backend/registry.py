@@ -20,20 +20,29 @@ def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: o
     Options that the module's `open` does not take are an error too, unless they are None (not set by the user).
     """
     name, _, argument = spec.partition(":")
+    accepted = option_names(kind, registry, spec)
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given:
+        if key not in accepted:
+            raise SettingsError(f"{kind.capitalize()} {name!r} takes no option {key!r}.")
+    return _module(kind, registry, name).open(argument, **given)
+
+
+def option_names(kind: str, registry: Mapping[str, str], spec: str) -> frozenset[str]:
+    """Names of the options that `open` behind `NAME[:ARGUMENT]` takes; raises SettingsError."""
+    parameters = inspect.signature(_module(kind, registry, spec.partition(":")[0]).open).parameters
+    return frozenset(list(parameters)[1:])
+
+
+def _module(kind: str, registry: Mapping[str, str], name: str) -> Any:
     if name not in registry:
         known = ", ".join(sorted(registry))
         raise SettingsError(f"There is no {kind} {name!r}.", f"Known: {known} (as NAME or NAME:ARGUMENT).")
     try:
-        module = import_module(registry[name], __package__)
+        return import_module(registry[name], __package__)
     except ImportError as error:
         missing = error.name or str(error)
         raise SettingsError(
             f"{kind.capitalize()} {name!r} needs {missing!r}, which cannot be imported ({error}).",
             f"Install it: pip install {missing.split('.')[0]}",
         ) from error
-    given = {key: value for key, value in options.items() if value is not None}
-    accepted = inspect.signature(module.open).parameters
-    for key in given:
-        if key not in accepted:
-            raise SettingsError(f"{kind.capitalize()} {name!r} takes no option {key!r}.")
-    return module.open(argument, **given)

@@ -1,0 +1,165 @@
+"""`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
+
+Decision: it only looks. Versions come from package metadata without importing the packages, models from folders on this
+machine; nothing is loaded, downloaded or asked over the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .progress import Lines
+
+PACKAGES = {
+    "torch": "",
+    "torchvision": "",
+    "transformers": "",
+    "diffusers": "",
+    "safetensors": "",
+    "json-repair": "",
+    "trl": "training",
+    "peft": "training",
+    "accelerate": "training",
+    "datasets": "training",
+    "bitsandbytes": "quantization",
+}
+"""Package: the optional extra that brings it, empty for one that is always needed."""
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+) -> None:
+    """Show what is installed, which device, which models are found, what is missing and how to get it.
+
+    Exit code 1 if something that is always needed is missing.
+    """
+    report = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "interleave_thinker": _own_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "device": _device(),
+        "models": {place: [str(path) for path in found] for place, found in _models().items()},
+        "advice": [],
+    }
+    report["advice"] = _advice(report)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _show(report)
+    raise typer.Exit(
+        int(any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items()))
+    )
+
+
+def _own_version() -> str:
+    from .. import __version__
+
+    return __version__
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _device() -> dict[str, Any]:
+    """Name of the device that models would run on, and its memory in GiB where it is known."""
+    processors = os.cpu_count() or 1
+    cpu = {"name": f"cpu, {processors} processors", "memory_gib": _main_memory()}
+    if find_spec("torch") is None:
+        return cpu
+    import torch
+
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        name = torch.cuda.get_device_name()
+        return {"name": name, "memory_gib": round(total / 2**30, 1), "free_gib": round(free / 2**30, 1)}
+    if torch.backends.mps.is_available():
+        return {"name": "mps", "memory_gib": _main_memory()}
+    return cpu
+
+
+def _main_memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _models() -> dict[str, list[Path]]:
+    """Folders of checkpoints by where they are: shipped, in a ComfyUI installation, in the hub's cache."""
+    shipped = Path(__file__).parent.parent / "backend" / "tinyworld" / "checkpoints"
+    comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
+    return {
+        "shipped": _checkpoints(shipped),
+        "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
+        "hub": sorted(
+            path for path in _hub_cache().glob("models--*Qwen3-VL*") if any(path.glob("snapshots/*"))
+        ),
+    }
+
+
+def _hub_cache() -> Path:
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Sub-folders that hold a model (config.json) or a pipeline (model_index.json)."""
+    named = ("config.json", "model_index.json", "adapter_config.json")
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if any((path / name).is_file() for name in named))
+
+
+def _advice(report: dict[str, Any]) -> list[str]:
+    """One line for everything that is missing: what it would be needed for, and how to get it."""
+    absent = [name for name in PACKAGES if report["packages"][name] is None]
+    advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
+    purposes = {"training": "to train agents", "quantization": "to load agents in 4 or 8 bits"}
+    for extra, purpose in purposes.items():
+        lacking = [name for name in absent if PACKAGES[name] == extra]
+        if lacking:
+            advice.append(
+                f'{purpose}, {", ".join(lacking)} is missing: pip install "interleave-thinker[{extra}]"'
+            )
+    if not report["models"]["shipped"]:
+        advice.append("the tiny world's checkpoints are missing: install the package again")
+    if not report["models"]["comfyui"] and not report["models"]["hub"]:
+        advice.append(
+            "for requests beyond the tiny world, get a Qwen3-VL checkpoint: give its folder as "
+            "--planner transformers:FOLDER --critic transformers:FOLDER, or its hub name with --download, or use a "
+            "server with openai:MODEL@URL"
+        )
+    return advice
+
+
+def _show(report: dict[str, Any]) -> None:
+    view = Lines()
+    view.say(f"interleave-thinker {report['interleave_thinker']}", "bold")
+    view.say(f"  python {report['python']} ({sys.executable}), {report['system']}")
+    memory = report["device"]["memory_gib"]
+    view.say(f"  device: {report['device']['name']}{f', {memory} GiB' if memory else ''}")
+    view.say("Packages", "bold")
+    for name, version in report["packages"].items():
+        view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
+    view.say("Models", "bold")
+    for place, found in report["models"].items():
+        for path in found or ["none"]:
+            view.say(f"  {place}: {path}")
+    if report["advice"]:
+        view.say("What is missing", "bold")
+    for line in report["advice"]:
+        view.say(f"  {line}", "yellow")

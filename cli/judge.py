@@ -1,0 +1,49 @@
+"""`interleave-thinker judge`: the critic's word on one pair of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..backend.errors import SettingsError
+from ..backend.pictures import Picture
+from .model_options import with_model_options
+from .opening import NONE, CriticOptions, LocalOptions, Opener
+from .progress import Lines
+
+
+@with_model_options
+def command(
+    before: Annotated[str, typer.Argument(help="Image before the edit, or `none` for a drawing from text.")],
+    after: Annotated[Path, typer.Argument(help="Image to judge.")],
+    instruction: Annotated[str, typer.Argument(help="The prompt that the image should fulfil.")],
+    judging: CriticOptions,
+    local: LocalOptions,
+    prompt_used: Annotated[
+        str | None,
+        typer.Option("--prompt-used", help="The prompt it was drawn with, if that is another one."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")] = False,
+) -> None:
+    """Ask the critic whether an image fulfils an instruction. Exit code 0 yes, 3 no, 1 not understood."""
+    first, second = None if before == NONE else Picture.open(before), Picture.open(after)
+    opener = Opener(local)
+    critic = opener.critic(judging)
+    opener.finish()
+    if critic is None:
+        raise SettingsError("--critic none cannot judge.", "Name a critic.")
+    verdict = critic.judge(first, second, instruction, prompt_used or instruction)
+    if as_json:
+        print(verdict.model_dump_json())
+    else:
+        view = Lines()
+        word = {True: "right", False: "not right", None: "the critic was not understood"}[verdict.success]
+        known = "" if verdict.probability is None else f", P(success) {verdict.probability:.3f}"
+        view.say(f"Verdict: {word}{known}", "bold")
+        if verdict.reasoning:
+            view.say(verdict.reasoning)
+        if verdict.success is not True and verdict.refined_prompt:
+            view.say(f"Draw next: {verdict.refined_prompt}")
+    raise typer.Exit({True: 0, False: 3, None: 1}[verdict.success])
