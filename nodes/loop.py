@@ -6,7 +6,10 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from ..backend.chat.protocol import ChatModel
 from ..backend.errors import GeneratorError
+from ..backend.generators.protocol import Generator
+from ..backend.loop import Judges, run
 from ..backend.types import RunSettings, StepResult, Trajectory
 from . import host
 from .images import to_batch
@@ -89,9 +92,9 @@ class CriticLoop(io.ComfyNode):
     def execute(
         cls,
         plan: PlannedRequest,
-        generator: Any,
+        generator: Generator,
         accept_at: float,
-        critic: Any = None,
+        critic: ChatModel | None = None,
         **settings: Any,
     ) -> io.NodeOutput:
         policy = RunSettings(accept_at=accept_at or None, **settings)
@@ -110,13 +113,13 @@ class CriticLoop(io.ComfyNode):
         )
 
 
-def run_in_host(plan: PlannedRequest, generator: Any, chat: Any, settings: RunSettings) -> Trajectory:
+def run_in_host(
+    plan: PlannedRequest, generator: Generator, chat: ChatModel | None, settings: RunSettings
+) -> Trajectory:
     """Run the loop with its journal below the host's output folder, showing it on the node. Raises Cancelled."""
-    from ..backend.agents import Critic
     from ..backend.journal import Journal
-    from ..backend.loop import run
 
-    critic = None if chat is None else Critic(chat)
+    critic = None if chat is None else critic_with(chat)
     journal = Journal(run_folder(host.output_folder(), plan.request))
     view = RunView(plan.plan, settings.max_attempts if critic else 1)
     progress = host.NodeProgress()
@@ -130,6 +133,13 @@ def run_in_host(plan: PlannedRequest, generator: Any, chat: Any, settings: RunSe
             trajectory = getattr(event, "trajectory", trajectory)
     assert trajectory is not None  # Finished is the last event of every stream
     return trajectory
+
+
+def critic_with(chat: ChatModel) -> Judges:
+    """The critic that speaks through this agent."""
+    from ..backend.agents import Critic
+
+    return Critic(chat)
 
 
 def step_text_of(result: StepResult) -> str:

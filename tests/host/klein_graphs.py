@@ -1,0 +1,140 @@
+"""The official FLUX.2 klein graphs in API form, with the sizes made small.
+
+Decision: written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base model's,
+which differ in steps, guidance and negative) have them, so that the tests need no front end to convert a template;
+`test_templates.py` checks that the installed templates still consist of these nodes and settings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Graph = dict[str, dict[str, Any]]
+
+MODEL = "flux-2-klein-4b-fp8.safetensors"
+CLIP = "qwen_3_4b.safetensors"
+VAE = "flux2-vae.safetensors"
+
+
+def node(class_type: str, **inputs: Any) -> dict[str, Any]:
+    """One node of a graph in API form; an input that is a node's id alone means its first output."""
+    links = {name: [value[1:], 0] if isinstance(value, str) and value.startswith("@") else value
+             for name, value in inputs.items()}  # fmt: skip
+    return {"class_type": class_type, "inputs": links}
+
+
+def loaders() -> Graph:
+    """Model, text encoder and VAE under ids model, clip, vae."""
+    return {
+        "model": node("UNETLoader", unet_name=MODEL, weight_dtype="default"),
+        "clip": node("CLIPLoader", clip_name=CLIP, type="flux2", device="default"),
+        "vae": node("VAELoader", vae_name=VAE),
+    }
+
+
+def text_to_image(
+    prompt: str,
+    seed: int,
+    size: tuple[int, int],
+    steps: int = 4,
+    cfg: float = 1.0,
+    negative: str | None = None,
+) -> Graph:
+    """The text-to-image template; `negative` None is the distilled one (ConditioningZeroOut). Result: SaveImage "out"."""
+    return loaders() | {
+        "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
+        "negative": negative_node(negative),
+        "latent": node("EmptyFlux2LatentImage", width=size[0], height=size[1], batch_size=1),
+        "sigmas": node("Flux2Scheduler", steps=steps, width=size[0], height=size[1]),
+        **sampling(seed, cfg, "@positive", "@negative"),
+    }
+
+
+def image_edit(
+    prompt: str,
+    seed: int,
+    image: str,
+    megapixels: float,
+    steps: int = 4,
+    cfg: float = 1.0,
+    negative: str | None = None,
+) -> Graph:
+    """The edit template on an input image; everything else as in `text_to_image`."""
+    return loaders() | {
+        "source": node("LoadImage", image=image),
+        "scaled": node(
+            "ImageScaleToTotalPixels",
+            image="@source", upscale_method="nearest-exact", megapixels=megapixels, resolution_steps=1,
+        ),
+        "size": node("GetImageSize", image="@scaled"),
+        "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
+        "negative": negative_node(negative),
+        "reference": node("VAEEncode", pixels="@scaled", vae="@vae"),
+        "edit_positive": node("ReferenceLatent", conditioning="@positive", latent="@reference"),
+        "edit_negative": node("ReferenceLatent", conditioning="@negative", latent="@reference"),
+        "latent": node("EmptyFlux2LatentImage", width=["size", 0], height=["size", 1], batch_size=1),
+        "sigmas": node("Flux2Scheduler", steps=steps, width=["size", 0], height=["size", 1]),
+        **sampling(seed, cfg, "@edit_positive", "@edit_negative"),
+    }  # fmt: skip
+
+
+def negative_node(negative: str | None) -> dict[str, Any]:
+    """Distilled models leave the negative empty, base models encode one."""
+    if negative is None:
+        return node("ConditioningZeroOut", conditioning="@positive")
+    return node("CLIPTextEncode", clip="@clip", text=negative)
+
+
+def sampling(seed: int, cfg: float, positive: str, negative: str) -> Graph:
+    """From noise to the saved image, the same in both templates."""
+    return {
+        "guider": node("CFGGuider", model="@model", positive=positive, negative=negative, cfg=cfg),
+        "sampler": node("KSamplerSelect", sampler_name="euler"),
+        "noise": node("RandomNoise", noise_seed=seed),
+        "sampled": node(
+            "SamplerCustomAdvanced",
+            noise="@noise", guider="@guider", sampler="@sampler", sigmas="@sigmas", latent_image="@latent",
+        ),
+        "decoded": node("VAEDecode", samples="@sampled", vae="@vae"),
+        "out": node("SaveImage", images="@decoded", filename_prefix="official"),
+    }  # fmt: skip
+
+
+def story(
+    request: str,
+    prompts: list[str],
+    size: tuple[int, int],
+    image: str | None = None,
+    seed: int = 0,
+    steps: int = 4,
+    cfg: float = 1.0,
+    negative: str = "",
+    edit: str = "auto",
+    scheduler: str = "flux2",
+    critic: str | None = None,
+    max_attempts: int = 1,
+    denoise: float = 0.75,
+) -> Graph:
+    """The same model drawing a given plan with our nodes; results: SaveImage "out" and "board", PreviewAny "report"."""
+    graph = loaders() | {
+        "plan": node("InterleaveTestPlan", request=request, prompts="\n".join(prompts)),
+        "generator": node(
+            "InterleaveStepGenerator",
+            model="@model", clip="@clip", vae="@vae", width=size[0], height=size[1], steps=steps, cfg=cfg,
+            sampler="euler", scheduler=scheduler, edit=edit, denoise=denoise, negative=negative,
+        ),
+        "loop": node(
+            "InterleaveCriticLoop",
+            plan="@plan", generator="@generator", max_attempts=max_attempts, accept_at=0.0, keep="best",
+            source="previous", on_failure="keep", seed=seed,
+        ),
+        "out": node("SaveImage", images="@loop", filename_prefix="ours"),
+        "report": node("PreviewAny", source=["loop", 3]),
+    }  # fmt: skip
+    if image is not None:
+        graph["source"] = node("LoadImage", image=image)
+        graph["plan"]["inputs"]["images"] = ["source", 0]
+    if critic is not None:
+        graph["critic"] = node("InterleaveTestAgent", replies=critic)
+        graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    return graph
