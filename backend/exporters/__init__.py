@@ -1,0 +1,50 @@
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY.
+
+Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an agent or
+a generator anything, so every run that can be read can be exported again, in any form, at any time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from ..errors import SettingsError
+from ..types import Trajectory
+
+REGISTRY = {
+    "page": ".page",
+    "markdown": ".markdown",
+    "sheet": ".sheet",
+    "record": ".record",
+}
+
+__all__ = ["REGISTRY", "Exporter", "export_by_name", "open_exporter"]
+
+
+class Exporter(Protocol):
+    """Writes a trajectory into `folder`, making it, and returns the main file. Raises JournalError."""
+
+    def __call__(self, trajectory: Trajectory, folder: Path) -> Path: ...
+
+
+def open_exporter(name: str) -> Exporter:
+    """The exporter of this name; raises SettingsError."""
+    if name not in REGISTRY:
+        raise SettingsError(f"There is no export {name!r}.", f"Known: {', '.join(REGISTRY)}.")
+    try:
+        return import_module(REGISTRY[name], __package__).export
+    except ImportError as error:
+        missing = error.name or str(error)
+        raise SettingsError(
+            f"Export {name!r} needs {missing!r} ({error}).", f"pip install {missing}"
+        ) from error
+
+
+def export_by_name(name: str, trajectory: Trajectory, folder: str | Path) -> Path:
+    """Write `trajectory` into `folder` as `name` says and return the main file.
+
+    Raises SettingsError for an unknown name and JournalError if the folder cannot be written.
+    """
+    return open_exporter(name)(trajectory, Path(folder))

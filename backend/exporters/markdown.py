@@ -1,0 +1,86 @@
+"""A run as a Markdown file with its pictures beside it, for editors, repositories and blogs.
+
+Decision: the words of a run are text, not markup. What Markdown or HTML would read as a sign is escaped, so a prompt
+with asterisks shows asterisks and a tag in a request stays harmless wherever the file is rendered.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..types import Attempt, RunSettings, Trajectory
+from .folder import PictureFolder, write_whole
+from .wording import Told, duration, outcome, stop_sentence, summarize, title_of, told_steps
+
+FILE_NAME = "story.md"
+SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
+LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
+
+
+def export(trajectory: Trajectory, folder: Path) -> Path:
+    """Write `folder`/story.md and its images folder; returns the file's path. Raises JournalError."""
+    folder = Path(folder)
+    pictures = PictureFolder(folder)
+    lines = [f"# {_line(title_of(trajectory))}", "", f"*{summarize(trajectory).sentence}*", ""]
+    lines += [
+        "## The request",
+        "",
+        *(f"> {line}".rstrip() for line in escape(trajectory.request.text).splitlines()),
+        "",
+    ]
+    for number, picture in enumerate(trajectory.request.images, start=1):
+        lines += [f"![Image {number} of the request]({pictures.add(picture, f'request-{number}')})", ""]
+    told = told_steps(trajectory)
+    lines += ["## The plan", ""]
+    for each in told:
+        instruction = f": {_line(each.step.instruction)}" if each.step.instruction else ""
+        lines.append(f"{each.step.number}. **{_name(each)}**{instruction}")
+    lines.append("")
+    for each in told:
+        lines += _step(each, pictures, trajectory.settings)
+    makers = [(name, value) for name, value in trajectory.identities.model_dump().items() if value]
+    if makers:
+        lines += ["---", "", *(f"- {name.replace('_', ' ')}: {_line(value)}" for name, value in makers), ""]
+    path = folder / FILE_NAME
+    write_whole(path, "\n".join(lines).encode("utf-8"))
+    return path
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, line by line."""
+    signs = SIGNS.sub(r"\\\1", text.replace("&", "&amp;"))
+    return LINE_START.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", signs).strip()
+
+
+def _step(told: Told, pictures: PictureFolder, settings: RunSettings) -> list[str]:
+    step, result = told.step, told.result
+    lines = [f"## {step.number}. {_name(told)}", ""]
+    if step.auxiliary_text:
+        lines += [escape(step.auxiliary_text), ""]
+    if result and result.image:
+        alt = _line(step.instruction or step.prompt or step.name)
+        lines += [f"![{alt}]({pictures.add(result.image, f'step-{step.number:02d}')})", ""]
+    if step.prompt:
+        lines += [f"*{stop_sentence(result) if result else 'Not reached'}.*", ""]
+    for number, attempt in enumerate(result.attempts if result else (), start=1):
+        lines.append(_attempt(number, attempt, settings))
+    return [*lines, ""] if result and result.attempts else lines
+
+
+def _attempt(number: int, attempt: Attempt, settings: RunSettings) -> str:
+    parts = [f"Try {number}: {outcome(attempt, settings).value}"]
+    if attempt.verdict and attempt.verdict.probability is not None:
+        parts.append(f"P(success) {attempt.verdict.probability:.3f}")
+    parts += [f"seed {attempt.seed}", duration(attempt.seconds), f"“{_line(attempt.prompt)}”"]
+    if attempt.error:
+        parts.append(f"{_line(attempt.error.where)}: {_line(attempt.error.message)}")
+    return f"- {', '.join(parts)}"
+
+
+def _name(told: Told) -> str:
+    return _line(told.step.name) or f"Step {told.step.number}"
+
+
+def _line(text: str | None) -> str:
+    return escape(" ".join((text or "").split()))

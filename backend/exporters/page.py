@@ -1,0 +1,164 @@
+"""One self-contained web page of a run: the story to look at, and every attempt behind it, folded.
+
+Decision: the page carries everything itself and may load nothing (its content security policy says so), so it can be
+mailed, archived and opened from a disk. All text is a stranger's text: the template escapes it, and the policy allows
+only the one script and the one style sheet that this module put in, by their digests.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+from ..pictures import Picture
+from ..types import Attempt, RunSettings, StepResult, StopReason, Trajectory
+from .changes import Piece, changes
+from .folder import write_whole
+from .wording import (
+    Outcome,
+    duration,
+    outcome,
+    stop_sentence,
+    summarize,
+    title_of,
+    told_steps,
+)
+
+FILE_NAME = "index.html"
+HERE = Path(__file__).parent
+LOSSLESS_PIXELS = 512 * 512
+ATTEMPT_SIDE = 512
+STORY_SIDE = 2048
+ENLARGED_SIDE = 512
+MAX_ENLARGEMENT = 4.0
+
+
+def export(trajectory: Trajectory, folder: Path) -> Path:
+    """Write `folder`/index.html and return its path; raises JournalError."""
+    path = Path(folder) / FILE_NAME
+    write_whole(path, render(trajectory).encode("utf-8"))
+    return path
+
+
+def render(trajectory: Trajectory) -> str:
+    """The whole page as HTML text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    return environment.get_template("page.html.j2").render(
+        title=title_of(trajectory),
+        request=trajectory.request,
+        request_images=[_show(picture, STORY_SIDE) for picture in trajectory.request.images],
+        summary=summarize(trajectory).sentence,
+        reasoning=trajectory.plan.reasoning,
+        steps=[_step(told.step, told.result, trajectory.settings) for told in told_steps(trajectory)],
+        identities=[
+            (name.replace("_", " "), value)
+            for name, value in trajectory.identities.model_dump().items()
+            if value
+        ],
+        settings=[
+            (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))
+            for name, value in trajectory.settings.model_dump().items()
+        ],
+        style=style,
+        style_digest=_content_digest(style),
+        script=script,
+        script_digest=_content_digest(script),
+    )
+
+
+def _step(step: Any, result: StepResult | None, settings: RunSettings) -> dict[str, Any]:
+    image = result.image if result else None
+    return {
+        "step": step,
+        "image": image and _show(image, STORY_SIDE, enlarge=True),
+        "status": stop_sentence(result) if result else "Not reached",
+        "tone": _tone(result),
+        "attempts": [
+            _attempt(attempt, number, result is not None and result.chosen == number - 1, settings)
+            for number, attempt in enumerate(result.attempts if result else (), start=1)
+        ],
+    }
+
+
+def _tone(result: StepResult | None) -> str:
+    if result is None:
+        return "quiet"
+    return {
+        StopReason.accepted: "good",
+        StopReason.text_only: "quiet",
+        StopReason.unjudged: "quiet",
+        StopReason.error: "bad",
+    }.get(result.stop_reason, "open")
+
+
+def _attempt(attempt: Attempt, number: int, chosen: bool, settings: RunSettings) -> dict[str, Any]:
+    drawn, verdict = attempt.image, attempt.verdict
+    before = attempt.source or (Picture.white(drawn.size) if drawn else None)
+    what = outcome(attempt, settings)
+    tone = {Outcome.accepted: "good", Outcome.refused: "open", Outcome.failed: "bad"}.get(what, "quiet")
+    return {
+        "number": number,
+        "chosen": chosen,
+        "outcome": what.value,
+        "tone": tone,
+        "before": before and _show(before, ATTEMPT_SIDE),
+        "blank": attempt.source is None,
+        "after": drawn and _show(drawn, ATTEMPT_SIDE),
+        "attempt": attempt,
+        "percent": _percent(verdict.probability if verdict else None),
+        "refined": _refined(attempt),
+        "seconds": duration(attempt.seconds),
+    }
+
+
+def _refined(attempt: Attempt) -> list[Piece] | None:
+    refined = attempt.verdict.refined_prompt if attempt.verdict else ""
+    return changes(attempt.prompt, refined) if refined and refined != attempt.prompt else None
+
+
+def _percent(probability: float | None) -> str:
+    if probability is None:
+        return ""
+    # 99.7 % must not read as certainty, nor 0.2 % as impossibility.
+    return f"{100 * probability:.1f} %" if not 0.01 <= probability <= 0.99 else f"{100 * probability:.0f} %"
+
+
+def _show(picture: Picture, longest: int, enlarge: bool = False) -> dict[str, Any]:
+    """Data URL and size to show a picture at, at most `longest` pixels a side; `enlarge` shows small ones larger.
+
+    Small pictures stay lossless; large ones become WebP (or JPEG), since the run's folder keeps the exact pixels.
+    """
+    from PIL import Image, features
+
+    image, (width, height) = picture.image, picture.size
+    scale = min(1.0, longest / max(width, height))
+    if enlarge:
+        scale = max(scale, min(MAX_ENLARGEMENT, ENLARGED_SIDE / max(width, height)))
+    shown = round(width * scale) or 1, round(height * scale) or 1
+    if shown != picture.size:
+        # Browsers enlarge by bilinear interpolation, which blurs small drawings.
+        image = image.resize(shown, Image.Resampling.LANCZOS)
+    if width * height <= LOSSLESS_PIXELS:
+        source = Picture(image).data_url()
+    else:
+        buffer = io.BytesIO()
+        kind = "webp" if features.check("webp") else "jpeg"
+        image.save(buffer, kind, quality=90)
+        source = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return {"source": source, "width": shown[0], "height": shown[1]}
+
+
+def _content_digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

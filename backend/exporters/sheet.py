@@ -1,0 +1,246 @@
+"""A contact sheet: the whole run on one image, a card for every step, for sharing and for the storyboard node.
+
+Decision: drawn with Pillow alone and its own scalable font, so that it looks the same on every machine and needs no
+browser. Cards are laid out first and drawn second; the sheet never grows past a fixed number of pixels, the cells
+shrink instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image, ImageDraw
+
+from ..errors import SettingsError
+from ..pictures import Picture
+from ..types import RunSettings, StepResult, StopReason, Trajectory
+from .folder import write_whole
+from .sheet_text import font_of, line_height, wrap
+from .wording import Outcome, Told, outcome, stop_sentence, told_steps
+
+FILE_NAME = "sheet.png"
+MAX_SIDE = 12_000
+MIN_CELL, MAX_CELL = 48, 2048
+CAPTION_LINES = 4
+TEXT_LINES = 14
+MAX_COLUMNS_OF_ATTEMPTS = 8
+
+PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (106, 101, 91), (226, 220, 207)
+GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
+TONES = {Outcome.accepted: GOOD, Outcome.refused: OPEN, Outcome.failed: BAD}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its outcome."""
+
+    picture: Picture | None
+    text: str
+    heading: str
+    caption: str
+    mark: str
+    tone: tuple[int, int, int]
+
+
+def export(trajectory: Trajectory, folder: Path) -> Path:
+    """Write `folder`/sheet.png and return its path; raises JournalError."""
+    path = Path(folder) / FILE_NAME
+    write_whole(path, Picture(contact_sheet(trajectory)).png())
+    return path
+
+
+def contact_sheet(
+    trajectory: Trajectory,
+    columns: int | None = None,
+    cell: int = 320,
+    show: Literal["chosen", "attempts"] = "chosen",
+    captions: bool = True,
+) -> Image.Image:
+    """The run as one RGB image: every step's chosen picture, or every attempt of every step (a row a step).
+
+    `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000 pixels),
+    `columns` defaults to a near-square sheet. Raises SettingsError.
+    """
+    if not MIN_CELL <= cell <= MAX_CELL:
+        raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, but is {cell}.")
+    if columns is not None and not 1 <= columns <= 100:
+        raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
+    if show not in ("chosen", "attempts"):
+        raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts.")
+    told = told_steps(trajectory)
+    if show == "chosen":
+        cards = [_step_card(each) for each in told]
+        columns = min(len(cards), columns or _near_square(len(cards)))
+        rows = [cards[start : start + columns] for start in range(0, len(cards), columns)]
+    else:
+        columns = columns or max(2, min(MAX_COLUMNS_OF_ATTEMPTS, max(len(_attempts(each)) for each in told)))
+        rows = []
+        for each in told:
+            cards = _attempt_cards(each, trajectory.settings)
+            rows += [cards[start : start + columns] for start in range(0, len(cards), columns)]
+    return _Sheet(rows, columns, cell, captions).draw()
+
+
+class _Sheet:
+    """The measures of a sheet and its drawing."""
+
+    def __init__(self, rows: list[list[Card]], columns: int, cell: int, captions: bool) -> None:
+        self._rows, self._columns, self._captions = rows, columns, captions
+        pictures = [card.picture for row in rows for card in row if card.picture]
+        widest = max((p.size[0] / p.size[1] for p in pictures), default=1.0)
+        tallest = max((p.size[1] / p.size[0] for p in pictures), default=1.0)
+        self._shape = min(1.0, widest), min(1.0, tallest)
+        self._measure(cell)
+        side = max(self._width, self._height)
+        while side > MAX_SIDE and cell > MIN_CELL:
+            cell = max(MIN_CELL, int(cell * MAX_SIDE / side * 0.98))
+            self._measure(cell)
+            side = max(self._width, self._height)
+
+    def _measure(self, cell: int) -> None:
+        self._cell = max(1, round(cell * self._shape[0])), max(1, round(cell * self._shape[1]))
+        self._gap = max(4, cell // 16)
+        self._bold, self._plain = max(9, cell // 18), max(8, cell // 22)
+        # Only as many caption lines as the longest caption of the row needs.
+        self._captions_of = [[self._wrap_caption(card) for card in row] for row in self._rows]
+        self._row_heights = [
+            self._cell[1] + max((self._caption_height(heading, lines) for heading, lines in row), default=0)
+            for row in self._captions_of
+        ]
+        self._width = self._gap + self._columns * (self._cell[0] + self._gap)
+        self._height = self._gap + sum(height + self._gap for height in self._row_heights)
+
+    def draw(self) -> Image.Image:
+        """The finished image."""
+        sheet = Image.new("RGB", (self._width, self._height), PAPER)
+        canvas = ImageDraw.Draw(sheet)
+        top = self._gap
+        for row, captions, height in zip(self._rows, self._captions_of, self._row_heights, strict=True):
+            left = self._gap
+            for card, caption in zip(row, captions, strict=True):
+                self._draw_card(sheet, canvas, card, caption, left, top)
+                left += self._cell[0] + self._gap
+            top += height + self._gap
+        return sheet
+
+    def _draw_card(
+        self,
+        sheet: Image.Image,
+        canvas: ImageDraw.ImageDraw,
+        card: Card,
+        caption: tuple[list[str], list[str]],
+        left: int,
+        top: int,
+    ) -> None:
+        width, height = self._cell
+        if card.picture:
+            fitted = _fit(card.picture.image, self._cell)
+            sheet.paste(fitted, (left + (width - fitted.width) // 2, top + (height - fitted.height) // 2))
+        else:
+            canvas.rectangle([left, top, left + width - 1, top + height - 1], fill=CARD, outline=LINE)
+            self._draw_text_card(canvas, card.text, left, top)
+        if not self._captions:
+            return
+        y = top + height + self._gap // 3
+        heading, lines = caption
+        for line in heading:
+            canvas.text((left, y), line, font=font_of(self._bold), fill=INK)
+            y += line_height(self._bold)
+        for line in lines:
+            canvas.text((left, y), line, font=font_of(self._plain), fill=SOFT)
+            y += line_height(self._plain)
+        dot = self._plain // 2
+        middle = y + line_height(self._plain) // 2
+        canvas.ellipse([left, middle - dot // 2, left + dot, middle + dot // 2], fill=card.tone)
+        mark = wrap(card.mark, self._plain, width - 2 * dot, 1)
+        canvas.text((left + 2 * dot, y), "".join(mark), font=font_of(self._plain), fill=card.tone)
+
+    def _draw_text_card(self, canvas: ImageDraw.ImageDraw, text: str, left: int, top: int) -> None:
+        width, height = self._cell
+        pad = self._gap
+        size = max(9, self._cell[0] // 14)
+        lines = wrap(text, size, width - 2 * pad, TEXT_LINES)
+        while len(lines) * line_height(size) > height - 2 * pad and size > 8:
+            size -= 1
+            lines = wrap(text, size, width - 2 * pad, TEXT_LINES)
+        room = max(1, (height - 2 * pad) // line_height(size))
+        lines = wrap(text, size, width - 2 * pad, min(room, TEXT_LINES))
+        y = top + (height - len(lines) * line_height(size)) // 2
+        for line in lines:
+            canvas.text((left + pad, y), line, font=font_of(size), fill=INK)
+            y += line_height(size)
+
+    def _wrap_caption(self, card: Card) -> tuple[list[str], list[str]]:
+        width = self._cell[0]
+        return wrap(card.heading, self._bold, width, 2), wrap(card.caption, self._plain, width, CAPTION_LINES)
+
+    def _caption_height(self, heading: list[str], lines: list[str]) -> int:
+        if not self._captions:
+            return 0
+        height = len(heading) * line_height(self._bold) + (len(lines) + 1) * line_height(self._plain)
+        return height + self._gap // 3
+
+
+def _step_card(told: Told) -> Card:
+    step, result = told.step, told.result
+    picture = result.image if result else None
+    story = step.auxiliary_text or step.instruction or ""
+    missing = "Not reached" if result is None else "No image"
+    text = story if not step.prompt else f"{missing}\n\n{step.prompt}"
+    return Card(
+        picture=picture,
+        text=text,
+        heading=_heading(told),
+        caption=story if picture else "",
+        mark=stop_sentence(result) if result else "Not reached",
+        tone=_tone(result),
+    )
+
+
+def _attempts(told: Told) -> tuple[object, ...]:
+    return told.result.attempts if told.result else ()
+
+
+def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
+    result = told.result
+    if result is None or not result.attempts:
+        return [_step_card(told)]
+    cards = []
+    for index, attempt in enumerate(result.attempts):
+        what = outcome(attempt, settings)
+        chance = attempt.verdict.probability if attempt.verdict else None
+        mark = (
+            what.value
+            + ("" if chance is None else f" ({chance:.0%})")
+            + (", kept" if index == result.chosen else "")
+        )
+        text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
+        heading = (
+            f"{_heading(told)}: try {index + 1}" if index == 0 else f"{told.step.number}: try {index + 1}"
+        )
+        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES.get(what, QUIET)))
+    return cards
+
+
+def _heading(told: Told) -> str:
+    return f"{told.step.number}  {told.step.name}".strip()
+
+
+def _tone(result: StepResult | None) -> tuple[int, int, int]:
+    if result is None or result.stop_reason in (StopReason.text_only, StopReason.unjudged):
+        return QUIET
+    return {StopReason.accepted: GOOD, StopReason.error: BAD}.get(result.stop_reason, OPEN)
+
+
+def _near_square(number: int) -> int:
+    # Cards with captions are taller than wide, so a row more than half a column wider looks balanced.
+    return number if number <= 4 else math.ceil(math.sqrt(number * 1.3))
+
+
+def _fit(image: Image.Image, box: tuple[int, int]) -> Image.Image:
+    scale = min(box[0] / image.width, box[1] / image.height)
+    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    return image if size == image.size else image.resize(size, Image.Resampling.LANCZOS)

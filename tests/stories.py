@@ -1,0 +1,198 @@
+"""Finished runs for tests, made by hand: every way in which an attempt and a step can end, with drawn pictures."""
+
+from __future__ import annotations
+
+import math
+
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Attempt,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Score,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from PIL import Image, ImageDraw
+
+REQUEST = (
+    "Tell the story of a little sailing boat that leaves the harbour at dawn, meets a fish, and is home "
+    "before the moon rises. Draw every step and tell me in one sentence what happens."
+)
+SCENES = (
+    (
+        "The harbour at dawn",
+        "Draw the empty bay with a small red boat.",
+        "a calm bay at dawn, one red sailing boat",
+    ),
+    ("The sun comes up", "Add the sun to the upper right.", "add a yellow sun in the upper right corner"),
+    (
+        "A fish says hello",
+        "Add an orange fish under the boat.",
+        "add an orange fish in the water below the boat",
+    ),
+    ("Night falls", "Make it night, with a moon.", "change the sky to night and the sun to a pale moon"),
+)
+TELLINGS = (
+    "Very early, when the bay was as smooth as glass, the little boat hoisted its sail.",
+    "The sun came up behind the hills and painted a golden road on the water.",
+    None,
+    "When the moon looked over the hills, the boat was already dreaming of tomorrow.",
+)
+
+
+def drawing(stage: int, fault: int = 0, size: int = 96) -> Picture:
+    """The bay as it is after `stage` scenes (1..4); a `fault` above 0 moves and recolours what the stage added."""
+    scale = 4
+    side = size * scale
+    image = Image.new("RGB", (side, side))
+    draw = ImageDraw.Draw(image)
+    top, bottom = ((28, 34, 74), (70, 78, 130)) if stage >= 4 else ((255, 214, 170), (255, 240, 220))
+    for y in range(side):
+        share = y / side
+        draw.line(
+            [(0, y), (side, y)], tuple(round(a + (b - a) * share) for a, b in zip(top, bottom, strict=True))
+        )
+    sea = (38, 76, 120) if stage >= 4 else (104, 176, 196)
+    draw.rectangle([0, side * 0.62, side, side], fill=sea)
+    wave = [(x, side * (0.62 + 0.012 * math.sin(x / side * 30))) for x in range(0, side + 8, 8)]
+    draw.polygon([*wave, (side, side * 0.7), (0, side * 0.7)], fill=sea)
+    if stage >= 2:
+        x = 0.22 if fault and stage == 2 else 0.78
+        color = (
+            (238, 238, 220) if stage >= 4 else (120, 190, 90) if fault == 2 and stage == 2 else (250, 196, 60)
+        )
+        draw.ellipse([side * (x - 0.1), side * 0.1, side * (x + 0.1), side * 0.3], fill=color)
+    boat = (212, 62, 52) if not (fault and stage == 1) else (70, 110, 200)
+    draw.polygon([(side * 0.3, side * 0.6), (side * 0.7, side * 0.6), (side * 0.62, side * 0.72), (side * 0.38, side * 0.72)], fill=boat)  # fmt: skip
+    draw.polygon([(side * 0.5, side * 0.25), (side * 0.5, side * 0.57), (side * 0.68, side * 0.57)], fill=(252, 250, 244))  # fmt: skip
+    draw.polygon([(side * 0.48, side * 0.32), (side * 0.48, side * 0.57), (side * 0.34, side * 0.57)], fill=(240, 232, 214))  # fmt: skip
+    if stage >= 3:
+        y = 0.85 if not (fault and stage == 3) else 0.45
+        fish = (240, 140, 50)
+        draw.ellipse([side * 0.4, side * (y - 0.05), side * 0.6, side * (y + 0.05)], fill=fish)
+        draw.polygon([(side * 0.41, side * y), (side * 0.32, side * (y - 0.05)), (side * 0.32, side * (y + 0.05))], fill=fish)  # fmt: skip
+    return Picture(image.resize((size, size), Image.Resampling.LANCZOS))
+
+
+def make_trajectory(
+    steps: int = 4,
+    *,
+    size: int = 96,
+    request: str = REQUEST,
+    request_images: int = 0,
+    text_step: bool = True,
+    failures: bool = True,
+    cut_short: bool = False,
+    decorate: str = "",
+) -> Trajectory:
+    """A run of `steps` drawn steps and, with `text_step`, one of text at the end.
+
+    Step 1 is accepted at try 2, step 2 at try 1, step 3 uses its tries up (with `failures`: one could not be drawn, one
+    verdict was not understood), step 4 is not judged, and so on in turn. `cut_short` leaves the last step unreached and
+    cancels the one before it; `decorate` is put into every text field.
+    """
+    images = tuple(drawing(1 + index % 4, size=size) for index in range(request_images))
+    plan: list[Step] = []
+    results: list[StepResult] = []
+    before = images[-1] if images else None
+    for index in range(steps):
+        name, instruction, prompt = SCENES[index % 4]
+        step = Step(
+            number=index + 1,
+            name=name + decorate,
+            instruction=instruction + decorate,
+            prompt=prompt + decorate,
+            auxiliary_text=(TELLINGS[index % 4] or None) and f"{TELLINGS[index % 4]}{decorate}",
+        )
+        plan.append(step)
+        result = _result(step, index, before, size, failures, decorate)
+        before = result.image or before
+        results.append(result)
+    if text_step:
+        step = Step(
+            number=steps + 1, name="The end" + decorate, auxiliary_text="And so ended a long day." + decorate
+        )
+        plan.append(step)
+        results.append(StepResult(step=step, stop_reason=StopReason.text_only))
+    if cut_short:
+        results = results[:-1]
+        results[-1] = results[-1].model_copy(update={"stop_reason": StopReason.cancelled})
+    return Trajectory(
+        request=Request(text=request + decorate, images=images),
+        plan=Plan(
+            steps=tuple(plan), reasoning="Four scenes, from dawn to night, each a small change." + decorate
+        ),
+        results=tuple(results),
+        settings=RunSettings(max_attempts=3, seed=7),
+        identities=Identities(
+            planner="scripted planner" + decorate,
+            generator="painted 96x96" + decorate,
+            critic="scripted critic" + decorate,
+            prompt_set="5f2a9c31d07be844",
+        ),
+    )
+
+
+def _result(
+    step: Step, index: int, before: Picture | None, size: int, failures: bool, decorate: str
+) -> StepResult:
+    stage, prompt = 1 + index % 4, step.prompt or ""
+    refined = f"{prompt}, exactly there, and keep everything else unchanged"
+    refused = Verdict(
+        success=False,
+        refined_prompt=refined,
+        reasoning=f"What was asked for is not where it should be.\nEverything else was kept.{decorate}",
+        probability=0.08,
+    )
+    passed = Verdict(
+        success=True, refined_prompt=refined, reasoning=f"All is as asked.{decorate}", probability=0.964
+    )
+    unread = Verdict(success=None, reasoning=f"I like boats.{decorate}")
+    good, bad = drawing(stage, size=size), drawing(stage, 1, size)
+    first = Attempt(
+        prompt=prompt,
+        seed=191_210_664_021_337 + index,
+        source=before,
+        image=bad,
+        verdict=refused,
+        seconds=1.31,
+    )
+    second = first.model_copy(
+        update={
+            "prompt": refined,
+            "seed": 77_120_993 + index,
+            "image": good,
+            "verdict": passed,
+            "seconds": 1.12,
+        }
+    )
+    if stage == 1:
+        return StepResult(step=step, attempts=(first, second), chosen=1, stop_reason=StopReason.accepted)
+    if stage == 2:
+        only = second.model_copy(update={"prompt": prompt, "score": Score(semantics=9.0, quality=8.0)})
+        return StepResult(step=step, attempts=(only,), chosen=0, stop_reason=StopReason.accepted)
+    if stage == 3:
+        attempts = [
+            first,
+            second.model_copy(update={"verdict": refused.model_copy(update={"probability": 0.41})}),
+        ]
+        if failures:
+            fault = Fault(where="generator", message=f"Out of memory while drawing.{decorate}")
+            failed = first.model_copy(update={"image": None, "verdict": None, "error": fault, "seconds": 0.2})
+            unreadable = first.model_copy(update={"verdict": unread})
+            attempts = [failed, unreadable, attempts[1]]
+        return StepResult(
+            step=step,
+            attempts=tuple(attempts),
+            chosen=len(attempts) - 1,
+            stop_reason=StopReason.tries_used_up,
+        )
+    only = second.model_copy(update={"prompt": prompt, "verdict": None})
+    return StepResult(step=step, attempts=(only,), chosen=0, stop_reason=StopReason.unjudged)
