@@ -1,7 +1,7 @@
 """A run as far as it came, read from its records by running the loop over them with nobody there to make more.
 
 Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by the loop
-itself. Whoever stands in for planner, generator and critic repeats the recorded failures and cancels at the first gap.
+itself. Whoever stands in for planner, generator and critic cancels the run at the first gap.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .errors import Cancelled, ChatError, GeneratorError
+from .errors import Cancelled
 from .events import Finished
 from .loop import PROMPTS_MARK, run
-from .memory import DrawKey, Drawn, Judged, JudgeKey, PlanKey
+from .memory import Drawn, Judged, PlanKey
 from .pictures import Picture
 from .types import Identities, Plan, Request, RunSettings, Trajectory, Verdict
 
@@ -28,9 +28,9 @@ def replay(journal: Journal) -> Trajectory | None:
     record = journal.record()
     events = run(
         journal.request(),
-        _AbsentAgent(journal, record.identities.planner),
-        _AbsentGenerator(journal, record.identities.generator),
-        _AbsentAgent(journal, record.identities.critic) if record.identities.critic else None,
+        _AbsentAgent(record.identities.planner),
+        _AbsentGenerator(record.identities.generator),
+        _AbsentAgent(record.identities.critic) if record.identities.critic else None,
         record.settings.model_copy(update={"time_budget": None}),
         _Past(journal),
     )
@@ -42,11 +42,11 @@ def replay(journal: Journal) -> Trajectory | None:
 
 
 class _Past:
-    """A journal that is only read: nothing taken, nothing written."""
+    """A journal that is only read: nothing taken, nothing written, and recorded failures are found too."""
 
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan = journal.written_plan, journal.plan
-        self.drawn, self.judged = journal.drawn, journal.judged
+        self.drawn, self.judged = journal.draw_record, journal.judge_record
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
         pass
@@ -68,26 +68,19 @@ class _Past:
 
 
 class _AbsentGenerator:
-    """Stands where the generator stood: repeats its recorded failures, and ends the run where nothing is recorded."""
+    """Stands where the generator stood; asked for what is not recorded, it ends the run."""
 
-    def __init__(self, journal: Journal, identity: str) -> None:
-        self.journal, self.identity = journal, identity
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        key = DrawKey(
-            generator=self.identity, prompt=prompt, seed=seed, source=source.digest if source else None
-        )
-        record = self.journal.draw_record(key)
-        if record and record.error:
-            raise GeneratorError(record.error.message)
         raise Cancelled("Not drawn yet.")
 
 
 class _AbsentAgent:
     """Stands where planner or critic stood, likewise."""
 
-    def __init__(self, journal: Journal, known: str) -> None:
-        self.journal, self.known = journal, known
+    def __init__(self, known: str) -> None:
         self.identity, _, self.prompt_set_digest = known.rpartition(PROMPTS_MARK)
 
     def plan(self, request: Request) -> Plan:
@@ -96,14 +89,4 @@ class _AbsentAgent:
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
-        key = JudgeKey(
-            critic=self.known,
-            before=before.digest if before else None,
-            after=after.digest,
-            original_prompt=original_prompt,
-            prompt_used=prompt_used,
-        )
-        record = self.journal.judge_record(key)
-        if record and record.error:
-            raise ChatError(record.error.message)
         raise Cancelled("Not judged yet.")

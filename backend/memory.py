@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cached_property
 from typing import Protocol
 
 from pydantic import Field
@@ -21,7 +20,7 @@ from .types import Fault, Identities, Plan, Request, RunSettings, Text, Trajecto
 class Key(Value):
     """Everything that made something; pictures stand in it as their digests."""
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """40 hex digits of BLAKE2b over kind and fields."""
         content = json.dumps([type(self).__name__, self.model_dump()], sort_keys=True)

@@ -22,7 +22,7 @@ NONE = "none"
 
 
 class LocalOptions(BaseModel):
-    """How local models are loaded: each goes to every model that takes it, and must be taken by one."""
+    """How local models are loaded. Each option goes to every model that takes it, and must be taken by one."""
 
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
         default=None, description="Number type of local models; by default what suits the device."

@@ -1,0 +1,448 @@
+"""The run's folder: what is remembered, what is made again after an edit, and what a damaged or foreign folder gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from interleave_thinker.backend.errors import Cancelled, InterleaveError, JournalError, PictureError
+from interleave_thinker.backend.events import AttemptDrawn, AttemptStarted, Finished, PlanReady
+from interleave_thinker.backend.journal import Journal, load_trajectory
+from interleave_thinker.backend.journal_files import MAX_JSON, RunFiles
+from interleave_thinker.backend.loop import GIVEN, run
+from interleave_thinker.backend.memory import DrawKey, Drawn, Judged, JudgeKey, Memory, PlanKey, Remembers
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    FORMAT_VERSION,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+
+REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
+DRAW = DrawKey(generator="g", prompt="a house", seed=1, source=None)
+JUDGE = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", prompt_used="b")
+
+
+def tell(folder: Path, request: Request = REQUEST, **changed) -> Trajectory:
+    given = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree()} | changed
+    last = list(run(request, journal=Journal(folder), **given))[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def edit(path: Path, change: Callable[[dict], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture(params=["memory", "journal"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Remembers:
+    """Every memory has to keep the same promises."""
+    memory: Remembers = Memory() if request.param == "memory" else Journal(tmp_path / "run")
+    memory.begin(REQUEST, RunSettings(), Identities())
+    request.addfinalizer(memory.end)
+    return memory
+
+
+def test_every_memory_finds_what_it_kept_under_its_key_alone(memory: Remembers) -> None:
+    plan_key = PlanKey(planner="p", text="x")
+    assert (
+        memory.plan(plan_key) is memory.drawn(DRAW) is memory.judged(JUDGE) is memory.written_plan() is None
+    )
+    memory.keep_plan(STORY, plan_key)
+    memory.keep_drawn(Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
+    memory.keep_judged(Judged(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
+    assert memory.plan(plan_key) == STORY
+    assert memory.written_plan() is None
+    assert memory.plan(PlanKey(planner="other", text="x")) is None
+    assert memory.drawn(DRAW) == Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
+    assert memory.drawn(DRAW.model_copy(update={"seed": 2})) is None
+    found = memory.judged(JUDGE)
+    assert found and found.verdict == Verdict(success=None)
+    assert memory.judged(JUDGE.model_copy(update={"prompt_used": "c"})) is None
+
+
+def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(memory: Remembers) -> None:
+    memory.keep_drawn(Drawn(key=DRAW, error=Fault(where="generator", message="no memory left")))
+    memory.keep_judged(Judged(key=JUDGE, error=Fault(where="critic", message="gone")))
+    memory.keep_plan(STORY, None)
+    assert memory.drawn(DRAW) is None
+    assert memory.judged(JUDGE) is None
+    assert memory.written_plan() == STORY
+
+
+def test_keys_name_everything_that_made_something() -> None:
+    digests = {
+        key.digest
+        for key in (
+            DRAW,
+            DRAW.model_copy(update={"generator": "h"}),
+            DrawKey(generator="g", prompt="a", seed=1, source=None),
+            DrawKey(generator="g", prompt="a", seed=1, source="None"),
+            DrawKey(generator="ga", prompt="", seed=1, source=None),
+        )
+    }
+    assert len(digests) == 5
+    assert DRAW.digest == DrawKey(generator="g", prompt="a house", seed=1, source=None).digest
+
+
+def test_the_folder_gives_back_the_trajectory(tmp_path: Path) -> None:
+    trajectory = tell(tmp_path / "run")
+    assert load_trajectory(tmp_path / "run") == trajectory
+    (tmp_path / "run" / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path / "run") == trajectory
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "attempts",
+        "pictures",
+        "plan.json",
+        "run.json",
+        "verdicts",
+    ]
+
+
+def test_again_repeats_nothing(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    planner, generator, critic = OnePlan(), Counting(), OneInThree()
+    again = tell(tmp_path / "run", planner=planner, generator=generator, critic=critic)
+    assert again == first
+    assert (planner.asked, generator.drawn, critic.shown) == (0, [], [])
+
+
+def test_another_generator_critic_or_planner_repeats_its_own_part(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    critic, generator = OneInThree(), Counting()
+    critic.prompt_set_digest = "another wording"
+    tell(tmp_path / "run", generator=generator, critic=critic)
+    assert not generator.drawn
+    assert len(critic.shown) == sum(len(result.attempts) for result in first.results)
+    larger = Counting(size=24)
+    tell(tmp_path / "run", generator=larger)
+    assert len(larger.drawn) >= 3
+    planner = OnePlan(identity="another")
+    tell(tmp_path / "run", planner=planner)
+    assert planner.asked == 1
+
+
+def test_editing_a_step_draws_from_there_on_only(tmp_path: Path) -> None:
+    before = tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][2].update(prompt="add a moon"))
+    planner, generator = OnePlan(), Counting()
+    after = tell(tmp_path / "run", planner=planner, generator=generator)
+    assert planner.asked == 0
+    assert after.identities.planner == GIVEN
+    assert after.results[0] == before.results[0]
+    assert after.plan.steps[2].prompt == "add a moon"
+    assert generator.drawn[0][0] == "add a moon"
+    assert after.results[3].image != before.results[3].image
+    assert load_trajectory(tmp_path / "run") == after
+
+
+def test_editing_the_last_step_keeps_all_before_it(tmp_path: Path) -> None:
+    before = tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][3].update(prompt="add a fish"))
+    generator = Counting()
+    after = tell(tmp_path / "run", generator=generator)
+    assert after.results[:3] == before.results[:3]
+    assert all(prompt.startswith("add a fish") for prompt, *_ in generator.drawn)
+
+
+def test_deleting_the_plan_plans_anew(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    (tmp_path / "run" / "plan.json").unlink()
+    planner = OnePlan()
+    tell(tmp_path / "run", planner=planner)
+    assert planner.asked == 1
+
+
+def test_given_plan_replaces_and_stays(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    shorter = Plan(steps=STORY.steps[:1])
+    assert tell(tmp_path / "run", plan=shorter).plan == shorter
+    planner = OnePlan()
+    assert tell(tmp_path / "run", planner=planner).plan == shorter
+    assert planner.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda plan: plan["steps"][2].update(promt="x"), "steps.2.promt"),
+        (lambda plan: plan["steps"][1].update(auxiliary_text=None), "steps.1"),
+        (lambda plan: plan["steps"][0].update(number="one"), "steps.0.number"),
+        (lambda plan: plan.update(steps=[]), "steps"),
+    ],
+)
+def test_broken_edit_is_one_error_at_its_field(
+    tmp_path: Path, change: Callable[[dict], object], place: str
+) -> None:
+    tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", change)
+    with pytest.raises(JournalError) as caught:
+        tell(tmp_path / "run")
+    assert f"plan.json', field '{place}'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_failures_are_tried_again_but_stay_readable(tmp_path: Path) -> None:
+    generator = Counting(failures=[GeneratorError("no memory left")])
+    critic = Verdicts(ChatError("gone"), True, True, True)
+    first = tell(tmp_path / "run", generator=generator, critic=critic)
+    (tmp_path / "run" / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path / "run") == first
+    again = Counting()
+    tell(tmp_path / "run", generator=again, critic=Verdicts(True, True, True))
+    assert again.drawn[0] == generator.drawn[0]
+
+
+def test_unfinished_run_is_readable_up_to_where_it_came(tmp_path: Path) -> None:
+    events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
+    assert isinstance(next(iter(events)), PlanReady)
+    assert [r.stop_reason for r in load_trajectory(tmp_path / "run").results] == [StopReason.cancelled]
+    for event in events:
+        if isinstance(event, AttemptStarted) and event.step.number == 3:
+            break
+    partial = load_trajectory(tmp_path / "run")
+    assert [result.step.number for result in partial.results] == [1, 2, 3]
+    assert partial.results[-1].stop_reason is StopReason.cancelled
+    assert partial.results[0].image is not None
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_run_without_a_plan_yet(tmp_path: Path) -> None:
+    class Stopped(OnePlan):
+        def plan(self, request: Request) -> Plan:
+            raise Cancelled("stopped")
+
+    with pytest.raises(Cancelled):
+        tell(tmp_path / "run", planner=Stopped())
+    with pytest.raises(JournalError, match="no plan yet"):
+        load_trajectory(tmp_path / "run")
+
+
+def test_picture_deleted_is_drawn_again(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    image = first.results[0].attempts[0].image
+    assert image
+    (tmp_path / "run" / "pictures" / f"{image.digest}.png").unlink()
+    generator = Counting()
+    again = tell(tmp_path / "run", generator=generator)
+    assert [result.image for result in again.results] == [result.image for result in first.results]
+    assert len(generator.drawn) == 1
+
+
+def _other_request(folder: Path) -> None:
+    edit(folder / "run.json", lambda record: record["request"].update(text="another one"))
+
+
+def _newer(name: str) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / name, lambda record: record.update(version=FORMAT_VERSION + 1))
+
+
+def _truncated(pattern: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = sorted(folder.glob(pattern))[0]
+        path.write_bytes(path.read_bytes()[:-20])
+
+    return damage
+
+
+def _all(pattern: str, damage: Callable[[Path], object]) -> Callable[[Path], None]:
+    return lambda folder: [damage(path) for path in folder.glob(pattern)] and None
+
+
+def _repaint(path: Path) -> None:
+    Picture.white((9, 9)).image.save(path)
+
+
+def _swap(folder: Path) -> None:
+    first, *others = sorted((folder / "attempts").iterdir())
+    for other in others:
+        other.write_bytes(first.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_other_request, "another request"),
+        (_newer("run.json"), "newer version"),
+        (_truncated("run.json"), "run.json"),
+        (_truncated("plan.json"), "plan.json"),
+        (_all("attempts/*", lambda path: path.write_bytes(path.read_bytes()[:50])), "attempts"),
+        (_all("verdicts/*", lambda path: path.write_bytes(b"")), "verdicts"),
+        (_all("verdicts/*", lambda path: path.write_bytes(b"[" * 100_000)), "verdicts"),
+        (_all("pictures/*", _repaint), "does not match its digest"),
+        (_swap, "something else"),
+        (lambda folder: (folder / "run.json").write_text('{"version": 1, "name": "x"}'), "run.json"),
+        (lambda folder: (folder / "run.json").write_text("[]"), "run.json"),
+        (lambda folder: (folder / "run.json").unlink(), "holds no run"),
+    ],
+)
+def test_damage_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    folder = tmp_path / "run"
+    tell(folder)
+    (folder / "trajectory.json").unlink()
+    damage(folder)
+    with pytest.raises(JournalError, match=message) as caught:
+        tell(folder)
+    assert "\n" not in str(caught.value)
+    assert not (folder / "in-use.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_newer("trajectory.json"), "newer version"),
+        (_truncated("trajectory.json"), "trajectory.json"),
+        (
+            lambda folder: edit(folder / "trajectory.json", lambda t: t["request"].update(images=["x"])),
+            "request.images.0",
+        ),
+        (
+            lambda folder: (
+                edit(folder / "run.json", lambda record: record["request"].update(images=["../../secret"]))
+                or (folder / "trajectory.json").unlink()
+            ),
+            "leads out of the run's folder",
+        ),
+        (_all("pictures/*", lambda path: path.unlink()), "Picture"),
+    ],
+)
+def test_reading_damage_is_one_clear_error(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
+    tell(tmp_path / "run")
+    damage(tmp_path / "run")
+    with pytest.raises(JournalError, match=message):
+        load_trajectory(tmp_path / "run")
+
+
+def test_damaged_png(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    _all("pictures/*", lambda path: path.write_bytes(b"no image"))(tmp_path / "run")
+    with pytest.raises(PictureError, match="pictures"):
+        tell(tmp_path / "run")
+
+
+def test_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(JournalError, match="not empty"):
+        tell(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(JournalError, match="cannot be a run's folder"):
+        tell(tmp_path / "thesis.txt")
+    with pytest.raises(JournalError, match="holds no run"):
+        load_trajectory(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    tell(folder)
+    elsewhere.mkdir()
+    (folder / "verdicts").rename(tmp_path / "moved")
+    (folder / "verdicts").symlink_to(elsewhere)
+    with pytest.raises(JournalError, match="leads out"):
+        tell(folder)
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("part", ["..", ".", "../x", "a/b", "/etc/passwd", "", "a\x00", ".hidden"])
+def test_paths_stay_inside(tmp_path: Path, part: str) -> None:
+    with pytest.raises(JournalError):
+        RunFiles(tmp_path).path(part)
+
+
+def test_file_larger_than_any_run_is_not_read(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    with (tmp_path / "run" / "plan.json").open("r+b") as file:
+        file.truncate(MAX_JSON + 1)
+    with pytest.raises(JournalError, match="larger"):
+        tell(tmp_path / "run")
+
+
+def test_half_written_files_are_swept_away(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    tell(folder)
+    left = folder / "pictures" / f".{'a' * 40}.png.0123456789abcdef.tmp"
+    left.write_bytes(b"half a picture")
+    stranger = folder / "pictures" / ".notes.tmp"
+    stranger.write_text("mine")
+    tell(folder)
+    assert not left.exists()
+    assert stranger.exists()
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
+    for event in events:
+        if isinstance(event, AttemptDrawn):
+            break
+    with pytest.raises(JournalError, match="Another run is using"):
+        tell(tmp_path / "run")
+    assert load_trajectory(tmp_path / "run").results[0].attempts, "reading needs no lock"
+    events.close()  # type: ignore[attr-defined]
+    tell(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage", b'{"pid": -1, "started": ""}', b'{"pid": 99999999999999999999, "started": ""}'],
+)
+def test_lock_that_no_living_run_holds_is_taken_over(tmp_path: Path, content: bytes) -> None:
+    tell(tmp_path / "run")
+    (tmp_path / "run" / "in-use.lock").write_bytes(content)
+    tell(tmp_path / "run")
+    assert not (tmp_path / "run" / "in-use.lock").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="start times are known on Linux only")
+def test_lock_of_a_later_process_with_the_same_number_is_stale(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    lock = tmp_path / "run" / "in-use.lock"
+    lock.write_text(json.dumps({"pid": os.getpid(), "started": "some-boot 12", "token": "x"}))
+    tell(tmp_path / "run")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
+def test_full_disk_is_one_clear_error_and_nothing_half_written(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys; sys.path[:0] = [sys.argv[2]]; import conftest, test_journal as t\n"
+        "from pathlib import Path\n"
+        "t.tell(Path(sys.argv[1]))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))\n"
+        "try: t.tell(Path(sys.argv[1]), generator=t.Counting(size=1024))\n"
+        "except t.JournalError as error: print(error)\n"
+    )
+    folder = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder), str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "cannot be written (File too large)" in done.stdout, done.stderr
+    assert not list(folder.rglob("*.tmp"))
+    assert not (folder / "in-use.lock").exists()
+    generator = Counting()
+    tell(folder, generator=generator)
+    assert not generator.drawn
+
+
+def test_errors_are_of_our_kind(tmp_path: Path) -> None:
+    assert issubclass(JournalError, InterleaveError)
+    with pytest.raises(JournalError):
+        load_trajectory(tmp_path / "nowhere")
