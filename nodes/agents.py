@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ..backend.errors import SettingsError
 from . import host
 from .agent_folders import (
     NO_ADAPTER,
@@ -64,6 +65,17 @@ class LoadAgent(io.ComfyNode):
     def fingerprint_inputs(cls, agent: str, dtype: str = "auto", adapter: str = NO_ADAPTER) -> str:
         roots = host.agent_roots()
         return f"{weights_stamp(agent, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
+
+    @classmethod
+    def validate_inputs(cls, agent: str, adapter: str = NO_ADAPTER) -> bool | str:
+        # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to do.
+        try:
+            roots = host.agent_roots()
+            agent_spec(agent, roots)
+            adapter_folder(adapter, roots)
+        except SettingsError as error:
+            return str(error)
+        return True
 
     @classmethod
     def execute(cls, agent: str, dtype: str = "auto", adapter: str = NO_ADAPTER) -> io.NodeOutput:

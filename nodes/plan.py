@@ -13,6 +13,9 @@ from .images import to_pictures
 from .plan_text import plan_text
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 
+SHOWN = 200
+"""Characters of the agent's words that the node shows while it plans."""
+
 
 class Planner(io.ComfyNode):
     """Writes all steps of a story before anything is drawn."""
@@ -52,7 +55,13 @@ class Planner(io.ComfyNode):
 
         progress = host.NodeProgress()
         asked = Request(text=request, images=() if images is None else to_pictures(images))
+        words: list[str] = []
+
+        def follow(text: str) -> None:
+            words.append(text)
+            progress.say(f"planning: {''.join(words)[-SHOWN:]}")
+
         with host.host_interrupts():
-            plan = PlanningAgent(agent).plan(asked)
+            plan = PlanningAgent(agent).plan(asked, follow)
         progress.say(f"{len(plan.steps)} steps")
         return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +12,8 @@ CATEGORY = "InterleaveThinker tests"
 
 def pack(module: str) -> ModuleType:
     """A module of the pack under test, which the host has imported under a name of its own."""
-    return next(found for name, found in sys.modules.items() if name.endswith(f"interleave-thinker.{module}"))
+    root = next(name for name in sys.modules if name.endswith("interleave-thinker"))
+    return import_module(f"{root}.{module}")
 
 
 class GivenPlan:
@@ -46,7 +47,7 @@ class GivenPlan:
 
 
 class ScriptedAgent:
-    """An agent whose replies are a JSON list of texts, given in turn and then over again."""
+    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn."""
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"
@@ -57,7 +58,8 @@ class ScriptedAgent:
         return {"required": {"replies": ("STRING", {"multiline": True, "default": "[]"})}}
 
     def agent(self, replies: str) -> tuple[Any]:
-        chat = pack("backend.chat.scripted").ScriptedChat(json.loads(replies))
+        scripted = pack("backend.chat.scripted")
+        chat = scripted.ScriptedChat(scripted.REPLIES.validate_json(replies))
         return (pack("nodes.managed_chat").ManagedChat(chat),)
 
 
