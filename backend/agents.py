@@ -1,0 +1,186 @@
+"""Planner and Critic: a prompt set, a chat backend and the reader of answers, put together.
+
+Decision: an agent is stateless and asks at most twice. A reply that cannot be read is answered with the reason and the
+grammar; a second one that cannot be read is an error (planner) or a verdict of None (critic), never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from .answers import GRAMMAR_OF_PLANS, GRAMMAR_OF_VERDICTS, read_plan, read_verdict
+from .chat.protocol import ChatModel, Message, Reply, ReplySettings
+from .errors import AnswerError, SettingsError
+from .pictures import Picture
+from .prompts import PromptSet, default_prompt_set, fill
+from .types import Plan, Request, Verdict
+
+IMAGE_MARK = "<image>"
+Answer = TypeVar("Answer")
+OnToken = Callable[[str], None]
+
+
+class Planner:
+    """Writes all steps of a request. Prompt set: the given one, else the checkpoint's, else the pack's own."""
+
+    def __init__(
+        self, chat: ChatModel, prompt_set: PromptSet | None = None, settings: ReplySettings | None = None
+    ) -> None:
+        self.chat = chat
+        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
+        self.settings = settings or ReplySettings()
+
+    @property
+    def prompt_set_digest(self) -> str:
+        return self.prompt_set.digest
+
+    @property
+    def identity(self) -> str:
+        return _identity(self.chat, self.prompt_set, self.settings)
+
+    def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
+        """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the text has
+        `<image>` marks but not as many as images, ChatError, Cancelled."""
+        message = _planner_message(self.prompt_set, request)
+        return _ask(self.chat, message, self.settings, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
+
+
+class Critic:
+    """Judges one image against its step's original prompt. `settings` default to greedy with a watched verdict."""
+
+    def __init__(
+        self, chat: ChatModel, prompt_set: PromptSet | None = None, settings: ReplySettings | None = None
+    ) -> None:
+        self.chat = chat
+        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
+        self.settings = settings or ReplySettings(watch_verdict=True)
+
+    @property
+    def prompt_set_digest(self) -> str:
+        return self.prompt_set.digest
+
+    @property
+    def identity(self) -> str:
+        return _identity(self.chat, self.prompt_set, self.settings)
+
+    def judge(
+        self,
+        before: Picture | None,
+        after: Picture,
+        original_prompt: str,
+        prompt_used: str,
+        on_token: OnToken | None = None,
+    ) -> Verdict:
+        """The verdict on `after`; `before` None (drawn from text) is shown as a white page of the same size.
+
+        A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that cannot be
+        read give success None with the problem as reasoning. Raises ChatError, Cancelled.
+        """
+        pictures = (before or Picture.white(after.size), after)
+        message = _critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
+        try:
+            verdict, reply = _ask(
+                self.chat, message, self.settings, read_verdict, GRAMMAR_OF_VERDICTS, on_token
+            )
+        except AnswerError as problem:
+            return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
+        keep = verdict.success or not verdict.refined_prompt.strip()
+        return Verdict(
+            success=verdict.success,
+            refined_prompt=prompt_used if keep else verdict.refined_prompt,
+            reasoning=verdict.reasoning,
+            probability=reply.probability,
+        )
+
+
+def _identity(chat: ChatModel, prompt_set: PromptSet, settings: ReplySettings) -> str:
+    return f"{chat.identity}|prompts={prompt_set.digest}|{settings.model_dump_json()}"
+
+
+def _ask(
+    chat: ChatModel,
+    message: Message,
+    settings: ReplySettings,
+    read: Callable[[str], Answer],
+    grammar: str,
+    on_token: OnToken | None,
+) -> tuple[Answer, Reply]:
+    """The answer and the reply that gave it; raises AnswerError if the second reply cannot be read either."""
+    reply = chat.reply([message], settings, on_token)
+    try:
+        return read(reply.text), reply
+    except AnswerError as error:
+        problem = _explained(error, reply)
+    reason = f"Your answer could not be read. {problem.message} {grammar} Keep it short."
+    retry = [
+        message,
+        Message(role="assistant", content=(reply.text,)),
+        Message(role="user", content=(reason,)),
+    ]
+    reply = chat.reply(retry, settings, on_token)
+    try:
+        return read(reply.text), reply
+    except AnswerError as error:
+        raise _explained(error, reply) from error
+
+
+def _explained(error: AnswerError, reply: Reply) -> AnswerError:
+    if reply.finish != "length":
+        return error
+    problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
+    problem.quote, problem.hint = error.quote, "Allow more tokens."
+    return problem
+
+
+def _planner_message(prompt_set: PromptSet, request: Request) -> Message:
+    given = len(request.images)
+    marks = request.text.count(IMAGE_MARK)
+    if marks and marks != given:
+        raise SettingsError(
+            f"The request has {marks} {IMAGE_MARK} mark(s) but {given} image(s).",
+            "Write one mark for each image, in their order, or none at all.",
+        )
+    template = prompt_set.planner_images if given else prompt_set.planner_text
+    # A template with marks of its own has placed the images already; the user's marks are then only words.
+    own = template.count(IMAGE_MARK)
+    if own and given and own != given and not marks:
+        raise SettingsError(
+            f"The planner's template has {own} {IMAGE_MARK} mark(s) but {given} image(s) are given."
+        )
+    if own == given:
+        return _message(_filled_parts(template, text_input=request.text), request.images)
+    filled = fill(template.replace(IMAGE_MARK, ""), text_input=request.text)
+    return _message(filled.split(IMAGE_MARK) if marks else [filled], request.images)
+
+
+def _critic_message(
+    prompt_set: PromptSet, pictures: Sequence[Picture], original_prompt: str, prompt_used: str
+) -> Message:
+    parts = _filled_parts(
+        prompt_set.critic, original_instruction=original_prompt, rewritten_prompt=prompt_used
+    )
+    if len(parts) not in (1, len(pictures) + 1):
+        raise SettingsError(
+            f"The critic's template has {len(parts) - 1} {IMAGE_MARK} mark(s).",
+            "It needs two (before, after) or none.",
+        )
+    return _message(parts, pictures)
+
+
+def _filled_parts(template: str, **values: str) -> list[str]:
+    """The template cut at its own marks; a mark inside a value stays text."""
+    return [fill(part, **values) for part in template.split(IMAGE_MARK)]
+
+
+def _message(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
+    """Pictures between the parts, or all before a single part."""
+    if len(parts) == 1:
+        return Message(role="user", content=(*pictures, parts[0]))
+    content: list[str | Picture] = []
+    for index, part in enumerate(parts):
+        if part:
+            content.append(part)
+        if index < len(pictures):
+            content.append(pictures[index])
+    return Message(role="user", content=tuple(content))

@@ -1,0 +1,142 @@
+"""Finds and checks checkpoint folders before any weight is read, and names them by content.
+
+Decision: what would fail deep inside a loader, or worse, load something unsafe, is refused here in words: no folder, no
+safetensors, a pickle, another architecture. The digest is of contents, so a checkpoint that was trained further under
+the same name is another one; of files too large to read whole, size, header and samples are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ..errors import ChatError
+
+ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
+MAX_JSON = 64 * 1024 * 1024
+HASHED_WHOLE = 64 * 1024 * 1024
+SAMPLES = 64
+SAMPLE_BYTES = 64 * 1024
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def find_checkpoint(argument: str, download: bool = False) -> Path:
+    """The folder of a checkpoint: a local one, or a hub id that is in the cache already (`download` fetches it).
+
+    Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors.
+    """
+    folder = Path(argument).expanduser()
+    if not folder.is_dir():
+        if not HUB_ID.fullmatch(argument) or folder.exists():
+            raise ChatError(
+                f"There is no checkpoint folder {argument!r}.",
+                "Give a folder, or a hub id such as NAME/MODEL.",
+            )
+        folder = _from_hub(argument, download)
+    _check_config(folder)
+    _check_weights(folder)
+    return folder.resolve()
+
+
+def check_adapter(folder: Path) -> None:
+    """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
+    if not folder.is_dir():
+        raise ChatError(f"There is no adapter folder {str(folder)!r}.")
+    kind = read_json(folder / "adapter_config.json").get("peft_type")
+    if kind != "LORA":
+        raise ChatError(f"The adapter in {str(folder)!r} is of kind {kind!r}; only LORA is supported.")
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise ChatError(
+            f"The adapter folder {str(folder)!r} has no adapter_model.safetensors.",
+            "Other formats can run code when loaded; save the adapter as safetensors.",
+        )
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """16 hex digits over the names and contents of a folder's weights, configuration and tokenizer files."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}):
+        size = path.stat().st_size
+        digest.update(f"{path.name}\0{size}\0".encode())
+        with path.open("rb") as file:
+            if size <= HASHED_WHOLE:
+                digest.update(file.read())
+                continue
+            length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
+            digest.update(file.read(length))
+            for sample in range(SAMPLES):
+                file.seek(sample * (size - SAMPLE_BYTES) // (SAMPLES - 1))
+                digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a checkpoint folder; raises ChatError naming the file."""
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise ChatError(f"{str(path)!r} is larger than {MAX_JSON} bytes.")
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ChatError(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
+    except (ValueError, RecursionError) as error:
+        raise ChatError(f"{str(path)!r} is not JSON ({error}).") from error
+    if not isinstance(value, dict):
+        raise ChatError(f"{str(path)!r} is not a JSON object.")
+    return value
+
+
+def _check_config(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        hint = ""
+        if (folder / "adapter_config.json").is_file():
+            hint = "It is an adapter: name the base model here, and this folder as its adapter."
+        raise ChatError(f"{str(folder)!r} is not a checkpoint: it has no config.json.", hint)
+    architecture = read_json(folder / "config.json").get("model_type")
+    if architecture not in ARCHITECTURES:
+        raise ChatError(
+            f"{str(folder)!r} is a {architecture!r} checkpoint; agents need one of {', '.join(ARCHITECTURES)}.",
+            "Other models can be used through a server: openai:MODEL@URL.",
+        )
+
+
+def _check_weights(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(map(str, dict(read_json(index).get("weight_map") or {}).values()))
+        for shard in sorted(shards):
+            if Path(shard).name != shard or not (folder / shard).is_file():
+                raise ChatError(f"{str(folder)!r} lacks the weight file {shard!r} that its index names.")
+        if shards:
+            return
+    if (folder / "model.safetensors").is_file():
+        return
+    pickles = [path.name for pattern in PICKLES for path in folder.glob(pattern)]
+    if pickles:
+        raise ChatError(
+            f"The weights in {str(folder)!r} ({pickles[0]}) are pickles, which can run code when loaded.",
+            "Only safetensors are read: convert them, or get the checkpoint in safetensors.",
+        )
+    raise ChatError(f"{str(folder)!r} has no weights (model.safetensors).", "Is the download complete?")
+
+
+def _from_hub(name: str, download: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        folder = snapshot_download(
+            name, allow_patterns=[*WANTED_FILES, "prompt_set/*.txt"], local_files_only=not download
+        )
+    except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
+        if download:
+            raise ChatError(f"{name!r} could not be downloaded ({type(error).__name__}: {error}).") from error
+        raise ChatError(
+            f"There is no folder {name!r}, and no such model in the local cache.",
+            "Give a folder, or allow the download (--download).",
+        ) from error
+    return Path(folder)

@@ -1,0 +1,256 @@
+"""A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
+
+Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid for beyond a
+True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and only before the first
+token. The key comes from the environment and goes nowhere but into the request's header.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ..errors import ChatError, SettingsError
+from ..pictures import Picture
+from ..prompts import PromptSet
+from .decoding import VerdictWatch
+from .openai_stream import Chunk, probability_in, read_chunks
+from .pixels import area_limit, scaled_down
+from .protocol import Message, Reply, ReplySettings
+
+if TYPE_CHECKING:
+    import httpx
+
+KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
+MAX_BODY_SHOWN = 300
+TRIES = 3
+TOP_LOGPROBS = 20
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+class _Retryable(Exception):
+    """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the end."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _NoLogprobs(Exception):
+    """The server refuses a request because it asks for log-probabilities."""
+
+
+class OpenAIChat:
+    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text."""
+
+    def __init__(self, model: str, base_url: str, key: str | None = None, timeout: float = 300.0) -> None:
+        self._model = model
+        self._url = base_url.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+
+    @property
+    def identity(self) -> str:
+        return f"openai:{self._model}@{self._url}"
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._model!r}, {self._url!r})"
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask the server; raises ChatError with the status and the beginning of its answer."""
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+        body = self._body(messages, settings)
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Retryable),
+            stop=stop_after_attempt(TRIES),
+            wait=wait_exponential(multiplier=0.2, max=2.0),
+            reraise=True,
+        )
+        try:
+            try:
+                return retrying(self._ask_once, body, settings, on_token)
+            except _NoLogprobs:
+                # The verdict is in the text as well; only its probability is lost.
+                plain = {name: value for name, value in body.items() if "logprobs" not in name}
+                return retrying(self._ask_once, plain, settings, on_token)
+        except _Retryable as failed:
+            raise failed.error from failed
+
+    def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
+        area = area_limit(messages)
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [_as_json(message, area) for message in messages],
+            "max_tokens": settings.max_tokens,
+            "temperature": settings.temperature,
+            "seed": settings.seed,
+            "stream": True,
+        }
+        if settings.watch_verdict:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        return body
+
+    def _ask_once(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: Callable[[str], None] | None
+    ) -> Reply:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        # A proxy from the environment cannot reach a server on this machine.
+        proxies = urlsplit(self._url).hostname not in LOCAL_HOSTS
+        started = False
+        try:
+            with (
+                httpx.Client(timeout=self._timeout, trust_env=proxies) as client,
+                client.stream(
+                    "POST", f"{self._url}/chat/completions", json=body, headers=headers
+                ) as response,
+            ):
+                self._raise_for_status(response, "logprobs" in body)
+                reading = _Reading(settings.watch_verdict, on_token)
+                for chunk in read_chunks(response, self._url):
+                    started = True
+                    if reading.add(chunk):
+                        break
+                return reading.reply()
+        except httpx.TimeoutException as error:
+            wrong = ChatError(
+                f"{self._url} did not answer within {self._timeout:g} s ({type(error).__name__}).",
+                "Is the server busy, or the model still loading?",
+            )
+            if isinstance(error, httpx.ConnectTimeout):
+                raise _Retryable(wrong) from error
+            raise wrong from error
+        except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+            wrong = ChatError(
+                f"{self._url} cannot be reached ({self._without_key(f'{type(error).__name__}: {error}')}).",
+                "Is the server running, and is the address right?",
+            )
+            if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
+                raise wrong from error
+            raise _Retryable(wrong) from error
+
+    def _raise_for_status(self, response: httpx.Response, with_logprobs: bool) -> None:
+        if response.status_code == 200:
+            return
+        shown = b""
+        for part in response.iter_bytes():
+            shown += part
+            if len(shown) >= MAX_BODY_SHOWN:
+                break
+        text = " ".join(shown[:MAX_BODY_SHOWN].decode("utf-8", "replace").split())
+        if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
+            raise _NoLogprobs
+        error = ChatError(
+            f"{self._url} answered with status {response.status_code}: {self._without_key(text)}",
+            f"Set {KEY_VARIABLES[0]} to a key that is valid there." if response.status_code == 401 else "",
+        )
+        if response.status_code == 429 or response.status_code >= 500:
+            raise _Retryable(error)
+        raise error
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "(key)") if self._key else text
+
+
+class _Reading:
+    """Puts a reply together from chunks."""
+
+    def __init__(self, watch_verdict: bool, on_token: Callable[[str], None] | None) -> None:
+        self._parts: list[str] = []
+        self._tokens = 0
+        self._finish = "end"
+        self._probability: float | None = None
+        self._watch = VerdictWatch() if watch_verdict else None
+        self._on_token = on_token
+
+    def add(self, chunk: Chunk) -> bool:
+        """Take a chunk in; True if nothing after it matters."""
+        if chunk.text:
+            self._parts.append(chunk.text)
+            if self._on_token is not None:
+                self._on_token(chunk.text)
+        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
+        if chunk.finish == "length":
+            self._finish = "length"
+        if self._watch is None:
+            return False
+        # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
+        for piece, alternatives in chunk.alternatives or ((chunk.text, ()),):
+            if self._watch.add(piece):
+                self._probability = probability_in(piece, alternatives)
+        if self._watch.verdict:
+            self._finish = "verdict"
+        return bool(self._watch.verdict)
+
+    def reply(self) -> Reply:
+        return Reply.model_validate(
+            {
+                "text": "".join(self._parts),
+                "tokens": self._tokens,
+                "probability": self._probability,
+                "finish": self._finish,
+            }
+        )
+
+
+def _as_json(message: Message, area: int) -> dict[str, Any]:
+    if all(isinstance(part, str) for part in message.content):
+        return {"role": message.role, "content": "".join(str(part) for part in message.content)}
+    content: list[dict[str, Any]] = []
+    for part in message.content:
+        if isinstance(part, Picture):
+            content.append({"type": "image_url", "image_url": {"url": scaled_down(part, area).data_url()}})
+        else:
+            content.append({"type": "text", "text": part})
+    return {"role": message.role, "content": content}
+
+
+def open(argument: str, *, timeout: float = 300.0) -> OpenAIChat:
+    """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from INTERLEAVE_API_KEY or
+    OPENAI_API_KEY. Raises SettingsError for another form."""
+    match = re.fullmatch(r"(.+)@(https?://\S+)", argument)
+    if match is None:
+        raise SettingsError(
+            f"{_without_secrets(argument)!r} is not MODEL@BASE_URL.",
+            "Such as openai:qwen3-vl@http://127.0.0.1:8000/v1.",
+        )
+    model, url = match.groups()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise SettingsError(f"The server's address is not valid ({error}).") from error
+    if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
+        raise SettingsError(
+            "The server's address may hold a host, a port and a path only.",
+            f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
+        )
+    return OpenAIChat(model, url, _key_from_environment(), timeout)
+
+
+def _key_from_environment() -> str | None:
+    for name in KEY_VARIABLES:
+        key = os.environ.get(name, "").strip()
+        if key and not re.fullmatch(r"[!-~]+", key):
+            raise SettingsError(f"{name} holds characters that no key has.", "Set it to the key alone.")
+        if key:
+            return key
+    return None
+
+
+def _without_secrets(argument: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)

@@ -1,0 +1,212 @@
+"""One base model in memory for any number of chats, each with its own LoRA adapter or none.
+
+Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic on the same
+base share its weights without being told to, and the memory is free once both are gone. Adapters are attached to the
+base's own modules; who replies next selects its adapter under the base's lock.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import ChatError, SettingsError, boundary
+from .checkpoints import check_adapter, checkpoint_digest
+
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+QUANTIZATIONS = ("8bit", "4bit")
+# The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as they
+# stand in the model: a bare "visual" is silently ignored.)
+NOT_QUANTIZED = ["model.visual", "lm_head"]
+
+BaseKey = tuple[str, str, str, str, str | None]
+
+
+class SharedBase:
+    """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
+
+    def __init__(self, folder: Path, digest: str, dtype: str, device: str, quantization: str | None) -> None:
+        self.folder = folder
+        self.digest = digest
+        self.lock = threading.RLock()
+        self.model: Any = _load_model(folder, dtype, device, quantization)
+        self.processor: Any = _load_processor(folder)
+        self.dtype = str(self.model.dtype).removeprefix("torch.")
+        self.quantization = quantization
+        self._with_adapters: Any = None
+        self._adapters: dict[str, str] = {}
+        self._selected: str | None = None
+
+    def add_adapter(self, folder: Path) -> str:
+        """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded again."""
+        check_adapter(folder)
+        if importlib.util.find_spec("peft") is None:
+            raise ChatError("Adapters need the library peft.", "Install it: pip install peft")
+        name = checkpoint_digest(folder)
+        with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
+            if name not in self._adapters:
+                self._attach(folder, name)
+                self._adapters[name] = str(folder)
+                self._selected = name
+        return name
+
+    @contextmanager
+    def selected(self, adapter: str | None) -> Iterator[Any]:
+        """The model with this adapter (None: without any) for as long as the lock is held."""
+        with self.lock:
+            if self._with_adapters is not None and adapter != self._selected:
+                if adapter is None:
+                    self._with_adapters.base_model.disable_adapter_layers()
+                else:
+                    self._with_adapters.base_model.enable_adapter_layers()
+                    self._with_adapters.set_adapter(adapter)
+                self._selected = adapter
+            yield self.model
+
+    def _attach(self, folder: Path, name: str) -> None:
+        from peft import PeftModel
+
+        if self._with_adapters is None:
+            self._with_adapters = PeftModel.from_pretrained(self.model, str(folder), adapter_name=name)
+        else:
+            self._with_adapters.base_model.enable_adapter_layers()
+            self._with_adapters.load_adapter(str(folder), adapter_name=name)
+        self._with_adapters.set_adapter(name)
+        self.model.eval()
+
+
+_bases: weakref.WeakValueDictionary[BaseKey, SharedBase] = weakref.WeakValueDictionary()
+_bases_lock = threading.Lock()
+
+
+def shared_base(folder: Path, dtype: str, device: str, quantization: str | None, share: bool) -> SharedBase:
+    """The base from memory or from its folder; `share` False loads a copy of its own. Raises ChatError."""
+    if dtype not in DTYPES:
+        raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise SettingsError(
+            f"There is no quantization {quantization!r}.", f"Known: {', '.join(QUANTIZATIONS)}."
+        )
+    device = _device(device)
+    digest = checkpoint_digest(folder)
+    if not share:
+        return SharedBase(folder, digest, dtype, device, quantization)
+    key = (str(folder), digest, dtype, device, quantization)
+    with _bases_lock:
+        base = _bases.get(key)
+        if base is None:
+            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization)
+        return base
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name != "auto":
+        try:
+            return str(torch.device(name))
+        except RuntimeError as error:
+            raise SettingsError(
+                f"There is no device {name!r}.", "Such as cpu, cuda, cuda:1 or mps."
+            ) from error
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _load_model(folder: Path, dtype: str, device: str, quantization: str | None) -> Any:
+    import transformers
+
+    if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
+        raise ChatError(
+            f"transformers {transformers.__version__} does not know Qwen3-VL.",
+            "Install 4.57 or newer: pip install -U transformers",
+        )
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
+    if quantization is not None:
+        options |= {"quantization_config": _quantization(quantization), "device_map": {"": device}}
+    with boundary(ChatError, f"Checkpoint {str(folder)!r}"):
+        model, loading = transformers.AutoModelForImageTextToText.from_pretrained(
+            str(folder),
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **options,
+        )
+        missing = sorted(loading.get("missing_keys") or ())
+        if missing:
+            # The library would go on with random weights in their place.
+            raise ChatError(
+                f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
+            )
+        if quantization is None:
+            model.to(device)
+    model.eval().requires_grad_(False)
+    _use_linear_patches(model)
+    # Only what ends a reply is the checkpoint's; how to decode is told with every request.
+    own = model.generation_config
+    model.generation_config = transformers.GenerationConfig(
+        eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
+    )
+    return model
+
+
+def _quantization(name: str) -> Any:
+    for library in ("bitsandbytes", "accelerate"):
+        if importlib.util.find_spec(library) is None:
+            raise ChatError(
+                f"{name} quantization needs the library {library}.", f"Install it: pip install {library}"
+            )
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    if name == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=NOT_QUANTIZED)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=torch.bfloat16,
+        llm_int8_skip_modules=NOT_QUANTIZED,
+    )
+
+
+def _load_processor(folder: Path) -> Any:
+    if importlib.util.find_spec("torchvision") is None:
+        raise ChatError(
+            "Qwen3-VL's image processor needs torchvision.", "Install it: pip install torchvision"
+        )
+    from transformers import AutoProcessor
+
+    with boundary(ChatError, f"Processor of {str(folder)!r}"):
+        processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    if getattr(processor, "image_processor", None) is None:
+        raise ChatError(f"{str(folder)!r} has no image processor.", "Is preprocessor_config.json there?")
+    return processor
+
+
+def _use_linear_patches(model: Any) -> None:
+    """Embed patches by a matrix product, which a convolution with kernel = stride is, exact to rounding.
+
+    The convolution is several times slower on a CPU and thousands of times on some GPUs in bf16 (transformers issue
+    45750). Done on this one object: the library's own switch (`fusion_config`) replaces the class for the whole process,
+    which in a host is not ours to do.
+    """
+    import torch
+
+    patches = model.model.visual.patch_embed
+    convolution = getattr(patches, "proj", None)
+    if not isinstance(convolution, torch.nn.Conv3d) or convolution.stride != convolution.kernel_size:
+        return
+
+    def forward(hidden_states: torch.Tensor) -> torch.Tensor:
+        weight = convolution.weight.flatten(1)
+        return torch.nn.functional.linear(
+            hidden_states.to(weight.dtype).view(-1, weight.shape[1]), weight, convolution.bias
+        )
+
+    patches.forward = forward
