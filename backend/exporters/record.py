@@ -1,0 +1,62 @@
+"""`execution_record.json`: the published data form of a run, one entry an attempt, with its pictures beside it.
+
+Decision: `prompt` is the step's original prompt and `refine_prompt` the one that `target_img` was drawn with, the same
+pair as a critic's training row; so the critic's proposal of one entry is the next entry's `refine_prompt`. Reading the
+forms found in the wild is in record_reader.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..types import Trajectory
+from .folder import PictureFolder, write_whole
+from .record_reader import FILE_NAME, Record, RecordEntry, RecordImage, read_record
+
+__all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
+
+
+def export(trajectory: Trajectory, folder: Path) -> Path:
+    """Write `folder`/execution_record.json and its images folder; returns the file's path. Raises JournalError.
+
+    An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success` null.
+    """
+    folder = Path(folder)
+    pictures = PictureFolder(folder)
+    for number, picture in enumerate(trajectory.request.images, start=1):
+        pictures.add(picture, f"request_{number}")
+    entries: list[dict[str, Any]] = []
+    for result in trajectory.results:
+        for number, attempt in enumerate(result.attempts, start=1):
+            stem = f"step_{result.step.number}_attempt_{number}"
+            verdict = attempt.verdict
+            entries.append(
+                {
+                    "step": result.step.number,
+                    "prompt": result.step.prompt,
+                    "refine_prompt": attempt.prompt,
+                    "source_img": attempt.source and pictures.add(attempt.source, f"{stem}_source"),
+                    "target_img": attempt.image and pictures.add(attempt.image, stem),
+                    "success": verdict.success if verdict else None,
+                    "reasoning": verdict.reasoning if verdict else "",
+                }
+            )
+    plan = [
+        {
+            "step_number": step.number,
+            "step_name": step.name,
+            "instruction": step.instruction,
+            "prompt": step.prompt,
+            "auxiliary_text": step.auxiliary_text,
+        }
+        for step in trajectory.plan.steps
+    ]
+    context: dict[str, Any] = {"execution_plan": plan}
+    if trajectory.plan.reasoning:
+        context["reasoning"] = trajectory.plan.reasoning
+    record = {"user_input": trajectory.request.text, "global_context": context, "steps": entries}
+    path = folder / FILE_NAME
+    write_whole(path, json.dumps(record, ensure_ascii=False, indent=2).encode("utf-8"))
+    return path
