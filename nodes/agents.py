@@ -7,6 +7,7 @@ from comfy_api.latest import io
 from ..backend.errors import SettingsError
 from . import host
 from .agent_folders import (
+    BUILT_IN,
     NO_ADAPTER,
     adapter_folder,
     adapter_names,
@@ -82,9 +83,12 @@ class LoadAgent(io.ComfyNode):
         from ..backend.chat import open_chat
 
         roots = host.agent_roots()
+        spec = agent_spec(agent, roots)
         options = {
             "dtype": None if dtype == "auto" else dtype,
             "adapter": adapter_folder(adapter, roots),
+            # The host's memory manager brings it onto the card when it speaks.
+            "device": None if agent in BUILT_IN else "cpu",
         }
         with needing("transformers"):
-            return io.NodeOutput(ManagedChat(open_chat(agent_spec(agent, roots), **options)))
+            return io.NodeOutput(ManagedChat(open_chat(spec, **options)))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import comfy.model_management as memory
 import comfy.sample
@@ -117,12 +118,24 @@ class _WholePatcher(ModelPatcher):
         return 0
 
 
+_managed: WeakValueDictionary[int, ManagedModel] = WeakValueDictionary()
+"""By the identity of the model, which stays alive as long as its entry."""
+
+
 class ManagedModel:
     """A torch model under the host's memory management; it is on the card only after `ensure_loaded`."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         load, offload = memory.get_torch_device(), memory.text_encoder_offload_device()
         self._patcher = _WholePatcher(_Holder(model), load_device=load, offload_device=offload)
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> ManagedModel:
+        """The one manager of this model: planner and critic may share a base, which can only be in one place."""
+        managed = _managed.get(id(model))
+        if managed is None:
+            managed = _managed[id(model)] = cls(model)
+        return managed
 
     def ensure_loaded(self, working_bytes: int) -> None:
         """Have the whole model on its device, with `working_bytes` free beside it; nearly free if it is there."""

@@ -121,7 +121,7 @@ def run_in_host(
 
     critic = None if chat is None else critic_with(chat)
     journal = Journal(run_folder(host.output_folder(), plan.request))
-    view = RunView(plan.plan, settings.max_attempts if critic else 1)
+    view = RunView(plan.plan, settings, judged=critic is not None)
     progress = host.NodeProgress()
     trajectory = None
     with host.listening_to_steps(lambda share, preview: progress.show(view.within_try(share), preview)):

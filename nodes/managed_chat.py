@@ -25,7 +25,7 @@ class ManagedChat:
     def __init__(self, chat: ChatModel) -> None:
         self._chat = chat
         module = getattr(chat, "model", None)
-        self._residence = None if module is None else host.ManagedModel(module)
+        self._residence = None if module is None else host.ManagedModel.of(module)
         self._bytes_per_token = kv_bytes_per_token(getattr(module, "config", None))
 
     @property

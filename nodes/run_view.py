@@ -1,21 +1,23 @@
 """A run as the artist follows it on the node, and the report that stays when it is over.
 
-Decision: every line is made from the loop's events and nothing else, so the node cannot say more than was recorded; how
-each step ended (accepted, tries used up, error...) is always said.
+Decision: every line is made from the loop's events, in the words of the exports, so the node cannot say more than was
+recorded; how each step ended (accepted, tries used up, error...) is always said.
 """
 
 from __future__ import annotations
 
 from ..backend.events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, PlanReady, StepFinished
-from ..backend.types import Attempt, Plan, StepResult, StopReason, Trajectory
+from ..backend.exporters.wording import Outcome, outcome, stop_sentence, summarize, told_steps
+from ..backend.types import Attempt, Plan, RunSettings, Step, Trajectory
 
 
 class RunView:
-    """Follows the events of one run: share done (0..1), a line of text, and the report so far."""
+    """Follows the events of one run: the share of it that is done (0..1) and a line of text."""
 
-    def __init__(self, plan: Plan, tries: int) -> None:
+    def __init__(self, plan: Plan, settings: RunSettings, judged: bool) -> None:
         self._drawn = [step.number for step in plan.steps if step.prompt]
-        self._tries = tries
+        self._settings = settings
+        self._tries = settings.max_attempts if judged else 1
         self.share = 0.0
         self.line = ""
 
@@ -25,69 +27,51 @@ class RunView:
             self.line = f"{len(event.plan.steps)} steps"
         elif isinstance(event, AttemptStarted):
             self.share = self._position(event.step.number, event.attempt)
-            self.line = f"Step {event.step.number}, try {event.attempt + 1} of {self._tries}: drawing"
+            self.line = self._try(event.step, event.attempt, "drawing")
         elif isinstance(event, AttemptDrawn):
-            self.line = f"Step {event.step.number}, try {event.attempt + 1} of {self._tries}: {_drawn(event)}"
+            if event.record.image is None:
+                self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
+            else:
+                self.line = self._try(event.step, event.attempt, "found again" if event.reused else "judging")
         elif isinstance(event, AttemptJudged):
-            self.line = f"Step {event.step.number}, try {event.attempt + 1} of {self._tries}: {verdict_words(event.record)}"
+            self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
         elif isinstance(event, StepFinished):
             self.share = self._position(event.result.step.number, self._tries)
-            self.line = result_line(event.result)
+            self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
 
     def within_try(self, share: float) -> float:
         """Share of the whole run when the current draw is at `share` (0..1)."""
-        return self.share + share / max(1, len(self._drawn) * self._tries)
+        return self.share + share / self._all_tries
+
+    @property
+    def _all_tries(self) -> int:
+        return max(1, len(self._drawn) * self._tries)
 
     def _position(self, number: int, tries: int) -> float:
         steps_before = sum(one < number for one in self._drawn)
-        inside = tries if number in self._drawn else 0
-        return (steps_before * self._tries + inside) / max(1, len(self._drawn) * self._tries)
+        return (steps_before * self._tries + (tries if number in self._drawn else 0)) / self._all_tries
+
+    def _try(self, step: Step, attempt: int, what: str) -> str:
+        return f"Step {step.number}, try {attempt + 1} of {self._tries}: {what}"
 
 
-def verdict_words(attempt: Attempt) -> str:
-    """The critic's word on an attempt, with its probability and reason."""
-    verdict = attempt.verdict
-    if verdict is None:
-        return f"not judged ({attempt.error.message})" if attempt.error else "not judged"
-    if verdict.success is None:
-        return "the critic could not be understood"
-    word = "right" if verdict.success else "not yet right"
-    sure = "" if verdict.probability is None else f" ({verdict.probability:.0%} sure of success)"
-    return f"{word}{sure}"
-
-
-def result_line(result: StepResult) -> str:
-    """How a step ended."""
-    name = result.step.name or result.step.instruction or "Step"
-    tries = len(result.attempts)
-    kept = (
-        ""
-        if result.chosen is None or result.stop_reason is StopReason.accepted
-        else f", kept try {result.chosen + 1}"
-    )
-    count = f" after {tries} {'try' if tries == 1 else 'tries'}{kept}" if tries else ""
-    return f"{result.step.number}. {name}: {result.stop_reason.value}{count}"
+def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
+    """What became of an attempt, with the critic's probability or the fault that came instead."""
+    words = outcome(attempt, settings)
+    if attempt.error is not None and words in (Outcome.failed, Outcome.not_judged):
+        return f"{words.value}: {attempt.error.message}"
+    probability = attempt.verdict.probability if attempt.verdict else None
+    return words.value if probability is None else f"{words.value}, P(success) {probability:.0%}"
 
 
 def report(trajectory: Trajectory) -> str:
     """Every step with how it ended, and every try with the critic's word and the prompt that it was drawn with."""
-    lines: list[str] = []
-    for result in trajectory.results:
-        lines.append(result_line(result))
-        for number, attempt in enumerate(result.attempts):
-            mark = "*" if number == result.chosen else " "
-            words = (
-                attempt.error.message if attempt.image is None and attempt.error else verdict_words(attempt)
-            )
-            lines.append(f"  {mark} try {number + 1}: {words}")
-            lines.append(f"      {attempt.prompt}")
-    missing = len(trajectory.plan.steps) - len(trajectory.results)
-    if missing:
-        lines.append(f"{missing} of {len(trajectory.plan.steps)} steps were not carried out.")
+    lines = [summarize(trajectory).sentence]
+    for told in told_steps(trajectory):
+        end = stop_sentence(told.result) if told.result else "Not reached"
+        lines += ["", f"{told.step.number}. {told.step.name or told.step.instruction or 'Step'}: {end}"]
+        for number, attempt in enumerate(told.result.attempts if told.result else ()):
+            mark = ">" if told.result and number == told.result.chosen else " "
+            lines.append(f" {mark} try {number + 1}: {attempt_words(attempt, trajectory.settings)}")
+            lines.append(f"     {attempt.prompt}")
     return "\n".join(lines)
-
-
-def _drawn(event: AttemptDrawn) -> str:
-    if event.record.image is None:
-        return event.record.error.message if event.record.error else "no image"
-    return "found in the journal" if event.reused else "judging"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from comfy_api.latest import io
 
 from ..backend.types import Trajectory
@@ -22,13 +24,44 @@ class Storyboard(io.ComfyNode):
             description="Lays a story out on one sheet: every step's image with its text.",
             search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,
-            inputs=[TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop.")],
+            inputs=[
+                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop."),
+                io.Combo.Input(
+                    "show",
+                    options=["chosen", "attempts"],
+                    default="chosen",
+                    tooltip="The kept image of every step, or every try of every step, a row a step.",
+                ),
+                io.Int.Input(
+                    "columns",
+                    default=0,
+                    min=0,
+                    max=100,
+                    tooltip="Images side by side; 0 chooses a fitting number.",
+                ),
+                io.Int.Input(
+                    "cell",
+                    default=320,
+                    min=48,
+                    max=2048,
+                    step=16,
+                    tooltip="Longer side of an image in pixels.",
+                ),
+                io.Boolean.Input("captions", default=True, tooltip="Write each step's text below its image."),
+            ],
             outputs=[io.Image.Output("sheet", tooltip="The sheet, ready to save.")],
         )
 
     @classmethod
-    def execute(cls, trajectory: Trajectory) -> io.NodeOutput:
+    def execute(
+        cls,
+        trajectory: Trajectory,
+        show: Literal["chosen", "attempts"],
+        columns: int,
+        cell: int,
+        captions: bool,
+    ) -> io.NodeOutput:
         from ..backend.exporters.sheet import contact_sheet
 
-        sheet = to_batch(contact_sheet(trajectory))
+        sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
         return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))

@@ -115,7 +115,7 @@ def story(
     max_attempts: int = 1,
     denoise: float = 0.75,
 ) -> Graph:
-    """The same model drawing a given plan with our nodes; results: SaveImage "out" and "board", PreviewAny "report"."""
+    """The same model drawing a given plan with our nodes; results: SaveImage "out", PreviewAny "report", Storyboard "board"."""
     graph = loaders() | {
         "plan": node("InterleaveTestPlan", request=request, prompts="\n".join(prompts)),
         "generator": node(
@@ -130,6 +130,9 @@ def story(
         ),
         "out": node("SaveImage", images="@loop", filename_prefix="ours"),
         "report": node("PreviewAny", source=["loop", 3]),
+        "board": node(
+            "InterleaveStoryboard", trajectory=["loop", 2], show="chosen", columns=0, cell=96, captions=True
+        ),
     }  # fmt: skip
     if image is not None:
         graph["source"] = node("LoadImage", image=image)

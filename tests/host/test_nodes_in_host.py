@@ -57,8 +57,8 @@ def test_a_step_is_redrawn_until_the_critic_accepts(host: ComfyServer) -> None:
     graph = story("redrawn", ["a house", "add a tree"], SIZE, critic=json.dumps(replies), max_attempts=5)
     outputs = host.run(graph)
     report = report_of(outputs)
-    assert "1. Step 1: accepted after 2 tries" in report
-    assert "2. Step 2: accepted after 1 try" in report
+    assert "1. Step 1: Accepted at try 2" in report
+    assert "2. Step 2: Accepted at try 1" in report
     assert "a red house, larger" in report and "20%" in report
     assert len(outputs["out"]["images"]) == 2
     assert len(outputs["loop"]["images"]) == 2
@@ -80,13 +80,13 @@ def test_a_run_goes_on_from_its_journal(host: ComfyServer) -> None:
 
 def test_without_a_critic_every_step_is_drawn_once(host: ComfyServer) -> None:
     outputs = host.run(story("no critic", ["a", "b"], SIZE, max_attempts=5))
-    assert report_of(outputs).count("unjudged") == 2
+    assert report_of(outputs).count("Not judged by a critic") == 2
     assert len(outputs["out"]["images"]) == 2
 
 
 def test_a_story_of_text_alone_runs(host: ComfyServer) -> None:
     outputs = host.run(story("words", ["# Once upon a time.", "# The end."], SIZE))
-    assert report_of(outputs).count("text only") == 2
+    assert report_of(outputs).count("Text only") == 2
     assert "out" not in outputs  # nothing to save, and no error
 
 
