@@ -18,7 +18,7 @@ from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import RunSettings, StepResult, StopReason, Trajectory
 from .folder import write_whole
-from .sheet_text import font_of, line_height, wrap
+from .sheet_text import Block, wrap
 from .wording import Outcome, Told, outcome, stop_sentence, told_steps
 
 FILE_NAME = "sheet.png"
@@ -26,7 +26,7 @@ MAX_SIDE = 12_000
 MIN_CELL, MAX_CELL = 48, 2048
 CAPTION_LINES = 4
 TEXT_LINES = 14
-MAX_COLUMNS_OF_ATTEMPTS = 8
+MAX_UNBROKEN = 8
 
 PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (106, 101, 91), (226, 220, 207)
 GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
@@ -59,7 +59,7 @@ def contact_sheet(
     show: Literal["chosen", "attempts"] = "chosen",
     captions: bool = True,
 ) -> Image.Image:
-    """The run as one RGB image: every step's chosen picture, or every attempt of every step (a row a step).
+    """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side.
 
     `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000 pixels),
     `columns` defaults to a near-square sheet. Raises SettingsError.
@@ -72,15 +72,13 @@ def contact_sheet(
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts.")
     told = told_steps(trajectory)
     if show == "chosen":
-        cards = [_step_card(each) for each in told]
-        columns = min(len(cards), columns or _near_square(len(cards)))
-        rows = [cards[start : start + columns] for start in range(0, len(cards), columns)]
+        groups = [[_step_card(each)] for each in told]
     else:
-        columns = columns or max(2, min(MAX_COLUMNS_OF_ATTEMPTS, max(len(_attempts(each)) for each in told)))
-        rows = []
-        for each in told:
-            cards = _attempt_cards(each, trajectory.settings)
-            rows += [cards[start : start + columns] for start in range(0, len(cards), columns)]
+        groups = [_attempt_cards(each, trajectory.settings) for each in told]
+    number = sum(len(group) for group in groups)
+    longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
+    columns = min(number, columns or max(longest, _near_square(number)))
+    rows = _flow(groups, columns)
     return _Sheet(rows, columns, cell, captions).draw()
 
 
@@ -99,6 +97,11 @@ class _Sheet:
             cell = max(MIN_CELL, int(cell * MAX_SIDE / side * 0.98))
             self._measure(cell)
             side = max(self._width, self._height)
+        if side > MAX_SIDE:
+            raise SettingsError(
+                f"The sheet would be {self._width}x{self._height} pixels with the smallest cells.",
+                "Give it more columns, or leave them out.",
+            )
 
     def _measure(self, cell: int) -> None:
         self._cell = max(1, round(cell * self._shape[0])), max(1, round(cell * self._shape[1]))
@@ -131,7 +134,7 @@ class _Sheet:
         sheet: Image.Image,
         canvas: ImageDraw.ImageDraw,
         card: Card,
-        caption: tuple[list[str], list[str]],
+        caption: tuple[Block, Block],
         left: int,
         top: int,
     ) -> None:
@@ -144,44 +147,40 @@ class _Sheet:
             self._draw_text_card(canvas, card.text, left, top)
         if not self._captions:
             return
-        y = top + height + self._gap // 3
         heading, lines = caption
-        for line in heading:
-            canvas.text((left, y), line, font=font_of(self._bold), fill=INK)
-            y += line_height(self._bold)
-        for line in lines:
-            canvas.text((left, y), line, font=font_of(self._plain), fill=SOFT)
-            y += line_height(self._plain)
-        dot = self._plain // 2
-        middle = y + line_height(self._plain) // 2
+        y = _write(canvas, heading, left, top + height + self._gap // 3, INK)
+        y = _write(canvas, lines, left, y, SOFT)
+        dot = self._plain // 4 * 2
+        middle = y + round(self._plain * 0.6)
         canvas.ellipse([left, middle - dot // 2, left + dot, middle + dot // 2], fill=card.tone)
-        mark = wrap(card.mark, self._plain, width - 2 * dot, 1)
-        canvas.text((left + 2 * dot, y), "".join(mark), font=font_of(self._plain), fill=card.tone)
+        _write(canvas, wrap(card.mark, self._plain, width - 2 * dot, 1), left + 2 * dot, y, card.tone)
 
     def _draw_text_card(self, canvas: ImageDraw.ImageDraw, text: str, left: int, top: int) -> None:
-        width, height = self._cell
-        pad = self._gap
+        width, height = (side - 2 * self._gap for side in self._cell)
         size = max(9, self._cell[0] // 14)
-        lines = wrap(text, size, width - 2 * pad, TEXT_LINES)
-        while len(lines) * line_height(size) > height - 2 * pad and size > 8:
+        block = wrap(text, size, width, TEXT_LINES)
+        while block.height > height and size > 8:
             size -= 1
-            lines = wrap(text, size, width - 2 * pad, TEXT_LINES)
-        room = max(1, (height - 2 * pad) // line_height(size))
-        lines = wrap(text, size, width - 2 * pad, min(room, TEXT_LINES))
-        y = top + (height - len(lines) * line_height(size)) // 2
-        for line in lines:
-            canvas.text((left + pad, y), line, font=font_of(size), fill=INK)
-            y += line_height(size)
+            block = wrap(text, size, width, TEXT_LINES)
+        if block.height > height:
+            block = wrap(text, size, width, max(1, height // block.pitch))
+        _write(canvas, block, left + self._gap, top + (self._cell[1] - block.height) // 2, INK)
 
-    def _wrap_caption(self, card: Card) -> tuple[list[str], list[str]]:
+    def _wrap_caption(self, card: Card) -> tuple[Block, Block]:
         width = self._cell[0]
         return wrap(card.heading, self._bold, width, 2), wrap(card.caption, self._plain, width, CAPTION_LINES)
 
-    def _caption_height(self, heading: list[str], lines: list[str]) -> int:
-        if not self._captions:
-            return 0
-        height = len(heading) * line_height(self._bold) + (len(lines) + 1) * line_height(self._plain)
-        return height + self._gap // 3
+    def _caption_height(self, heading: Block, lines: Block) -> int:
+        return heading.height + lines.height + lines.pitch + self._gap // 3 if self._captions else 0
+
+
+def _write(
+    canvas: ImageDraw.ImageDraw, block: Block, left: int, top: int, color: tuple[int, int, int]
+) -> int:
+    for line in block.lines:
+        canvas.text((left, top), line, font=block.font, fill=color)
+        top += block.pitch
+    return top
 
 
 def _step_card(told: Told) -> Card:
@@ -198,10 +197,6 @@ def _step_card(told: Told) -> Card:
         mark=stop_sentence(result) if result else "Not reached",
         tone=_tone(result),
     )
-
-
-def _attempts(told: Told) -> tuple[object, ...]:
-    return told.result.attempts if told.result else ()
 
 
 def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
@@ -233,6 +228,19 @@ def _tone(result: StepResult | None) -> tuple[int, int, int]:
     if result is None or result.stop_reason in (StopReason.text_only, StopReason.unjudged):
         return QUIET
     return {StopReason.accepted: GOOD, StopReason.error: BAD}.get(result.stop_reason, OPEN)
+
+
+def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:
+    """Rows of at most `columns` cards; a group that does not fit the rest of a row starts a new one."""
+    rows: list[list[Card]] = [[]]
+    for group in groups:
+        if rows[-1] and len(rows[-1]) + len(group) > columns:
+            rows.append([])
+        for card in group:
+            if len(rows[-1]) == columns:
+                rows.append([])
+            rows[-1].append(card)
+    return rows
 
 
 def _near_square(number: int) -> int:

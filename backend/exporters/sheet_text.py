@@ -1,7 +1,14 @@
-"""Text on a contact sheet: Pillow's own scalable font, and lines broken to a width."""
+"""Text on a contact sheet: lines broken to a width, in a font that has the letters.
+
+Decision: Pillow's own scalable font, so that a sheet looks the same everywhere, as long as it has all letters of a text
+(it has little beyond ASCII). Else the installed font that has most of them; what no font has is drawn as its plain base
+letter where there is one (é as e), so that a sheet on a bare machine stays readable.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,27 +16,50 @@ from PIL import ImageFont
 
 ELLIPSIS = "…"
 MAX_CHARACTERS = 2000
+OWN = ""
+INSTALLED = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "segoeui.ttf",
+    "Arial Unicode.ttf",
+    "arial.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansCJKsc-Regular.otf",
+    "msyh.ttc",
+    "YuGothM.ttc",
+    "malgun.ttf",
+    "PingFang.ttc",
+    "Hiragino Sans GB.ttc",
+    "AppleSDGothicNeo.ttc",
+)
+NO_LETTER = "\uffff"
 
 
-@lru_cache(maxsize=64)
-def font_of(size: int) -> Any:
-    """The font that ships with Pillow, at `size` pixels (a fixed small one where Pillow was built without FreeType)."""
-    return ImageFont.load_default(size)
+@dataclass(frozen=True)
+class Block:
+    """Lines of text with the font that they were measured in; `pitch` is the distance of two lines in pixels."""
+
+    lines: tuple[str, ...]
+    font: Any
+    pitch: int
+
+    @property
+    def height(self) -> int:
+        """Height of all lines in pixels."""
+        return len(self.lines) * self.pitch
 
 
-def line_height(size: int) -> int:
-    """Distance of two lines in pixels."""
-    return round(size * 1.35)
-
-
-def wrap(text: str, size: int, width: int, lines: int) -> list[str]:
+def wrap(text: str, size: int, width: int, lines: int) -> Block:
     """Break a text into at most `lines` lines of at most `width` pixels; what does not fit ends in an ellipsis.
 
     Breaks at blanks, and inside a word that is wider than a line (long addresses, scripts without blanks).
     """
-    font = font_of(size)
+    cut = text[:MAX_CHARACTERS].strip()
+    name = _font_with(frozenset(cut))
+    font = _font(name, size)
+    cut = "".join(_plain(letter, name) for letter in cut)
     broken: list[str] = []
-    for paragraph in text[:MAX_CHARACTERS].strip().splitlines():
+    for paragraph in cut.splitlines():
         line = ""
         for word in paragraph.split():
             candidate = f"{line} {word}" if line else word
@@ -43,13 +73,49 @@ def wrap(text: str, size: int, width: int, lines: int) -> list[str]:
         broken.append(line)
         if len(broken) > lines:
             break
-    if len(broken) <= lines and len(text) <= MAX_CHARACTERS:
-        return broken
-    kept = broken[:lines]
-    last = kept[-1]
-    while last and font.getlength(last + ELLIPSIS) > width:
-        last = last[:-1]
-    return [*kept[:-1], last.rstrip() + ELLIPSIS]
+    if len(broken) > lines or (broken and len(text) > MAX_CHARACTERS):
+        broken = broken[:lines]
+        last = broken[-1]
+        while last and font.getlength(last + ELLIPSIS) > width:
+            last = last[:-1]
+        broken[-1] = last.rstrip() + ELLIPSIS
+    return Block(tuple(broken), font, round(size * 1.35))
+
+
+@lru_cache(maxsize=64)
+def _font(name: str, size: int) -> Any:
+    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[str, ...]:
+    found = [OWN]
+    for name in INSTALLED:
+        try:
+            _font(name, 16)
+        except OSError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _font_with(letters: frozenset[str]) -> str:
+    # max() takes the first of equals: the own font if it has them all.
+    return max(_names(), key=lambda name: sum(_has(name, letter) for letter in letters))
+
+
+@lru_cache(maxsize=65536)
+def _has(name: str, letter: str) -> bool:
+    font = _font(name, 16)
+    return letter.isspace() or bytes(font.getmask(letter)) != bytes(font.getmask(NO_LETTER))
+
+
+def _plain(letter: str, name: str) -> str:
+    if _has(name, letter):
+        return letter
+    base = unicodedata.normalize("NFKD", letter)[0]
+    return base if _has(name, base) else letter
 
 
 def _break_word(word: str, font: Any, width: int) -> list[str]:
