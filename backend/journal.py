@@ -82,39 +82,45 @@ class Journal:
         self._lock = FolderLock(self.folder)
         self._pictures: dict[str, Picture] = {}
 
-    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
-        """Take the folder; raises JournalError if it is foreign, damaged, too new, in use or of another request."""
+    def check(self, request: Request) -> None:
+        """Raise JournalError if the folder is foreign, damaged, too new or of another request; writes nothing.
+
+        `begin` checks this too; who has models to load first can ask before that.
+        """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             entries = {path.name for path in self.folder.iterdir()} - SYSTEM_FILES - {LOCK}
+        except FileNotFoundError:
+            return
         except OSError as error:
-            raise JournalError(
-                f"{str(self.folder)!r} cannot be a run's folder ({error.strerror or error}).",
-                "Give another one.",
-            ) from error
-        if RUN not in entries and not all(TEMPORARY.fullmatch(name) for name in entries):
+            raise self._unusable(error) from error
+        if RUN in entries:
+            before = self.record().request
+            if before != _request_record(request):
+                raise JournalError(
+                    f"{str(self.folder)!r} holds the run of another request ({_short(before.text)!r}).",
+                    "Choose another --out folder.",
+                )
+        elif not all(TEMPORARY.fullmatch(name) for name in entries):
             raise JournalError(
                 f"{str(self.folder)!r} is not empty and holds no run.", "Choose another --out folder."
             )
+
+    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
+        """Take the folder; raises JournalError as `check` does, or if another process is using it."""
+        self.check(request)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from error
         self._lock.take()
         try:
+            self.check(request)
             self._files.sweep(ATTEMPTS, VERDICTS, PICTURES)
-            asked = RequestRecord(text=request.text, images=tuple(image.digest for image in request.images))
-            before = self.record() if (self.folder / RUN).exists() else None
-            if before is not None and before.request != asked:
-                raise JournalError(
-                    f"{str(self.folder)!r} holds the run of another request ({_short(before.request.text)!r}).",
-                    "Choose another --out folder.",
-                )
-            self._files.write_model(
-                RunRecord(
-                    request=asked,
-                    settings=settings,
-                    identities=identities,
-                    planned=before.planned if before else None,
-                ),
-                RUN,
+            planned = self.record().planned if (self.folder / RUN).exists() else None
+            record = RunRecord(
+                request=_request_record(request), settings=settings, identities=identities, planned=planned
             )
+            self._files.write_model(record, RUN)
             for image in request.images:
                 self._keep_picture(image)
         except BaseException:
@@ -196,6 +202,10 @@ class Journal:
         hint = "Delete it: a run is also read from its records."
         return self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
 
+    def _unusable(self, error: OSError) -> JournalError:
+        reason = error.strerror or str(error)
+        return JournalError(f"{str(self.folder)!r} cannot be a run's folder ({reason}).", "Give another one.")
+
     def _check_version(self, name: str) -> None:
         header = self._files.read_model(_Header, name, hint="It is damaged or belongs to another program.")
         if header is not None and header.version > FORMAT_VERSION:
@@ -246,6 +256,10 @@ def load_trajectory(folder: str | Path) -> Trajectory:
     if trajectory is None:
         raise JournalError(f"The run in {str(folder)!r} has no plan yet.", "Run the same command again.")
     return trajectory
+
+
+def _request_record(request: Request) -> RequestRecord:
+    return RequestRecord(text=request.text, images=tuple(image.digest for image in request.images))
 
 
 def _digest(plan: Plan) -> str:

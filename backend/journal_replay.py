@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .errors import Cancelled
 from .events import Finished
-from .loop import PROMPTS_MARK, run
+from .loop import run
 from .memory import Drawn, Judged, PlanKey
 from .pictures import Picture
 from .types import Identities, Plan, Request, RunSettings, Trajectory, Verdict
@@ -37,7 +37,9 @@ def replay(journal: Journal) -> Trajectory | None:
     with suppress(Cancelled):
         for event in events:
             if isinstance(event, Finished):
-                return event.trajectory.model_copy(update={"settings": record.settings})
+                identities = event.trajectory.identities
+                kept = identities.model_copy(update={"prompt_set": record.identities.prompt_set})
+                return event.trajectory.model_copy(update={"settings": record.settings, "identities": kept})
     return None
 
 
@@ -80,8 +82,9 @@ class _AbsentGenerator:
 class _AbsentAgent:
     """Stands where planner or critic stood, likewise."""
 
-    def __init__(self, known: str) -> None:
-        self.identity, _, self.prompt_set_digest = known.rpartition(PROMPTS_MARK)
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.prompt_set_digest = ""
 
     def plan(self, request: Request) -> Plan:
         raise Cancelled("Not planned yet.")

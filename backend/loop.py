@@ -44,14 +44,13 @@ from .types import (
     Verdict,
 )
 
-PROMPTS_MARK = " prompts "
 GIVEN = "given"
 """Planner's identity in a trajectory whose plan came from a person."""
 
 
 @runtime_checkable
 class Plans(Protocol):
-    """What the loop needs of a planner (agents.Planner)."""
+    """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
 
     @property
     def identity(self) -> str: ...
@@ -66,7 +65,7 @@ class Plans(Protocol):
 
 @runtime_checkable
 class Judges(Protocol):
-    """What the loop needs of a critic (agents.Critic)."""
+    """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
 
     @property
     def identity(self) -> str: ...
@@ -79,11 +78,6 @@ class Judges(Protocol):
     ) -> Verdict:
         """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
         ...
-
-
-def known_as(agent: Plans | Judges) -> str:
-    """An agent's identity with its prompt set: another wording is another agent."""
-    return f"{agent.identity}{PROMPTS_MARK}{agent.prompt_set_digest}"
 
 
 def run(
@@ -149,11 +143,11 @@ class _Run:
 
     def _identities(self, planned: bool) -> Identities:
         planner = self.planner if planned else None
-        digests = [agent.prompt_set_digest for agent in (planner, self.critic) if agent]
+        digests = [agent.prompt_set_digest for agent in (self.planner, self.critic) if agent]
         return Identities(
-            planner=known_as(planner) if planner else GIVEN,
+            planner=planner.identity if planner else GIVEN,
             generator=self.generator.identity,
-            critic=known_as(self.critic) if self.critic else "",
+            critic=self.critic.identity if self.critic else "",
             prompt_set="+".join(dict.fromkeys(digests)),
         )
 
@@ -168,7 +162,7 @@ class _Run:
         if self.planner is None:
             raise SettingsError("There is neither a planner nor a plan.", "Give one of them.")
         key = PlanKey(
-            planner=known_as(self.planner),
+            planner=self.planner.identity,
             text=self.request.text,
             images=tuple(image.digest for image in self.request.images),
         )
@@ -249,7 +243,7 @@ class _Run:
     def _judge(self, critic: Judges, original: str, attempt: Attempt, after: Picture) -> tuple[Judged, bool]:
         """The verdict on an image against the step's original prompt, and whether it was there already."""
         key = JudgeKey(
-            critic=known_as(critic),
+            critic=critic.identity,
             before=attempt.source.digest if attempt.source else None,
             after=after.digest,
             original_prompt=original,

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ..backend.errors import SettingsError
-from ..backend.pictures import Picture
 from .model_options import with_model_options
 from .opening import NONE, CriticOptions, LocalOptions, Opener
 from .progress import Lines
+from .story import read_picture, read_text
 
 
 @with_model_options
@@ -28,13 +28,16 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")] = False,
 ) -> None:
     """Ask the critic whether an image fulfils an instruction. Exit code 0 yes, 3 no, 1 not understood."""
-    first, second = None if before == NONE else Picture.open(before), Picture.open(after)
+    first = None if before == NONE else read_picture(Path(before))
+    second = read_picture(after)
+    asked = read_text("The instruction", instruction)
+    used = asked if prompt_used is None else read_text("--prompt-used", prompt_used)
     opener = Opener(local)
     critic = opener.critic(judging)
     opener.finish()
     if critic is None:
         raise SettingsError("--critic none cannot judge.", "Name a critic.")
-    verdict = critic.judge(first, second, instruction, prompt_used or instruction)
+    verdict = critic.judge(first, second, asked, used)
     if as_json:
         print(verdict.model_dump_json())
     else:

@@ -39,8 +39,17 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
+        """Import the real command; raises SettingsError if a library that it needs is not installed."""
         module_name, _, attribute = self.target.partition(":")
-        target = getattr(import_module(module_name, __package__), attribute)
+        try:
+            target = getattr(import_module(module_name, __package__), attribute)
+        except ModuleNotFoundError as error:
+            from ..backend.errors import SettingsError
+
+            raise SettingsError(
+                f"The command {self.name!r} needs {error.name!r}, which is not installed.",
+                'Install it: pip install "interleave-thinker[training]"',
+            ) from error
         if not isinstance(target, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(self.name)(target)

@@ -37,6 +37,7 @@ class Lines:
         self._steps = 0
         self._done = 0
         self._tries = 0
+        self._prompt: str | None = None
 
     def say(self, text: str = "", style: str = "") -> None:
         """One line, unwrapped where nobody looks at a terminal."""
@@ -68,8 +69,9 @@ class Lines:
     def _started(self, event: AttemptStarted) -> None:
         if event.attempt == 0:
             self._heading(event.step.number, event.step.name or event.step.instruction or event.prompt)
-        elif event.prompt != event.step.prompt:
+        elif event.prompt != self._prompt:
             self.say(f"    prompt: {event.prompt}", "dim")
+        self._prompt = event.prompt
         self._tries = event.attempt + 1
         self.wait(f"Step {self._done + 1} of {self._steps}, try {self._tries}: drawing")
 

@@ -26,10 +26,26 @@ MAX_PLAN_FILE = 16 * 1024 * 1024
 
 
 def read_request(text: str, images: list[Path]) -> Request:
-    """The request with its images read; raises PictureError naming the file, or SettingsError."""
+    """The request with its images read; raises SettingsError, or PictureError for a file that is no image."""
+    return Request(text=read_text("The request", text), images=tuple(read_picture(path) for path in images))
+
+
+def read_text(what: str, text: str) -> str:
+    """The text, if it is one that can be stored and asked; raises SettingsError."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{what} is not valid text (character {error.start + 1}).") from error
     if not text.strip() or len(text) > MAX_TEXT:
-        raise SettingsError(f"A request is 1 to {MAX_TEXT} characters long, this one {len(text)}.")
-    return Request(text=text, images=tuple(Picture.open(path) for path in images))
+        raise SettingsError(f"{what} must have 1 to {MAX_TEXT} characters, this one has {len(text)}.")
+    return text
+
+
+def read_picture(path: Path) -> Picture:
+    """The picture in a file; raises SettingsError if there is none, PictureError if it cannot be read."""
+    if not path.is_file():
+        raise SettingsError(f"There is no image {str(path)!r}.")
+    return Picture.open(path)
 
 
 def read_plan_file(path: Path) -> Plan:
@@ -72,6 +88,8 @@ def tell(
     trajectory: Trajectory | None = None
     stopped = False
     try:
+        journal = Journal(out)
+        journal.check(request)
         view.wait("Opening the models")
         opener = Opener(local)
         generator = opener.generator(drawing)
@@ -79,7 +97,7 @@ def tell(
         critic = opener.critic(judging) if settings.max_attempts > 1 else None
         opener.finish()
         view.wait("Planning")
-        for event in run(request, planner, generator, critic, settings, Journal(out), plan):
+        for event in run(request, planner, generator, critic, settings, journal, plan):
             if isinstance(event, Finished):
                 trajectory = event.trajectory
             view.show(event)

@@ -124,7 +124,7 @@ def test_again_repeats_nothing(tmp_path: Path) -> None:
 def test_another_generator_critic_or_planner_repeats_its_own_part(tmp_path: Path) -> None:
     first = tell(tmp_path / "run")
     critic, generator = OneInThree(), Counting()
-    critic.prompt_set_digest = "another wording"
+    critic.identity = "one in three, asked in other words"
     tell(tmp_path / "run", generator=generator, critic=critic)
     assert not generator.drawn
     assert len(critic.shown) == sum(len(result.attempts) for result in first.results)

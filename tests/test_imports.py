@@ -1,0 +1,207 @@
+"""The layers, kept by reading the imports; and that looking at the package costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("backend", "nodes", "training", "cli")
+MAY_USE = {
+    "backend": {"backend"},
+    "nodes": {"nodes", "backend"},
+    "training": {"training", "backend"},
+    "cli": {"cli", "backend", "training"},
+}
+FORBIDDEN = {
+    "backend": {
+        "comfy",
+        "comfy_api",
+        "comfy_extras",
+        "folder_paths",
+        "nodes",
+        "trl",
+        "typer",
+        "ray",
+        "server",
+    },
+    "nodes": {"trl", "typer", "ray"},
+    "training": {"comfy", "comfy_api", "folder_paths"},
+    "cli": {"comfy", "comfy_api", "folder_paths", "trl"},
+}
+HEAVY = {
+    "torch",
+    "torchvision",
+    "transformers",
+    "diffusers",
+    "trl",
+    "peft",
+    "datasets",
+    "accelerate",
+    "httpx",
+    "jinja2",
+}
+LIGHT = (
+    "backend.loop",
+    "backend.journal",
+    "backend.types",
+    "backend.chat",
+    "backend.generators",
+    "backend.generators.painted",
+    "backend.scorers",
+    "backend.exporters",
+    "backend.agents",
+    "cli",
+    "cli.run",
+    "cli.plan",
+    "cli.judge",
+    "cli.export",
+    "cli.doctor",
+)
+MODULES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
+
+
+def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
+    """Every import of a module: the node, the absolute name (relative ones from the root), and whether it was relative."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name, False) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node, node.module or "", False
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1]
+            if node.module:
+                yield node, ".".join((*base, node.module)), True
+            else:
+                yield from ((node, ".".join((*base, alias.name)), True) for alias in node.names)
+
+
+def ids(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_layers(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[0]
+    for node, name, relative in imports(path):
+        where = f"{path}:{getattr(node, 'lineno', 0)} imports {name}"
+        first = name.partition(".")[0]
+        assert first != "interleave_thinker", (
+            f"{where}: only relative imports survive the host's own package name"
+        )
+        if relative:
+            assert first not in LAYERS or first in MAY_USE[layer], where
+        else:
+            assert first not in FORBIDDEN[layer], where
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "training" not in path.parts], ids=ids)
+def test_heavy_imports_only_where_they_are_used(path: Path) -> None:
+    """A module whose whole purpose is torch may import it at its top; the modules that all others pass through may not."""
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if name not in LIGHT and path.name != "__init__.py":
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        assert not {found.partition(".")[0] for found in names} & HEAVY, f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_light_modules_load_nothing_heavy(module: str) -> None:
+    code = f"{START} import interleave_thinker.{module}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "tests")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""
+
+
+def test_help_is_quick_and_loads_no_pipeline() -> None:
+    code = (
+        f"{START} import atexit; atexit.register(lambda: print([n for n in sys.modules if n in "
+        "('pydantic', 'PIL', 'torch') or '.training' in n or '.backend' in n], file=sys.stderr))\n"
+        "from interleave_thinker.cli import main; main()"
+    )
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(ROOT / "tests"), "--help"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        seconds.append(time.perf_counter() - began)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.strip() == "[]"
+        assert "evaluate" in done.stdout
+    assert min(seconds) < 0.5
+
+
+def test_import_of_the_package_is_nearly_free() -> None:
+    code = f"{START} import interleave_thinker; print(len([n for n in sys.modules if 'interleave' in n]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "tests")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "1", "the entry point imports none of its own modules"
+
+
+def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
+    """The host imports the folder under its whole path, with slashes and spaces, and not as interleave_thinker."""
+    name = str(tmp_path / "my custom nodes" / "inter-leave").replace(".", "_x_")
+    code = (
+        "import importlib, importlib.util, sys\n"
+        f"name, root = {name!r}, {str(ROOT)!r}\n"
+        "spec = importlib.util.spec_from_file_location(name, root + '/__init__.py', submodule_search_locations=[root])\n"
+        "package = importlib.util.module_from_spec(spec); sys.modules[name] = package; spec.loader.exec_module(package)\n"
+        "assert callable(package.comfy_entrypoint)\n"
+        "for module in ('backend.loop', 'backend.journal', 'backend.agents', 'cli.run'):\n"
+        "    importlib.import_module(f'{name}.{module}')\n"
+        "generators = importlib.import_module(f'{name}.backend.generators')\n"
+        "print(generators.open_generator('painted').draw('x', None, 0).size)\n"
+        "assert 'interleave_thinker' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "(64, 64)"
+
+
+def test_every_registered_name_has_its_module() -> None:
+    from interleave_thinker.backend import chat, exporters, generators, scorers
+    from interleave_thinker.cli.lazy import COMMANDS
+
+    for seam, package in (
+        (chat, "chat"),
+        (generators, "generators"),
+        (scorers, "scorers"),
+        (exporters, "exporters"),
+    ):
+        for target in seam.REGISTRY.values():
+            file = ROOT / "backend" / package / f"{target.rpartition('.')[2]}.py"
+            assert file.is_file() or (file.with_suffix("") / "__init__.py").is_file(), f"{target} has no file"
+    for target, _ in COMMANDS.values():
+        module = importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.cli")
+        path = ROOT.joinpath(*module.split(".")[1:])
+        assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file(), f"{target} has no file"
