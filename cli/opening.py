@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..backend.generators.protocol import Generator
 
 NONE = "none"
+TINY_WORLD = "tinyworld"
 
 
 class LocalOptions(BaseModel):
@@ -38,7 +39,7 @@ class PlannerOptions(BaseModel):
     """Who plans."""
 
     planner: str = Field(
-        default="tinyworld", description="Planner, such as transformers:FOLDER or openai:MODEL@URL."
+        default=TINY_WORLD, description="Planner, such as transformers:FOLDER or openai:MODEL@URL."
     )
     planner_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the planner.")
 
@@ -47,7 +48,7 @@ class CriticOptions(BaseModel):
     """Who judges."""
 
     critic: str = Field(
-        default="tinyworld", description="Critic, such as transformers:FOLDER; none draws each step once."
+        default=TINY_WORLD, description="Critic, such as transformers:FOLDER; none draws each step once."
     )
     critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
 
@@ -56,7 +57,7 @@ class GeneratorOptions(BaseModel):
     """Who draws, and how."""
 
     generator: str = Field(
-        default="tinyworld", description="Image model, such as diffusers:FOLDER, http:URL or painted."
+        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or painted."
     )
     size: str | None = Field(default=None, description="Size of the images as WIDTHxHEIGHT in pixels.")
     steps: int | None = Field(default=None, ge=1, description="Sampling steps.")
@@ -80,7 +81,7 @@ class Opener:
         """Raises SettingsError or ChatError."""
         from ..backend.agents import Planner
 
-        return Planner(self._chat(options.planner, options.planner_adapter))
+        return Planner(self._chat("planner", options.planner, options.planner_adapter))
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """None for `none`; raises SettingsError or ChatError."""
@@ -88,7 +89,7 @@ class Opener:
             return None
         from ..backend.agents import Critic
 
-        return Critic(self._chat(options.critic, options.critic_adapter))
+        return Critic(self._chat("critic", options.critic, options.critic_adapter))
 
     def generator(self, options: GeneratorOptions) -> Generator:
         """Raises SettingsError or GeneratorError."""
@@ -102,9 +103,11 @@ class Opener:
         for name in sorted(self._untaken):
             raise SettingsError(f"--{name} is no option of any of the models named here.", "Leave it out.")
 
-    def _chat(self, spec: str, adapter: str | None) -> ChatModel:
+    def _chat(self, role: str, spec: str, adapter: str | None) -> ChatModel:
         from ..backend.chat import REGISTRY, open_chat
 
+        # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
+        spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
         if (spec, adapter) not in self._chats:
             shared = self._shared_with(option_names("chat backend", REGISTRY, spec))
             self._chats[spec, adapter] = open_chat(spec, adapter=adapter, **shared)

@@ -374,6 +374,18 @@ def test_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
     assert (tmp_path / "demo" / "run.json").is_file()
 
 
+def test_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without its checkpoints the error names the one that is missing, planner and critic each their own."""
+    monkeypatch.setattr(tinyworld, "CHECKPOINTS", tmp_path)
+    Picture.white((16, 16)).image.save(tmp_path / "a.png")
+    planning = call("plan", "a house")
+    judging = call("judge", "none", tmp_path / "a.png", "a house", "--critic", "tinyworld")
+    drawing = call("run", "a house", "--out", tmp_path / "out")
+    for result, part in ((planning, "planner"), (judging, "critic"), (drawing, "generator")):
+        assert result.exit_code == 2, result.output
+        assert f"tiny world's {part}" in result.output
+
+
 def test_a_terminal_sees_every_outcome() -> None:
     """Errors, unreadable verdicts and text steps each get their line; the text of users is not read as markup."""
     screen = io.StringIO()
