@@ -201,6 +201,28 @@ def test_what_would_be_ignored_or_cannot_be_is_refused(
         open_tiny(build(name), **options)
 
 
+def test_a_folder_saved_as_its_image_to_image_form_also_draws_from_text(build: Build, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(build("stable_diffusion"), folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(
+        json.dumps({**index, "_class_name": "StableDiffusionImg2ImgPipeline"})
+    )
+    from_either = [
+        open_tiny(path, steps=2).draw("a boat", None, 1) for path in (folder, build("stable_diffusion"))
+    ]
+    assert from_either[0] == from_either[1]
+
+
+def test_loading_is_in_the_asked_number_format(build: Build) -> None:
+    import torch
+
+    for dtype in ("float32", "bfloat16"):
+        pair = open_tiny(build("stable_diffusion"), dtype=dtype)._pair
+        assert pair.edit.unet.dtype == pair.edit.text_encoder.dtype == getattr(torch, dtype)
+        assert pair.draw is not None and pair.draw.unet is pair.edit.unet, "one set of weights"
+
+
 def test_a_class_that_cannot_edit_is_refused(tmp_path: Path) -> None:
     from diffusers import DDIMPipeline, DDIMScheduler, UNet2DModel
 

@@ -214,14 +214,14 @@ def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
         )
         text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
         heading = (
-            f"{_heading(told)}: try {index + 1}" if index == 0 else f"{told.step.number}: try {index + 1}"
+            f"{_heading(told)}: try {index + 1}" if index == 0 else f"{told.step.number}. try {index + 1}"
         )
         cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES.get(what, QUIET)))
     return cards
 
 
 def _heading(told: Told) -> str:
-    return f"{told.step.number}  {told.step.name}".strip()
+    return f"{told.step.number}. {told.step.name}".strip()
 
 
 def _tone(result: StepResult | None) -> tuple[int, int, int]:

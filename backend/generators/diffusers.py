@@ -54,6 +54,7 @@ def open(
     if edit not in ("auto", "reference", "img2img"):
         raise SettingsError(f"There is no way of editing {edit!r}.", "Known: auto, reference, img2img.")
     try:
+        from diffusers import __version__ as version
         from diffusers.pipelines.pipeline_utils import DiffusionPipeline
     except ImportError as error:
         raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
@@ -63,9 +64,12 @@ def open(
     dtype = _choose_dtype(dtype, device)
     import torch
 
+    # diffusers 0.42 renamed the argument and warns of the old name.
+    renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
+    numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
     with boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
         pipeline: Any = DiffusionPipeline.from_pretrained(
-            folder, torch_dtype=getattr(torch, dtype), use_safetensors=True, local_files_only=True
+            folder, use_safetensors=True, local_files_only=True, **numbers
         ).to(device)
     pair = pair_pipelines(pipeline, edit)
     _refuse_ignored_options(pair, guidance, negative, steps, strength)
