@@ -22,6 +22,7 @@ MAX_JSON = 64 * 1024 * 1024
 HASHED_WHOLE = 64 * 1024 * 1024
 SAMPLES = 64
 SAMPLE_BYTES = 64 * 1024
+PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -47,9 +48,17 @@ def check_adapter(folder: Path) -> None:
     """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
     if not folder.is_dir():
         raise ChatError(f"There is no adapter folder {str(folder)!r}.")
-    kind = read_json(folder / "adapter_config.json").get("peft_type")
-    if kind != "LORA":
-        raise ChatError(f"The adapter in {str(folder)!r} is of kind {kind!r}; only LORA is supported.")
+    config = read_json(folder / "adapter_config.json")
+    if config.get("peft_type") != "LORA":
+        raise ChatError(
+            f"The adapter in {str(folder)!r} is of kind {config.get('peft_type')!r}; only LORA is supported."
+        )
+    # These change the base's own weights when loaded, which other chats share.
+    if config.get("bias", "none") != "none" or config.get("init_lora_weights", True) not in PLAIN_STARTS:
+        raise ChatError(
+            f"The adapter in {str(folder)!r} changes the base model's own weights.",
+            "Save it as a plain LoRA (bias none), or merge it into a checkpoint of its own.",
+        )
     if not (folder / "adapter_model.safetensors").is_file():
         raise ChatError(
             f"The adapter folder {str(folder)!r} has no adapter_model.safetensors.",
@@ -64,13 +73,13 @@ def checkpoint_digest(folder: Path) -> str:
         size = path.stat().st_size
         digest.update(f"{path.name}\0{size}\0".encode())
         with path.open("rb") as file:
-            if size <= HASHED_WHOLE:
+            if size <= HASHED_WHOLE or path.suffix != ".safetensors":
                 digest.update(file.read())
                 continue
             length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
             digest.update(file.read(length))
             for sample in range(SAMPLES):
-                file.seek(sample * (size - SAMPLE_BYTES) // (SAMPLES - 1))
+                file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
                 digest.update(file.read(SAMPLE_BYTES))
     return digest.hexdigest()
 

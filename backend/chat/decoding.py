@@ -33,6 +33,7 @@ class VerdictWatch:
         """`thinking`: the prompt ends inside an opened <think>."""
         self.text = "<think>" if thinking else ""
         self.verdict: bool | None = None
+        self._answer_from: int | None = None
         self._word_at: int | None = None
         self._done = False
 
@@ -43,8 +44,8 @@ class VerdictWatch:
         if self._done:
             return False
         if self._word_at is None:
-            found = AT_VERDICT.search(self.text, max(0, before - LONGEST_PREFIX))
-            if not found or self._is_reasoning():
+            found = self._verdict_after(before)
+            if found is None:
                 return False
             self._word_at = found.end()
         word = self.text[self._word_at : self._word_at + 5].lower()
@@ -54,8 +55,17 @@ class VerdictWatch:
             self._done = True
         return self._word_at >= before
 
-    def _is_reasoning(self) -> bool:
-        return "<think>" in self.text and "</think>" not in self.text
+    def _verdict_after(self, before: int) -> re.Match[str] | None:
+        """A verdict that ends in the text after `before`; none while the reasoning is not closed."""
+        start = self._answer_from
+        if start is None:
+            start = 0
+            if "<think>" in self.text:
+                closed = self.text.find("</think>")
+                if closed < 0:
+                    return None
+                start = self._answer_from = closed + len("</think>")
+        return AT_VERDICT.search(self.text, max(start, before - LONGEST_PREFIX))
 
 
 def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -50,6 +50,7 @@ class SharedBase:
         name = checkpoint_digest(folder)
         with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
             if name not in self._adapters:
+                self._check_fit(folder)
                 self._attach(folder, name)
                 self._adapters[name] = str(folder)
                 self._selected = name
@@ -67,6 +68,25 @@ class SharedBase:
                     self._with_adapters.set_adapter(adapter)
                 self._selected = adapter
             yield self.model
+
+    def _check_fit(self, folder: Path) -> None:
+        """Raise ChatError unless every LoRA matrix has a module of its size, before anything is attached."""
+        from safetensors import safe_open
+
+        modules = dict(self.model.named_modules())
+        fitting = 0
+        with safe_open(folder / "adapter_model.safetensors", framework="pt") as weights:
+            for key in weights.keys():  # noqa: SIM118 - not a dict
+                path, _, side = key.removeprefix("base_model.model.").partition(".lora_")
+                if side not in ("A.weight", "B.weight"):
+                    continue
+                module = modules.get(path)
+                size = getattr(module, "in_features" if side[0] == "A" else "out_features", None)
+                if size != weights.get_slice(key).get_shape()[1 if side[0] == "A" else 0]:
+                    raise ChatError(f"The adapter {str(folder)!r} does not fit this base model (at {path}).")
+                fitting += 1
+        if not fitting:
+            raise ChatError(f"The adapter {str(folder)!r} holds no LoRA weights for this base model.")
 
     def _attach(self, folder: Path, name: str) -> None:
         from peft import PeftModel
@@ -130,14 +150,15 @@ def _load_model(folder: Path, dtype: str, device: str, quantization: str | None)
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
     if quantization is not None:
         options |= {"quantization_config": _quantization(quantization), "device_map": {"": device}}
-    with boundary(ChatError, f"Checkpoint {str(folder)!r}"):
-        model, loading = transformers.AutoModelForImageTextToText.from_pretrained(
+    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
+        loaded: Any = transformers.AutoModelForImageTextToText.from_pretrained(
             str(folder),
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
             **options,
         )
+        model, loading = loaded
         missing = sorted(loading.get("missing_keys") or ())
         if missing:
             # The library would go on with random weights in their place.
@@ -154,6 +175,20 @@ def _load_model(folder: Path, dtype: str, device: str, quantization: str | None)
         eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
     )
     return model
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Keep the library's bars off the screen, on which our own progress is shown."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _quantization(name: str) -> Any:

@@ -1,21 +1,22 @@
 """A Qwen3-VL checkpoint in this process, by transformers.
 
 Decision: `generate` decodes, not a loop of our own: at the size of the tiny world's agents (2 M weights, one CPU thread)
-it takes 1.1 ms a token against 0.95 for a bare loop. One object listens in while it runs (raw logits
-before, the token after) and does all that is special: streaming, cancelling, P(True), stopping at a True verdict.
+it takes 1.1 ms a token against 0.95 for a bare loop. What is special (streaming, cancelling, P(True), the early stop)
+is done by listening in (listening.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 from ..errors import ChatError, boundary
 from ..pictures import Picture
 from ..prompts import PromptSet, prompt_set_of
 from .checkpoints import find_checkpoint
-from .decoding import VerdictWatch, probability_of_true, verdict_tokens
+from .decoding import verdict_tokens
+from .listening import ReplyListener
 from .pixels import area_limit, scaled_down
 from .protocol import Message, Reply, ReplySettings
 from .shared_base import SharedBase, shared_base
@@ -70,7 +71,14 @@ class TransformersChat:
             device = next(model.parameters()).device
             prompt, inputs = self._inputs(messages)
             inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-            listener = _listener(self, settings, prompt, on_token)
+            listener = ReplyListener(
+                self.base.processor.tokenizer,
+                self._ends,
+                self._verdict_tokens,
+                settings,
+                prompt.rstrip().endswith("<think>"),
+                on_token,
+            )
             forked = [device] if device.type == "cuda" else []
             with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
                 if settings.temperature > 0:
@@ -78,8 +86,8 @@ class TransformersChat:
                 model.generate(
                     **inputs,
                     generation_config=self._generation_config(settings),
-                    logits_processor=LogitsProcessorList([listener.before]),
-                    stopping_criteria=StoppingCriteriaList([listener.after]),
+                    logits_processor=LogitsProcessorList(cast(Any, [listener.logits])),
+                    stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
                 )
             return listener.reply()
 
@@ -117,96 +125,6 @@ class TransformersChat:
             use_cache=True,
             **(sampling if settings.temperature > 0 else {"do_sample": False}),
         )
-
-
-def _listener(
-    chat: TransformersChat, settings: ReplySettings, prompt: str, on_token: Callable[[str], None] | None
-) -> Any:
-    """Made in a function because its base classes are transformers', which is imported late."""
-    import torch
-    from transformers import LogitsProcessor, StoppingCriteria
-
-    tokenizer = chat.base.processor.tokenizer
-    true_ids, false_ids = chat._verdict_tokens
-    verdict_ids = frozenset(true_ids + false_ids)
-
-    class Before(LogitsProcessor):
-        """Sees the raw logits of the next token, and applies the temperature."""
-
-        logits: Any = None
-
-        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            self.logits = scores
-            return scores / settings.temperature if settings.temperature > 0 else scores
-
-    class After(StoppingCriteria):
-        """Sees the token that was chosen, and says whether it is the last."""
-
-        def __init__(self, before: Before) -> None:
-            self.before = before
-            self.tokens = 0
-            self.parts: list[str] = []
-            self.pending: list[int] = []
-            self.finish: Literal["end", "length", "verdict"] = "length"
-            self.probability: float | None = None
-            thinking = prompt.rstrip().endswith("<think>")
-            self.watch = VerdictWatch(thinking) if settings.watch_verdict else None
-
-        def __call__(self, input_ids: torch.Tensor, scores: Any, **options: Any) -> torch.Tensor:
-            token = int(input_ids[0, -1])
-            self.tokens += 1
-            if token in chat._ends:
-                self.finish = "end"
-                self.flush()
-                return self.answer(True)
-            self.pending.append(token)
-            piece = tokenizer.decode(
-                self.pending, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-            if piece.endswith("\ufffd") and len(self.pending) < 8:
-                # The token ends within a character; the next one completes it.
-                return self.answer(False)
-            self.pending.clear()
-            return self.answer(self.take(piece, token))
-
-        def take(self, piece: str, token: int) -> bool:
-            self.parts.append(piece)
-            if on_token is not None:
-                on_token(piece)
-            if self.watch is None:
-                return False
-            if self.watch.add(piece) and token in verdict_ids:
-                row = self.before.logits[0].float()
-                self.probability = probability_of_true(
-                    row[list(true_ids)].tolist(), row[list(false_ids)].tolist()
-                )
-            if self.watch.verdict:
-                self.finish = "verdict"
-            return bool(self.watch.verdict)
-
-        def flush(self) -> None:
-            if self.pending:
-                piece = tokenizer.decode(self.pending, skip_special_tokens=False)
-                self.pending.clear()
-                self.take(piece, -1)
-
-        def answer(self, stop: bool) -> torch.Tensor:
-            return torch.full((1,), stop, dtype=torch.bool, device=self.before.logits.device)
-
-    class Listener:
-        before = Before()
-        after = After(before)
-
-        def reply(self) -> Reply:
-            self.after.flush()
-            return Reply(
-                text="".join(self.after.parts),
-                tokens=self.after.tokens,
-                probability=self.after.probability,
-                finish=self.after.finish,
-            )
-
-    return Listener()
 
 
 def _end_tokens(base: SharedBase) -> tuple[int, ...]:

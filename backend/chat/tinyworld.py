@@ -1,0 +1,19 @@
+"""The tiny world's planner and critic: shipped Qwen3-VL checkpoints, opened like any other local one."""
+
+from __future__ import annotations
+
+from ..errors import SettingsError
+from ..tinyworld import checkpoint
+from . import transformers
+from .transformers import TransformersChat
+
+ROLES = ("planner", "critic")
+
+
+def open(argument: str) -> TransformersChat:
+    """`tinyworld:planner` or `tinyworld:critic`; raises SettingsError. Always on the CPU, where they are fastest."""
+    if argument not in ROLES:
+        raise SettingsError(
+            f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
+        )
+    return transformers.open(str(checkpoint(argument)), dtype="float32", device="cpu")

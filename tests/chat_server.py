@@ -1,0 +1,110 @@
+"""A small chat server for tests: a real HTTP server that speaks the OpenAI protocol and says what it is told to."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+class ChatServer(ThreadingHTTPServer):
+    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first."""
+
+    daemon_threads = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.text = text
+        self.finish = "stop"
+        self.streams = True
+        self.has_logprobs = True
+        self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
+        self.faults: list[tuple[int, bytes]] = []
+        self.raw: bytes | None = None
+        self.sent = 0
+        self.requests: list[dict[str, Any]] = []
+        self.headers_seen: list[dict[str, str]] = []
+
+    @property
+    def spec(self) -> str:
+        return f"tiny@http://127.0.0.1:{self.server_port}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ChatServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.requests.append(body)
+        self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
+        if self.server.faults:
+            status, content = self.server.faults.pop(0)
+            return self._send(status, content, "text/plain")
+        if self.path != "/v1/chat/completions":
+            return self._send(404, b"no such page", "text/plain")
+        if self.server.raw is not None:
+            return self._send(200, self.server.raw, "application/json")
+        tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
+        wanted = bool(body.get("logprobs")) and self.server.has_logprobs
+        if not (body["stream"] and self.server.streams):
+            choice = {
+                "message": {"role": "assistant", "content": self.server.text},
+                "finish_reason": self.server.finish,
+            }
+            if wanted:
+                choice["logprobs"] = {"content": [self._token(token) for token in tokens]}
+            reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens)}}
+            return self._send(200, json.dumps(reply).encode(), "application/json")
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.end_headers()
+        try:
+            for token in tokens:
+                choice = {"delta": {"content": token}, "finish_reason": None}
+                if wanted:
+                    choice["logprobs"] = {"content": [self._token(token)]}
+                self._event(json.dumps({"choices": [choice]}))
+                self.server.sent += 1
+            self._event(json.dumps({"choices": [{"delta": {}, "finish_reason": self.server.finish}]}))
+            self._event(json.dumps({"choices": [], "usage": {"completion_tokens": len(tokens)}}))
+            self._event("[DONE]")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    def _token(self, token: str) -> dict[str, Any]:
+        top = [
+            {"token": name, "logprob": math.log(p) if p else -9999.0} for name, p in self.server.top.items()
+        ]
+        return {"token": token, "logprob": -0.1, "top_logprobs": top}
+
+    def _event(self, data: str) -> None:
+        self.wfile.write(f"data: {data}\n\n".encode())
+        self.wfile.flush()
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@contextmanager
+def chat_server(text: str) -> Iterator[ChatServer]:
+    server = ChatServer(text)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,89 @@
+"""The judge: the lower number of each pair counts, and what cannot be read is never made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.errors import AnswerError, ScorerError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.scorers import Scorer, open_scorer
+from interleave_thinker.backend.scorers.judge import Judge, read_scores
+from interleave_thinker.backend.types import Score
+from PIL import Image
+
+BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
+
+
+def test_each_score_is_the_lower_of_its_pair() -> None:
+    chat = ScriptedChat(["<think>[1, 1]?</think><answer>[8, 6.5]</answer>", "<answer>[9, 10]</answer>"])
+    score = Judge(chat).score(BEFORE, AFTER, "add a {instruction} boat")
+    assert score == Score(semantics=6.5, quality=9)
+    semantics, quality = (request.messages[0].content for request in chat.requests)
+    assert semantics[:2] == (BEFORE, AFTER)
+    assert "add a {instruction} boat" in str(semantics[2])
+    assert quality[:1] == (AFTER,) and len(quality) == 2
+
+
+def test_nothing_before_is_a_white_page() -> None:
+    chat = ScriptedChat(["[8, 6]", "[9, 10]"])
+    Judge(chat).score(None, AFTER, "a boat")
+    assert chat.requests[0].messages[0].content[0] == Picture.white((8, 6))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<answer>[8, 7]</answer>",
+        "<answer>[8,7]",
+        "[8.0, 7.0]",
+        "8, 7",
+        "<answer>8 7</answer>",
+        "```json\n[8, 7]\n```",
+        '{"score": [8, 7], "reasoning": "good"}',
+        "Scores: (8/10, 7/10).",
+        "<think>first [1, 2], then [3, 4]</think> [8, 7]",
+        "[8, 7] and once more [8, 7]",
+    ],
+)
+def test_pairs_are_read_in_many_forms(text: str) -> None:
+    assert read_scores(text) == (8, 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "good",
+        "8",
+        "[8]",
+        "[8, 7, 6]",
+        "[-1, 5]",
+        "[11, 5]",
+        "[8, 7] or [7, 8]",
+        "[nan, 5]",
+        "<think>[8, 7]",
+        "a" * 200_000,
+    ],
+)
+def test_other_answers_are_refused(text: str) -> None:
+    with pytest.raises(AnswerError):
+        read_scores(text)
+
+
+def test_an_unreadable_score_is_asked_for_once_more_and_then_an_error() -> None:
+    chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
+    assert Judge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
+    assert "good" in str(chat.requests[1].messages[2].content[0])
+    with pytest.raises(ScorerError, match="very good"):
+        Judge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
+
+
+def test_a_judge_opens_over_any_chat_backend(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps(["[8, 7]", "[9, 9]"]))
+    judge = open_scorer(f"judge:scripted:{tmp_path / 'script.json'}")
+    assert isinstance(judge, Scorer)
+    assert judge.identity.startswith("judge:scripted:")
+    assert judge.score(None, AFTER, "a boat") == Score(semantics=7, quality=9)
