@@ -68,7 +68,7 @@ def _option_type(name: str, field: FieldInfo) -> tuple[Any, Any]:
     optional = type(None) in members
     (kind,) = [member for member in members if member is not type(None)]
     if get_origin(kind) is Literal:
-        choices: Any = Enum(name, {str(value): value for value in get_args(kind)})
+        choices: Any = Enum(name, {str(value): value for value in get_args(kind)}, type=str)
         kind, default = choices, None if default is None else choices(default)
     return (Union[kind, None] if optional else kind), default  # noqa: UP007 - typer reads this at run time
 

@@ -108,7 +108,9 @@ class Lines:
         self.wait("")
 
     def _heading(self, number: int, text: str) -> None:
-        self.say(f"Step {number} ({self._done + 1} of {self._steps})  {text}", "bold")
+        place = self._done + 1
+        step = f"{place}" if number == place else f"{number} ({place})"
+        self.say(f"Step {step} of {self._steps}  {text}".rstrip(), "bold")
 
 
 class JsonLines:

@@ -16,8 +16,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.events import Finished
 from interleave_thinker.backend.journal import Journal, load_trajectory
+from interleave_thinker.backend.journal_lock import NAME as LOCK
+from interleave_thinker.backend.journal_lock import FolderLock
 from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Trajectory
@@ -72,7 +75,7 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
     )
     dice = random.Random(0)
     kills = 0
-    for _ in range(40):
+    for _ in range(15):
         before, count = finished(folder), len(drawn(log))
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(Path(__file__).parent), str(folder), str(log)],
@@ -80,7 +83,7 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
         )
         assert process.stdout
         process.stdout.readline()
-        time.sleep(dice.uniform(0.0, 0.12))
+        time.sleep(dice.uniform(0.0, 0.25))
         process.send_signal(signal.SIGKILL)
         process.stdout.close()
         killed = process.wait() == -signal.SIGKILL
@@ -181,3 +184,36 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
         assert trajectory.plan == other
         assert trajectory.identities.planner.startswith("another planner")
     assert operation > 20
+
+
+def test_of_many_that_find_a_stale_lock_one_at_a_time_has_it(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    for _ in range(10):
+        (tmp_path / LOCK).write_text('{"pid": 4194304, "started": "before", "token": "x"}')
+        held.write_text("")
+        begin = time.time() + 0.03
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                code = 2
+                try:
+                    time.sleep(max(0.0, begin - time.time()))
+                    lock = FolderLock(tmp_path)
+                    lock.take()
+                    with held.open("a", buffering=1) as file:
+                        file.write("(")
+                        file.flush()
+                        time.sleep(0.01)
+                        file.write(")")
+                    lock.release()
+                    code = 0
+                except JournalError:
+                    code = 1
+                finally:
+                    os._exit(code)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert 0 in codes
+        assert 2 not in codes
+        assert held.read_text() == "()" * codes.count(0)
