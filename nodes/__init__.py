@@ -1,37 +1,23 @@
-"""The node pack: V3 nodes as thin adapters around the backend. Adding a node: one class and one entry in NODES.
+"""The node pack: V3 nodes as thin adapters around the backend.
 
 Decision: nodes translate between sockets and the backend and decide nothing. `host.py` is the only file that touches
-`comfy`; libraries that may be missing or too old are imported when a node runs, so the pack always loads.
+`comfy`; libraries that may be missing or too old are imported when a node runs, so the pack always loads. The nodes
+themselves are imported when the host asks for them: what needs no host here can be used, and tested, without one.
 """
 
 from __future__ import annotations
 
-from comfy_api.latest import ComfyExtension, io
+from typing import TYPE_CHECKING, Any
 
-from . import host
-from .agents import LoadAgent
-from .generators import StepGenerator, TinyWorldGenerator
-from .loop import CriticLoop
-from .plan import Planner
-from .story import Storyboard
+if TYPE_CHECKING:
+    from .pack import InterleaveThinkerExtension
 
-NODES: list[type[io.ComfyNode]] = [
-    LoadAgent,
-    Planner,
-    StepGenerator,
-    TinyWorldGenerator,
-    CriticLoop,
-    Storyboard,
-]
+__all__ = ["InterleaveThinkerExtension"]
 
 
-class InterleaveThinkerExtension(ComfyExtension):
-    """What the host asks of the pack."""
+def __getattr__(name: str) -> Any:
+    if name != "InterleaveThinkerExtension":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .pack import InterleaveThinkerExtension
 
-    async def on_load(self) -> None:
-        """Register the folder of the agents' checkpoints."""
-        host.register_folders()
-
-    async def get_node_list(self) -> list[type[io.ComfyNode]]:
-        """All nodes."""
-        return NODES
+    return InterleaveThinkerExtension

@@ -83,12 +83,13 @@ class LoadAgent(io.ComfyNode):
         from ..backend.chat import open_chat
 
         roots = host.agent_roots()
-        spec = agent_spec(agent, roots)
+        built_in = agent in BUILT_IN
         options = {
             "dtype": None if dtype == "auto" else dtype,
             "adapter": adapter_folder(adapter, roots),
             # The host's memory manager brings it onto the card when it speaks.
-            "device": None if agent in BUILT_IN else "cpu",
+            "device": None if built_in else "cpu",
         }
         with needing("transformers"):
-            return io.NodeOutput(ManagedChat(open_chat(spec, **options)))
+            chat = open_chat(agent_spec(agent, roots), **options)
+        return io.NodeOutput(ManagedChat(chat, on_card=not built_in))

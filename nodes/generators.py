@@ -7,11 +7,11 @@ from typing import Any
 from comfy_api.latest import io
 
 from . import host
-from .comfy_generator import FLUX2, GRID, ComfyGenerator, DrawSettings, edit_mode_of
+from .comfy_generator import ComfyGenerator
+from .draw_settings import EDIT_MODES, FLUX2, GRID, DrawSettings, edit_mode_of
 from .sockets import CATEGORY, GeneratorSocket
 from .surroundings import needing
 
-EDIT_MODES = ["auto", "reference latents", "image to image"]
 FIELDS = DrawSettings.model_fields
 
 
@@ -53,7 +53,7 @@ class StepGenerator(io.ComfyNode):
                 io.Clip.Input("clip", tooltip="Text encoder of the model."),
                 io.Vae.Input("vae", tooltip="VAE of the model."),
                 io.Int.Input(
-                    "width", default=1024, min=GRID, max=16384, step=GRID, tooltip="Width in pixels."
+                    "width", default=1024, min=GRID, max=16384, step=GRID, tooltip=FIELDS["width"].description
                 ),
                 io.Int.Input(
                     "height",
@@ -61,7 +61,7 @@ class StepGenerator(io.ComfyNode):
                     min=GRID,
                     max=16384,
                     step=GRID,
-                    tooltip="Height in pixels. An edit keeps its source's shape and takes this many pixels in all.",
+                    tooltip=FIELDS["height"].description,
                 ),
                 io.Int.Input("steps", default=4, min=1, max=1000, tooltip=FIELDS["steps"].description),
                 io.Float.Input(
@@ -82,7 +82,7 @@ class StepGenerator(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "edit",
-                    options=EDIT_MODES,
+                    options=list(EDIT_MODES),
                     default="auto",
                     tooltip="How a step changes an image: reference latents for edit models (FLUX.2, Kontext...), "
                     "image to image for all others. Auto looks at the model and says so where it cannot know.",
@@ -102,7 +102,7 @@ class StepGenerator(io.ComfyNode):
                     default="",
                     optional=True,
                     advanced=True,
-                    tooltip="What must not appear; used only if cfg is not 1.",
+                    tooltip=FIELDS["negative"].description,
                 ),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],

@@ -102,7 +102,7 @@ def drawing() -> Iterator[None]:
 # Memory
 
 
-class _Holder(torch.nn.Module):
+class AgentModel(torch.nn.Module):
     """Owns the `device` that the memory manager sets: on a transformers model it is a read-only property."""
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -127,7 +127,7 @@ class ManagedModel:
 
     def __init__(self, model: torch.nn.Module) -> None:
         load, offload = memory.get_torch_device(), memory.text_encoder_offload_device()
-        self._patcher = _WholePatcher(_Holder(model), load_device=load, offload_device=offload)
+        self._patcher = _WholePatcher(AgentModel(model), load_device=load, offload_device=offload)
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> ManagedModel:

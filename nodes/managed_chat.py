@@ -20,11 +20,14 @@ ACTIVATION_BYTES = 512 * 1024 * 1024
 
 
 class ManagedChat:
-    """Implements ChatModel around another one whose torch module is its `model` attribute (or which has none)."""
+    """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
 
-    def __init__(self, chat: ChatModel) -> None:
+    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU.
+    """
+
+    def __init__(self, chat: ChatModel, on_card: bool = True) -> None:
         self._chat = chat
-        module = getattr(chat, "model", None)
+        module = getattr(chat, "model", None) if on_card else None
         self._residence = None if module is None else host.ManagedModel.of(module)
         self._bytes_per_token = kv_bytes_per_token(getattr(module, "config", None))
 

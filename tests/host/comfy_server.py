@@ -154,7 +154,11 @@ class ComfyServer:
 
     def image(self, reference: dict[str, str]) -> Image.Image:
         """An image that an output names (filename, subfolder, type)."""
-        answer = self._http.get(f"{self.url}/view", params=reference).raise_for_status()
+        return self.download("/view", reference)
+
+    def download(self, path: str, query: dict[str, str] | None = None) -> Image.Image:
+        """An image that the server serves."""
+        answer = self._http.get(self.url + path, params=query).raise_for_status()
         return Image.open(io.BytesIO(answer.content))
 
     def put_input(self, image: Image.Image, name: str) -> str:
