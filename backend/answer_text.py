@@ -49,9 +49,11 @@ class SplitReply:
 
 def split_reply(text: str) -> SplitReply:
     """Part `<think>` from `<answer>`, either of which may lack its opening or closing tag; raises AnswerError if
-    the reply is longer than MAX_TEXT characters."""
+    the reply is longer than MAX_TEXT characters or is not Unicode text."""
     if len(text) > MAX_TEXT:
         raise AnswerError(f"The reply has {len(text)} characters; at most {MAX_TEXT} are read.", text[:200])
+    if lone := re.search("[\ud800-\udfff]", text):
+        raise AnswerError("The reply holds half a character.", text[max(0, lone.start() - 40) : lone.end()])
     tags = [(tag.start(), tag.end(), tag.group(1) + tag.group(2).lower()) for tag in TAG.finditer(text)]
     opened = next((tag for tag in tags if tag[2] == "think"), None)
     closed = next((tag for tag in tags if tag[2] == "/think" and (not opened or tag[0] >= opened[1])), None)

@@ -33,7 +33,7 @@ GRAMMAR_OF_VERDICTS = (
 
 # A verdict as it stands in the source of an object, up to the next comma, and what counts as one that is clear.
 STATED_VERDICT = re.compile(
-    r"[\"'“”]?\b(?:previous_step_success|success)\b[\"'“”]?\s*:([^,}\n]*)", re.IGNORECASE
+    r"[{,]\s*[\"'“”]?(?:previous_step_success|success)[\"'“”]?\s*:([^,}\n]*)", re.IGNORECASE
 )
 CLEAR_VERDICT = re.compile(r"\s*[\"'“”]?\s*(true|false)\s*[\"'“”]?\s*(?:$|[\"'“”]\w)", re.IGNORECASE)
 MAX_STATEMENTS = 20

@@ -168,6 +168,8 @@ def test_a_reply_that_stops_at_a_true_verdict_is_whole(text: str) -> None:
 
 NEVER_GUESSED = {
     "nothing": "",
+    "half a character": '<think>\ud83d</think>{"success": true}',
+    "half a character, escaped": '{"success": false, "refine_prompt": "\\ud83d"}',
     "prose": "The image is fine: success.",
     "cut before the verdict": '<think>good</think><answer>{"previous_step_success":',
     "cut in the verdict": '<answer>{"previous_step_success": tru',

@@ -5,8 +5,13 @@ A light image is a success, a dark one is not: enough to test what depends on a 
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
+
+from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.pictures import Picture
+from PIL import Image
 
 TEMPLATE = (
     "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
@@ -29,6 +34,33 @@ ACCEPTED = '<think>light</think>\n\n<answer>{"previous_step_success": true, "ref
 REFUSED = '<think>dark</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a light page"}</answer>'
 QUESTION = "Is it light?"
 SIZE = (48, 48)
+WATCH = ReplySettings(max_tokens=60, watch_verdict=True)
+PLAIN = ReplySettings(max_tokens=60)
+
+
+def page(grey: int, size: tuple[int, int] = SIZE) -> Picture:
+    """A page of one shade, 0 (dark) to 255 (light)."""
+    return Picture(Image.new("RGB", size, (grey, grey, grey)))
+
+
+def question(*grey: int, text: str = QUESTION) -> list[Message]:
+    """One turn: pages of these shades, then the text."""
+    return [Message(role="user", content=(*(page(value) for value in grey), text))]
+
+
+@functools.cache
+def taught_checkpoint(parent: Path) -> Path:
+    """The checkpoint that knows its verdicts, made once for all test modules of a session."""
+    folder = build_checkpoint(parent / "taught" / "tiny")
+    assert teach_verdicts(folder) < 0.05
+    return folder
+
+
+@functools.cache
+def two_adapters(parent: Path) -> tuple[Path, Path]:
+    """Two adapters for it, each of which changes its replies."""
+    base = taught_checkpoint(parent)
+    return build_adapter(base, parent / "one", 1, 0.5), build_adapter(base, parent / "two", 2, 0.5)
 
 
 def build_checkpoint(folder: Path) -> Path:
@@ -123,7 +155,6 @@ def build_processor() -> Any:
 def teach_verdicts(folder: Path, steps: int = 120) -> float:
     """Train the checkpoint in place until it answers QUESTION by the lightness of the image; returns the last loss."""
     import torch
-    from PIL import Image
     from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 
     processor = AutoProcessor.from_pretrained(folder)
