@@ -154,9 +154,12 @@ class NodeProgress:
         self._bar = comfy.utils.ProgressBar(PROGRESS_UNITS, node_id=self._node)
 
     def show(self, share: float, preview: Preview | None = None) -> None:
-        """Set the bar to a share of 0..1; raises Cancelled if the user pressed cancel."""
-        with drawing():
+        """Set the bar to a share of 0..1."""
+        try:
             self._bar.update_absolute(int(share * PROGRESS_UNITS), PROGRESS_UNITS, preview)
+        except memory.InterruptProcessingException:
+            # Showing is not the place to stop: the flag stays set, and the next draw or reply ends the run in order.
+            memory.interrupt_current_processing()
 
     def say(self, text: str) -> None:
         """Show a line of text on the node, replacing the one before."""
@@ -182,10 +185,10 @@ def listening_to_steps(listener: StepListener) -> Iterator[None]:
 
 def report_step(share: float, preview: Preview | None) -> None:
     """Tell whoever listens how far the sampling is; raises Cancelled if the user pressed cancel."""
-    stop_if_interrupted()
     listener = _step_listener.get()
     if listener is not None:
         listener(share, preview)
+    stop_if_interrupted()
 
 
 # Results

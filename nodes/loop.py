@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from comfy_api.latest import io
+from PIL import Image
 
 from ..backend.chat.protocol import ChatModel
 from ..backend.errors import GeneratorError
+from ..backend.events import AttemptDrawn, AttemptJudged, Event, Finished
+from ..backend.exporters.sheet import contact_sheet
 from ..backend.generators.protocol import Generator
 from ..backend.loop import Judges, run
 from ..backend.types import RunSettings, StepResult, Trajectory
 from . import host
 from .images import to_batch
+from .interruptible import InterruptibleGenerator
 from .plan_text import step_text
 from .run_folder import run_folder
 from .run_view import RunView, report
 from .sockets import CATEGORY, AgentSocket, GeneratorSocket, PlannedRequest, PlanSocket, TrajectorySocket
 
 OWN_WORD = 0.0
+PREVIEW_COLUMNS = 2
 FIELDS = RunSettings.model_fields
 
 
@@ -125,14 +130,25 @@ def run_in_host(
     progress = host.NodeProgress()
     trajectory = None
     with host.listening_to_steps(lambda share, preview: progress.show(view.within_try(share), preview)):
-        for event in run(plan.request, None, generator, critic, settings, journal, plan=plan.plan):
+        drawer = InterruptibleGenerator(generator)
+        for event in run(plan.request, None, drawer, critic, settings, journal, plan=plan.plan):
             view.follow(event)
-            picture = getattr(getattr(event, "record", None), "image", None)
-            progress.show(view.share, host.as_preview(picture.image) if picture else None)
+            if isinstance(event, Finished):
+                trajectory = event.trajectory
+            preview = preview_of(event)
+            progress.show(view.share, host.as_preview(preview) if preview else None)
             progress.say(view.line)
-            trajectory = getattr(event, "trajectory", trajectory)
     assert trajectory is not None  # Finished is the last event of every stream
     return trajectory
+
+
+def preview_of(event: Event) -> Image.Image | None:
+    """What the node shows at this moment: the newest image, and at the end, since it stays, the whole story."""
+    if isinstance(event, AttemptDrawn | AttemptJudged) and event.record.image is not None:
+        return event.record.image.image
+    if isinstance(event, Finished) and any(result.image for result in event.trajectory.results):
+        return contact_sheet(event.trajectory, columns=PREVIEW_COLUMNS, captions=False)
+    return None
 
 
 def critic_with(chat: ChatModel) -> Judges:

@@ -6,7 +6,15 @@ recorded; how each step ended (accepted, tries used up, error...) is always said
 
 from __future__ import annotations
 
-from ..backend.events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, PlanReady, StepFinished
+from ..backend.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    StepFinished,
+)
 from ..backend.exporters.wording import Outcome, outcome, stop_sentence, summarize, told_steps
 from ..backend.types import Attempt, Plan, RunSettings, Step, Trajectory
 
@@ -38,6 +46,8 @@ class RunView:
         elif isinstance(event, StepFinished):
             self.share = self._position(event.result.step.number, self._tries)
             self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
+        elif isinstance(event, Finished):
+            self.line = summarize(event.trajectory).sentence
 
     def within_try(self, share: float) -> float:
         """Share of the whole run when the current draw is at `share` (0..1)."""

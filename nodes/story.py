@@ -6,6 +6,7 @@ from typing import Literal
 
 from comfy_api.latest import io
 
+from ..backend.exporters.sheet import contact_sheet
 from ..backend.types import Trajectory
 from . import host
 from .images import to_batch
@@ -61,7 +62,5 @@ class Storyboard(io.ComfyNode):
         cell: int,
         captions: bool,
     ) -> io.NodeOutput:
-        from ..backend.exporters.sheet import contact_sheet
-
         sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
         return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))
