@@ -1,0 +1,49 @@
+"""The tiny world's learned generator behind the common seam.
+
+Decision: it runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and seed give the same
+pixels on every machine of one kind, and no GPU is touched for a picture of 96 x 96.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import GeneratorError, boundary
+from ..pictures import Picture
+from ..tinyworld import checkpoint
+from .pipeline_folder import content_digest
+
+if TYPE_CHECKING:
+    from ..tinyworld.pipeline import TinyWorldPipeline
+
+
+class TinyWorldGenerator:
+    """Draws pages of 96 x 96 pixels; a source of another size is scaled to that first."""
+
+    def __init__(self, pipeline: TinyWorldPipeline, identity: str) -> None:
+        self.pipeline = pipeline
+        self.identity = identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """A page for the prompt; raises GeneratorError."""
+        with boundary(GeneratorError, "The tiny world's generator failed"):
+            return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
+
+
+def load_pipeline(folder: Path) -> TinyWorldPipeline:
+    """The pipeline in a folder, in float32 on the CPU."""
+    import torch
+    from diffusers.utils import logging
+
+    from ..tinyworld.pipeline import TinyWorldPipeline
+
+    logging.disable_progress_bar()
+    return TinyWorldPipeline.load(folder).to(device="cpu", dtype=torch.float32)
+
+
+def open(argument: str) -> TinyWorldGenerator:
+    """`tinyworld`, or `tinyworld:FOLDER` for one that was trained here; raises SettingsError, GeneratorError."""
+    folder = Path(argument).expanduser() if argument else checkpoint("generator")
+    with boundary(GeneratorError, f"The tiny world's generator in {str(folder)!r} cannot be loaded"):
+        return TinyWorldGenerator(load_pipeline(folder), f"tinyworld/1 {content_digest(folder)}")

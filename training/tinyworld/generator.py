@@ -1,0 +1,168 @@
+"""Trains the tiny world's generator: flow matching on captions of uneven quality.
+
+Decision: the four noise levels of sampling are the only ones trained, since no others are ever used. Changed cells
+weigh more, for most of a page stays as it was. Sources are slightly spoilt, so that a chain of edits does not drift.
+A run is resumable: state is saved every SAVE_EVERY steps and the data of a step depend on the seed and its number only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from ...backend.tinyworld.drawing import draw_array
+from ...backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Start
+from ...backend.tinyworld.wording import prompt_text
+from .scenes import misdraw, random_clauses, random_edit, random_scene
+
+SAVE_EVERY = 250
+SPOIL = 0.15
+
+
+class GeneratorTraining(BaseModel):
+    """Settings of `train tinyworld-generator`."""
+
+    steps: int = Field(default=6000, ge=1, description="Optimiser steps.")
+    batch: int = Field(default=32, ge=1, description="Pages per step.")
+    rate: float = Field(default=1e-3, gt=0, description="Peak learning rate (AdamW, warm-up, cosine).")
+    changed_weight: float = Field(default=5.0, ge=1, description="Weight of cells that differ from the source.")
+    first_pages: float = Field(default=0.2, ge=0, le=1, description="Share of pages drawn from text alone.")
+    terse: float = Field(default=0.5, ge=0, le=1, description="Share of captions without any clause.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
+
+
+def vocabulary() -> list[str]:
+    """Every word of the prompts, in a fixed order; a cell's name is one word, so that it is met as a whole."""
+    words = set(CELLS)
+    words |= {*THINGS, *COLORS, *BACKDROPS, ";", "nothing"}
+    words |= set("a add and at be change make move must page remove replace the to with".split())
+    return sorted(words)
+
+
+def sample(rng: Random, settings: GeneratorTraining) -> tuple[str, Any, Any]:
+    """A caption, the source page (None: no source) and the page drawn for it, as scenes."""
+    if rng.random() < settings.first_pages:
+        before, edit = None, Start(random_scene(rng, 0, 3))
+    else:
+        before = random_scene(rng)
+        edit = random_edit(rng, before)
+    after = edit.apply(before)  # pyright: ignore[reportArgumentType]
+    clauses = [] if rng.random() < settings.terse else random_clauses(rng, before, after)
+    return prompt_text(edit, clauses), before, misdraw(rng, before, edit, clauses)
+
+
+def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
+    """Train into `folder`, continuing a run that was stopped; returns the pipeline's folder."""
+    import numpy as np
+    import torch
+
+    from ...backend.tinyworld.pipeline import TinyWorldPipeline, untrained_parts
+
+    torch.manual_seed(settings.seed)
+    pipeline = TinyWorldPipeline(**untrained_parts(vocabulary()))
+    weights = [*pipeline.transformer.parameters(), *pipeline.text_encoder.parameters()]
+    optimizer = torch.optim.AdamW(weights, settings.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    warm_up = max(1, min(200, settings.steps // 10))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min(1.0, (step + 1) / warm_up)
+        * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / settings.steps)))),
+    )
+    average = torch.optim.swa_utils.AveragedModel(
+        torch.nn.ModuleList([pipeline.transformer, pipeline.text_encoder]),
+        multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.995),
+    )
+    state_file = folder / "state.pt"
+    folder.mkdir(parents=True, exist_ok=True)
+    first = _restore(state_file, settings, pipeline, optimizer, schedule, average)
+    pipeline.scheduler.set_timesteps(sigmas=[1.0, 0.75, 0.5, 0.25])
+    sigmas = pipeline.scheduler.sigmas[:4]
+    pages = lambda scenes: torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float() / 127.5 - 1  # noqa: E731
+    white = np.full_like(draw_array(random_scene(Random(0))), 255)
+    started, losses = time.monotonic(), []
+    for step in range(first, settings.steps):
+        rng, noise = Random(f"{settings.seed}/{step}"), torch.Generator().manual_seed(settings.seed * 10**7 + step)
+        rows = [sample(rng, settings) for _ in range(settings.batch)]
+        blank = torch.tensor([before is None for _, before, _ in rows])
+        clean = pipeline.codec.encode(pages([draw_array(after) for _, _, after in rows]))
+        source = pages([white if before is None else draw_array(before) for _, before, _ in rows])
+        source = pipeline.place(source, blank)
+        changed = ((clean - source[:, :-1]).abs().amax(1, keepdim=True) > 0.05).float()
+        weight = 1 + (settings.changed_weight - 1) * changed
+        spoil = SPOIL * torch.rand(len(rows), 1, 1, 1, generator=noise) * source[:, -1:]
+        source = source + torch.cat([spoil * torch.randn(clean.shape, generator=noise), 0 * spoil], 1)
+        sigma = sigmas[torch.randint(0, 4, (len(rows),), generator=noise)]
+        level = sigma.view(-1, 1, 1, 1)
+        noisy = (1 - level) * clean + level * torch.randn(clean.shape, generator=noise)
+        text, mask = pipeline.encode([prompt for prompt, _, _ in rows])
+        loss = (weight * (pipeline.predict(noisy, source, sigma, text, mask) - clean) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        schedule.step()
+        average.update_parameters(torch.nn.ModuleList([pipeline.transformer, pipeline.text_encoder]))
+        losses.append(loss.item())
+        if (step + 1) % 50 == 0:
+            pace = (time.monotonic() - started) / (step + 1 - first)
+            log(f"step {step + 1}/{settings.steps} loss {sum(losses[-50:]) / 50:.5f} {pace:.3f} s/step")
+        if (step + 1) % SAVE_EVERY == 0 or step + 1 == settings.steps:
+            _save(state_file, step + 1, settings, pipeline, optimizer, schedule, average)
+            _export(pipeline, average, folder / "pipeline")
+    (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+    return folder / "pipeline"
+
+
+def _save(path: Path, step: int, settings: GeneratorTraining, pipeline, optimizer, schedule, average) -> None:
+    import torch
+
+    state = {
+        "step": step,
+        "settings": settings.model_dump_json(),
+        "transformer": pipeline.transformer.state_dict(),
+        "text_encoder": pipeline.text_encoder.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "schedule": schedule.state_dict(),
+        "average": average.state_dict(),
+    }
+    torch.save(state, path.with_suffix(".part"))
+    path.with_suffix(".part").replace(path)
+
+
+def _restore(path: Path, settings: GeneratorTraining, pipeline, optimizer, schedule, average) -> int:
+    import torch
+
+    if not path.exists():
+        return 0
+    state = torch.load(path, weights_only=True)
+    if state["settings"] != settings.model_dump_json():
+        raise ValueError(f"{path} was made with other settings ({state['settings']}); choose another folder.")
+    pipeline.transformer.load_state_dict(state["transformer"])
+    pipeline.text_encoder.load_state_dict(state["text_encoder"])
+    optimizer.load_state_dict(state["optimizer"])
+    schedule.load_state_dict(state["schedule"])
+    average.load_state_dict(state["average"])
+    return state["step"]
+
+
+def _export(pipeline, average, folder: Path) -> None:
+    """Save the averaged weights as a pipeline in half precision, which is what ships."""
+    import copy
+
+    import torch
+
+    transformer, text_encoder = (copy.deepcopy(module) for module in average.module)
+    ready = type(pipeline)(
+        transformer=transformer.to(torch.float16),
+        text_encoder=text_encoder.to(torch.float16),
+        codec=copy.deepcopy(pipeline.codec).to(torch.float16),
+        tokenizer=pipeline.tokenizer,
+        scheduler=pipeline.scheduler,
+    )
+    ready.save_pretrained(folder, safe_serialization=True)

@@ -1,0 +1,46 @@
+"""Training rows for the tiny planner: requests and their canonical plans, in the data format that every planner uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from ...backend.answers import write_plan
+from ...backend.prompts import fill
+from ...backend.tinyworld.drawing import draw
+from ..data import SftMessage, SftRow
+from .agents import PROMPT_SET
+from .requests import Story, random_story
+
+
+def prompt_of(story: Story) -> str:
+    """What the planner is asked, with an `<image>` mark if the story goes on from a page."""
+    template = PROMPT_SET.planner_images if story.before else PROMPT_SET.planner_text
+    return fill(template, text_input=story.text)
+
+
+def make(folder: Path, count: int, seed: int) -> list[SftRow]:
+    """`count` rows; pages to go on from are written below `folder / "pages"`."""
+    rng = Random(f"planner/{seed}")
+    pages = folder / "pages"
+    pages.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for _ in range(count):
+        story = random_story(rng, "train")
+        images = []
+        if story.before is not None:
+            page = draw(story.before)
+            path = pages / f"{page.digest}.png"
+            if not path.exists():
+                page.image.save(path, compress_level=1)
+            images = [f"pages/{path.name}"]
+        rows.append(
+            SftRow(
+                messages=[
+                    SftMessage(role="user", content=prompt_of(story)),
+                    SftMessage(role="assistant", content=write_plan(story.plan)),
+                ],
+                images=images,
+            )
+        )
+    return rows
