@@ -72,7 +72,8 @@ class ComfyServer:
         shutil.copytree(Path(__file__).parent / "shim_pack", packs / "zz_tiny_weights")
         settings = self.base / "user" / "default" / "comfy.settings.json"
         settings.parent.mkdir(parents=True)
-        settings.write_text(json.dumps({"Comfy.TutorialCompleted": True, "Comfy.Locale": "en"}))
+        chosen = {"Comfy.TutorialCompleted": True, "Comfy.Locale": "en", "Comfy.Minimap.Visible": False}
+        settings.write_text(json.dumps(chosen))
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         command = [

@@ -37,7 +37,7 @@ def test_checkpoints_are_offered_and_other_folders_are_not(host: ComfyServer, ag
 
 
 def test_cancel_stops_an_agent_in_the_middle_of_a_reply(host: ComfyServer, agent: Path) -> None:
-    graph = story("cancelled judge", ["a house"], (64, 64), max_attempts=5)
+    graph = story("interrupted judge", ["a house"], (64, 64), max_attempts=5)
     graph["critic"] = node("InterleaveLoadAgent", agent=AGENT)
     graph["loop"]["inputs"]["critic"] = ["critic", 0]
     before = host.log_path.read_text(errors="replace").count("Requested to load AgentModel")

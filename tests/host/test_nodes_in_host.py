@@ -36,7 +36,7 @@ def report_of(outputs: dict[str, Any]) -> str:
 
 def journals(host: ComfyServer, request: str) -> list[Path]:
     """Folders of the runs of a request."""
-    return list((host.base / "output" / "interleave-thinker").glob(f"{request.replace(' ', '-')}-*"))
+    return list((host.base / "output" / "interleave-thinker").glob(f"{request.replace(' ', '-')}-??????????"))
 
 
 def test_every_node_is_offered(host: ComfyServer) -> None:
