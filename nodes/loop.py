@@ -21,6 +21,7 @@ from .plan_text import step_text
 from .run_folder import run_folder
 from .run_view import RunView, report
 from .sockets import CATEGORY, AgentSocket, GeneratorSocket, PlannedRequest, PlanSocket, TrajectorySocket
+from .surroundings import needing
 
 OWN_WORD = 0.0
 PREVIEW_COLUMNS = 2
@@ -81,7 +82,7 @@ class CriticLoop(io.ComfyNode):
                     default=0,
                     min=0,
                     max=2**48,
-                    control_after_generate=True,
+                    control_after_generate=io.ControlAfterGenerate.fixed,
                     tooltip=FIELDS["seed"].description,
                 ),
             ],
@@ -153,7 +154,8 @@ def preview_of(event: Event) -> Image.Image | None:
 
 def critic_with(chat: ChatModel) -> Judges:
     """The critic that speaks through this agent."""
-    from ..backend.agents import Critic
+    with needing("json-repair"):
+        from ..backend.agents import Critic
 
     return Critic(chat)
 

@@ -12,6 +12,7 @@ from . import host
 from .images import to_pictures
 from .plan_text import plan_text
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
+from .surroundings import needing
 
 SHOWN = 200
 """Characters of the agent's words that the node shows while it plans."""
@@ -51,7 +52,8 @@ class Planner(io.ComfyNode):
 
     @classmethod
     def execute(cls, agent: ChatModel, request: str, images: Any = None) -> io.NodeOutput:
-        from ..backend.agents import Planner as PlanningAgent
+        with needing("json-repair"):
+            from ..backend.agents import Planner as PlanningAgent
 
         progress = host.NodeProgress()
         asked = Request(text=request, images=() if images is None else to_pictures(images))

@@ -14,8 +14,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ..backend.errors import InterleaveError, SettingsError
 
-OLDEST = {"transformers": (4, 57), "diffusers": (0, 35)}
-REASONS = {"transformers": "to read Qwen3-VL agents", "diffusers": "to draw the tiny world"}
+OLDEST = {"transformers": (4, 57), "diffusers": (0, 35), "json-repair": (0, 25)}
+REASONS = {
+    "transformers": "to read Qwen3-VL agents",
+    "diffusers": "to draw the tiny world",
+    "json-repair": "to read agents' answers",
+}
 LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
 
 

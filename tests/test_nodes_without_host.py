@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -215,6 +216,24 @@ def test_a_broken_library_is_one_line() -> None:
     ):
         raise broken
     assert "\n" not in str(error.value)
+
+
+def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
+    """What the host imports at its start must not need them; each is imported by the node that uses it."""
+    blocked = ("transformers", "diffusers", "torchvision", "json_repair", "jinja2", "httpx", "typer")
+    code = (
+        "import sys; sys.path.insert(0, 'tests')\n"
+        f"for name in {blocked}: sys.modules[name] = None\n"
+        "import conftest\n"
+        "import interleave_thinker.backend.chat.protocol, interleave_thinker.backend.generators.protocol\n"
+        "import interleave_thinker.backend.loop, interleave_thinker.backend.exporters.sheet\n"
+        "from interleave_thinker.nodes import (agent_folders, draw_settings, images, plan_text, run_folder, run_view,\n"
+        "    surroundings, weights_identity)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stderr
 
 
 def test_a_plan_without_anything_to_draw_has_a_report() -> None:
