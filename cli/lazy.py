@@ -19,8 +19,8 @@ COMMANDS = {
     "plan": (".plan:command", "Print the plan of a request without drawing it."),
     "judge": (".judge:command", "Ask the critic about one pair of images."),
     "export": (".export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
-    "evaluate": ("..training.cli:evaluate_app", "Measure planner, critic and whole stories."),
-    "train": ("..training.cli:train_app", "Make training data and train planner and critic."),
+    "evaluate": (".evaluate:app", "Measure planner, critic and whole stories."),
+    "train": (".train:app", "Make training data and train planner and critic."),
     "prompts": (".prompts:app", "Import the prompt set that a checkpoint was trained with."),
     "doctor": (".doctor:command", "Show what is installed, found and missing, and how to get it."),
 }

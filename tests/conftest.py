@@ -6,6 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import hypothesis
+
 ROOT = Path(__file__).resolve().parent.parent
 
 if "interleave_thinker" not in sys.modules:
@@ -16,3 +18,7 @@ if "interleave_thinker" not in sys.modules:
     package = importlib.util.module_from_spec(spec)
     sys.modules["interleave_thinker"] = package
     spec.loader.exec_module(package)
+
+# Tests share their cores with whatever else runs; how long one example takes says nothing about the code.
+hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.load_profile("shared machine")

@@ -1,0 +1,243 @@
+"""Measures the tiny world on requests that were never trained on: planner, critic, and whole stories.
+
+Decisions. Stories run through the same loop as everybody's, and a story counts only if every page shows exactly what the
+request asked for, so a wrong plan or a mistake that is kept costs the story. The critic is asked about the generator's
+real pages, as many right as wrong ones. Runs with different numbers of attempts share their draws, which are equal
+anyway as long as they have not parted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...backend.agents import Critic, Planner
+from ...backend.errors import AnswerError
+from ...backend.events import Finished
+from ...backend.generators.tinyworld import TinyWorldGenerator
+from ...backend.loop import run
+from ...backend.memory import Memory
+from ...backend.scorers.tinyworld import faults
+from ...backend.tinyworld.drawing import draw
+from ...backend.tinyworld.reading import read_page
+from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
+from ...backend.types import Plan, Request, RunSettings, Trajectory
+from ..statistics import Share, share
+from .critic_data import Drawn, real
+from .requests import Story, random_story
+
+Log = Callable[[str], None]
+
+
+class PlannerMeasure(BaseModel):
+    """`exact`: requests whose plan is the right one in every step's number, name, instruction, prompt and text."""
+
+    exact: Share
+
+
+class CriticMeasure(BaseModel):
+    """On a balanced set of real pages: right verdicts, by truth; `parsed`: answers that could be read at all."""
+
+    accuracy: Share
+    true_recall: Share
+    false_recall: Share
+    parsed: Share
+    refined: Share
+
+
+class StoryMeasure(BaseModel):
+    """By attempts allowed: stories and steps that came out right, images drawn a step, seconds a story."""
+
+    stories: dict[int, Share]
+    steps: dict[int, Share]
+    draws: dict[int, float]
+    seconds: dict[int, float]
+
+
+def request_of(story: Story) -> Request:
+    """The request as a user would make it."""
+    return Request(text=story.text, images=(draw(story.before),) if story.before else ())
+
+
+def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[PlannerMeasure, list[Plan | None]]:
+    """Plan every story once; the plans are given back for the stories' runs (None: no readable answer)."""
+    plans: list[Plan | None] = []
+    for story in stories:
+        try:
+            plans.append(planner.plan(request_of(story)))
+        except AnswerError:
+            plans.append(None)
+    exact = [
+        plan is not None and plan.steps == story.plan.steps for plan, story in zip(plans, stories, strict=True)
+    ]
+    return PlannerMeasure(exact=share(exact)), plans
+
+
+def balanced(generator: TinyWorldGenerator, count: int, seed: int) -> list[Drawn]:
+    """`count` real pages, half of them right ones; pages whose wish cannot be told are not among them."""
+    wanted = {True: count - count // 2, False: count // 2}
+    chosen: list[Drawn] = []
+    for drawn in real(generator.pipeline, seed):
+        if wanted[drawn.success]:
+            wanted[drawn.success] -= 1
+            chosen.append(drawn)
+        if not any(wanted.values()):
+            return chosen
+    return chosen
+
+
+def measure_critic(critic: Critic, pages: Sequence[Drawn]) -> CriticMeasure:
+    """Ask the critic about every page."""
+    right, parsed, refined = [], [], []
+    for drawn in pages:
+        verdict = critic.judge(
+            drawn.before, drawn.after, edit_text(drawn.edit), prompt_text(drawn.edit, drawn.clauses)
+        )
+        right.append(verdict.success == drawn.success)
+        parsed.append(verdict.success is not None)
+        if not drawn.success and verdict.success is False:
+            refined.append(_is_true_remedy(drawn, verdict.refined_prompt))
+    truths = [drawn.success for drawn in pages]
+    return CriticMeasure(
+        accuracy=share(right),
+        true_recall=share([ok for ok, truth in zip(right, truths, strict=True) if truth]),
+        false_recall=share([ok for ok, truth in zip(right, truths, strict=True) if not truth]),
+        parsed=share(parsed),
+        refined=share(refined),
+    )
+
+
+def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
+    """Whether a refined prompt asks for the same edit, with clauses that are all true of the right page."""
+    found = read_prompt(prompt)
+    return found is not None and found[0] == drawn.edit and all(clause.holds(drawn.expected) for clause in found[1])
+
+
+def measure_stories(
+    stories: Sequence[Story],
+    plans: Sequence[Plan | None],
+    generator: TinyWorldGenerator,
+    critic: Critic,
+    max_attempts: Sequence[int],
+    log: Log,
+) -> StoryMeasure:
+    """Run every story with every number of attempts."""
+    told: dict[int, list[bool]] = {attempts: [] for attempts in max_attempts}
+    steps: dict[int, list[bool]] = {attempts: [] for attempts in max_attempts}
+    draws: dict[int, int] = dict.fromkeys(max_attempts, 0)
+    seconds: dict[int, float] = dict.fromkeys(max_attempts, 0.0)
+    for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
+        memory = Memory()
+        for attempts in max_attempts:
+            if plan is None:
+                told[attempts].append(False)
+                steps[attempts] += [False] * len(story.pages)
+                continue
+            settings = RunSettings(max_attempts=attempts, seed=number)
+            trajectory = _tell(request_of(story), plan, generator, critic, settings, memory)
+            told[attempts].append(_is_right(trajectory, story))
+            steps[attempts] += _right_steps(trajectory)
+            made = [attempt for result in trajectory.results for attempt in result.attempts]
+            draws[attempts] += len(made)
+            seconds[attempts] += sum(attempt.seconds for attempt in made)
+        if (number + 1) % 50 == 0:
+            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(f"{a}: {share(told[a])}" for a in told))
+    return StoryMeasure(
+        stories={attempts: share(told[attempts]) for attempts in max_attempts},
+        steps={attempts: share(steps[attempts]) for attempts in max_attempts},
+        draws={a: draws[a] / max(1, len(steps[a])) for a in max_attempts},
+        seconds={a: seconds[a] / max(1, len(stories)) for a in max_attempts},
+    )
+
+
+def _tell(
+    request: Request,
+    plan: Plan,
+    generator: TinyWorldGenerator,
+    critic: Critic,
+    settings: RunSettings,
+    memory: Memory,
+) -> Trajectory:
+    for event in run(request, None, generator, critic, settings, memory, plan=plan):
+        if isinstance(event, Finished):
+            return event.trajectory
+    raise AssertionError("a run ends with Finished")
+
+
+def _is_right(trajectory: Trajectory, story: Story) -> bool:
+    pages = [result.image for result in trajectory.results if result.step.prompt]
+    return len(pages) == len(story.pages) and all(
+        page is not None and not faults(scene, read_page(page))
+        for page, scene in zip(pages, story.pages, strict=True)
+    )
+
+
+def _right_steps(trajectory: Trajectory) -> list[bool]:
+    """For each drawn step, whether its page is what its own prompt makes of its own source."""
+    from ...backend.errors import ScorerError
+    from ...backend.scorers.tinyworld import TinyWorldScorer
+
+    outcomes = []
+    for result in trajectory.results:
+        if not result.step.prompt:
+            continue
+        try:
+            attempt = result.attempts[result.chosen] if result.chosen is not None else None
+            outcomes.append(
+                attempt is not None
+                and attempt.image is not None
+                and TinyWorldScorer().success(attempt.source, attempt.image, result.step.prompt)
+            )
+        except ScorerError:
+            outcomes.append(False)
+    return outcomes
+
+
+class TinyWorldReport(BaseModel):
+    """All measures, and the wall seconds of measuring."""
+
+    planner: PlannerMeasure
+    critic: CriticMeasure
+    stories: StoryMeasure
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Flat keys for tables and scripts; shares as rates, with their intervals beside them."""
+        critic = self.critic
+        flat: dict[str, Any] = {"planner.exact": self.planner.exact.rate}
+        flat |= {f"critic.{name}": getattr(critic, name).rate for name in type(critic).model_fields}
+        flat["stories.success"] = {str(a): s.model_dump() for a, s in self.stories.stories.items()}
+        flat["steps.success"] = {str(a): s.model_dump() for a, s in self.stories.steps.items()}
+        flat["draws_a_step"] = {str(a): value for a, value in self.stories.draws.items()}
+        flat["seconds_a_story"] = {str(a): value for a, value in self.stories.seconds.items()}
+        flat["intervals"] = {"planner.exact": self.planner.exact.model_dump()}
+        flat["intervals"] |= {f"critic.{n}": getattr(critic, n).model_dump() for n in type(critic).model_fields}
+        flat["seconds"] = self.seconds
+        return flat
+
+
+def evaluate(
+    planner: Planner,
+    critic: Critic,
+    generator: TinyWorldGenerator,
+    stories: int,
+    seed: int,
+    max_attempts: Sequence[int],
+    log: Log = print,
+) -> TinyWorldReport:
+    """Measure everything on `stories` requests, and the critic on as many pages (at least 400)."""
+    started = time.monotonic()
+    rng = Random(f"evaluate/{seed}")
+    asked = [random_story(rng, "evaluate") for _ in range(stories)]
+    planned, plans = measure_planner(planner, asked)
+    log(f"planner exact {planned.exact}")
+    judged = measure_critic(critic, balanced(generator, max(400, stories), 10**6 + seed))
+    log(f"critic accuracy {judged.accuracy}")
+    told = measure_stories(asked, plans, generator, critic, max_attempts, log)
+    return TinyWorldReport(
+        planner=planned, critic=judged, stories=told, seconds=time.monotonic() - started
+    )
