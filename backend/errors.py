@@ -67,5 +67,5 @@ def boundary(kind: type[InterleaveError], where: str) -> Iterator[None]:
         yield
     except InterleaveError:
         raise
-    except Exception as error:  # noqa: BLE001 - the one place where foreign errors get our type
+    except Exception as error:
         raise kind(f"{where}: {type(error).__name__}: {error}".rstrip(". ") + ".") from error

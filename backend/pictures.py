@@ -110,9 +110,7 @@ class Picture:
         try:
             data = Path(path).read_bytes()
         except OSError as error:
-            raise PictureError(
-                f"Image {str(path)!r} cannot be read ({error.strerror or error})."
-            ) from error
+            raise PictureError(f"Image {str(path)!r} cannot be read ({error.strerror or error}).") from error
         return cls.from_bytes(data, f"Image {str(path)!r}")
 
     @classmethod

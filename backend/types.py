@@ -6,6 +6,7 @@ along the wires; nothing else describes a run. All are frozen: an edit makes a n
 
 from __future__ import annotations
 
+import itertools
 from enum import Enum
 from typing import Annotated, Literal
 
@@ -58,7 +59,7 @@ class Plan(Value):
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:
         numbers = [step.number for step in self.steps]
-        if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+        if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise ValueError(f"step numbers must rise, but are {numbers}")
         return self
 

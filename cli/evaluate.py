@@ -13,7 +13,9 @@ from ..backend.errors import SettingsError
 if TYPE_CHECKING:
     from ..training.tinyworld.evaluation import TinyWorldReport
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure planner, critic and whole stories.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Measure planner, critic and whole stories."
+)
 
 
 @app.callback()
@@ -65,7 +67,9 @@ def _print(report: TinyWorldReport) -> None:
 
     table = Table("figure", "rate", "95 % interval", "n")
     rows = {"plans exact": report.planner.exact}
-    rows |= {f"critic {n.replace('_', ' ')}": getattr(report.critic, n) for n in type(report.critic).model_fields}
+    rows |= {
+        f"critic {n.replace('_', ' ')}": getattr(report.critic, n) for n in type(report.critic).model_fields
+    }
     for attempts, figure in report.stories.stories.items():
         rows[f"stories right, {attempts} attempt{'s' if attempts > 1 else ''}"] = figure
     for attempts, figure in report.stories.steps.items():

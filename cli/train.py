@@ -12,11 +12,17 @@ from ..training.tinyworld.generator import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
 from .model_options import with_model_options
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
+)
 
 Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
-Model = Annotated[Path, typer.Option(help="Checkpoint to start from: a Qwen3-VL folder.", exists=True, file_okay=False)]
-Data = Annotated[Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)]
+Model = Annotated[
+    Path, typer.Option(help="Checkpoint to start from: a Qwen3-VL folder.", exists=True, file_okay=False)
+]
+Data = Annotated[
+    Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)
+]
 
 
 def _log(line: str) -> None:

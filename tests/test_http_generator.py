@@ -27,14 +27,14 @@ def red(size: tuple[int, int] = (48, 32)) -> Picture:
 
 
 def test_sends_the_published_body_and_returns_the_services_pixels(service: ImageService) -> None:
-    generator = open_generator(service.url, num_inference_steps=4, negative_prompt="blur", width=80)
+    generator = open_generator(service.url, steps=4, negative="blur", size="80x64")
     image = generator.draw("a boat", red(), 7)
     body = service.requests[0]
     assert Picture.from_base64(body["image"]) == red()
     assert {k: v for k, v in body.items() if k != "image"} == {
-        "prompt": "a boat", "seed": 7, "num_inference_steps": 4, "negative_prompt": "blur", "width": 80,
+        "prompt": "a boat", "seed": 7, "num_inference_steps": 4, "negative_prompt": "blur", "width": 80, "height": 64,
     }  # fmt: skip
-    assert image == paint(body) and image.size == (80, 32)
+    assert image == paint(body) and image.size == (80, 64)
 
 
 def test_text_to_image_sends_null(service: ImageService) -> None:
@@ -114,13 +114,13 @@ def test_identity_names_url_model_and_options_but_no_key(
     service: ImageService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "secret-key")
-    generator = open_generator(service.url, guidance_scale=2.5)
+    generator = open_generator(service.url, guidance=2.5)
     assert service.url in generator.identity and "tiny-painter" in generator.identity
     assert "secret-key" not in generator.identity
     generator.draw("a boat", None, 1)
     assert service.headers_seen[0]["Authorization"] == "Bearer secret-key"
     service.health = {"model": "another"}
-    assert open_generator(service.url, guidance_scale=2.5).identity != generator.identity
+    assert open_generator(service.url, guidance=2.5).identity != generator.identity
 
 
 @pytest.mark.parametrize("health", [None, {}, {"model": {"nested": 1}}, {"status": "ok", "models": []}])

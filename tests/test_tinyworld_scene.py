@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image, ImageFilter
-
 from interleave_thinker.backend.errors import ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.tinyworld import TinyWorldScorer
@@ -33,6 +31,7 @@ from interleave_thinker.backend.tinyworld.scene import (
     identity_of,
 )
 from interleave_thinker.backend.tinyworld.wording import Clause, edit_text, prompt_text, read_prompt
+from PIL import Image, ImageFilter
 
 scenes = st.builds(
     lambda backdrop, cells: Scene(backdrop, tuple(cells)),
@@ -132,7 +131,9 @@ def test_the_scorer_sees_every_kind_of_fault(kind: str) -> None:
 def test_quality_falls_with_damage_and_not_with_content() -> None:
     after = draw(PAGE).image
     worse = [
-        TinyWorldScorer().score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(Start(PAGE))).quality
+        TinyWorldScorer()
+        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(Start(PAGE)))
+        .quality
         for r in (0, 1, 2, 4)
     ]
     assert worse[0] == 10.0 and worse == sorted(worse, reverse=True) and worse[-1] < 8.0

@@ -41,7 +41,9 @@ class SftRow(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> SftRow:
         if self.messages[-1].role != "assistant":
-            raise ValueError(f"the last message must be the assistant's, but is the {self.messages[-1].role}'s")
+            raise ValueError(
+                f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"
+            )
         marks = sum(message.content.count(MARK) for message in self.messages[:-1])
         if marks != len(self.images):
             raise ValueError(f"{marks} {MARK} marks, but {len(self.images)} images")

@@ -31,7 +31,9 @@ class SftTraining(BaseModel):
     weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
     second_moment: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
     cutoff: int = Field(default=16384, ge=16, description="Longest row in tokens; longer ones are an error.")
-    freeze_vision: bool = Field(default=True, description="Keep the vision tower and its projector as they are.")
+    freeze_vision: bool = Field(
+        default=True, description="Keep the vision tower and its projector as they are."
+    )
     ordered: bool = Field(default=False, description="Take the rows as the file has them (a curriculum).")
     save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
@@ -58,7 +60,8 @@ def train(
     from torch.utils.data import SequentialSampler
     from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
     from transformers.trainer_utils import get_last_checkpoint
-    from trl import SFTConfig, SFTTrainer
+    from trl.trainer.sft_config import SFTConfig
+    from trl.trainer.sft_trainer import SFTTrainer
 
     processor = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
     processor.tokenizer.padding_side = "left"
@@ -98,7 +101,9 @@ def train(
             return super()._get_train_sampler(*arguments, **options)
 
     class Report(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
+        ) -> None:
             if logs and "loss" in logs:
                 accuracy = float(logs.get("mean_token_accuracy", 0.0))
                 log(
@@ -117,7 +122,9 @@ def train(
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(steps)) if steps.is_dir() else None)
     final = out / "final"
     finished = trainer.accelerator.unwrap_model(trainer.model)
-    finished.to(torch.float16 if settings.half else torch.float32).save_pretrained(final, safe_serialization=True)
+    finished.to(torch.float16 if settings.half else torch.float32).save_pretrained(
+        final, safe_serialization=True
+    )
     processor.save_pretrained(final)
     if prompt_set is not None:
         prompt_set.save(final / "prompt_set")

@@ -63,31 +63,40 @@ class _Retryable(Exception):
 def open(
     argument: str,
     *,
-    guidance_scale: float | None = None,
-    num_inference_steps: int | None = None,
-    width: int | None = None,
-    height: int | None = None,
-    negative_prompt: str | None = None,
+    steps: int | None = None,
+    guidance: float | None = None,
+    size: str | None = None,
+    negative: str | None = None,
     timeout: float = 300.0,
 ) -> HttpGenerator:
     """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `timeout` in seconds a request.
 
-    Raises SettingsError for an unusable URL and GeneratorError if nothing answers there.
+    `size` is WIDTHxHEIGHT in pixels. Raises SettingsError for an unusable URL or option, GeneratorError if nothing
+    answers there.
     """
-    for name, side in (("width", width), ("height", height)):
-        if side is not None and not 1 <= side <= 8192:
-            raise SettingsError(f"{name} must be 1 to 8192 pixels, but is {side}.")
     if timeout <= 0:
         raise SettingsError(f"timeout must be above 0 seconds, but is {timeout}.")
+    width, height = _read_size(size)
     options = {
-        "guidance_scale": guidance_scale,
-        "num_inference_steps": num_inference_steps,
+        "guidance_scale": guidance,
+        "num_inference_steps": steps,
         "width": width,
         "height": height,
-        "negative_prompt": negative_prompt,
+        "negative_prompt": negative,
     }
     given = {key: value for key, value in options.items() if value is not None}
     return HttpGenerator(_read_url(argument), given, timeout=timeout)
+
+
+def _read_size(size: str | None) -> tuple[int | None, int | None]:
+    if size is None:
+        return None, None
+    width, _, height = size.lower().partition("x")
+    if not (width.isdigit() and height.isdigit() and 1 <= int(width) <= 8192 and 1 <= int(height) <= 8192):
+        raise SettingsError(
+            f"Size {size!r} is not WIDTHxHEIGHT with 1 to 8192 pixels a side.", "Say 1024x768."
+        )
+    return int(width), int(height)
 
 
 class HttpGenerator:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,7 +30,7 @@ class PromptSet(BaseModel):
     planner_images: str = Field(max_length=MAX_TEMPLATE)
     critic: str = Field(max_length=MAX_TEMPLATE)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """16 hex digits over the three templates."""
         parts = "\0".join((self.planner_text, self.planner_images, self.critic))
@@ -46,7 +45,9 @@ class PromptSet(BaseModel):
             try:
                 texts[name] = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(f"Prompt set {str(folder)!r}: {path.name} cannot be read ({error}).") from error
+                raise SettingsError(
+                    f"Prompt set {str(folder)!r}: {path.name} cannot be read ({error})."
+                ) from error
         try:
             return cls(**texts)
         except ValidationError as error:

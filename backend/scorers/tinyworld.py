@@ -22,7 +22,9 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
     """What the page should show after the instruction; raises ScorerError if that cannot be told."""
     found = read_prompt(instruction)
     if found is None:
-        raise ScorerError(f"{instruction!r} is not an instruction of the tiny world.", "See docs/tiny-world.md.")
+        raise ScorerError(
+            f"{instruction!r} is not an instruction of the tiny world.", "See docs/tiny-world.md."
+        )
     edit, _ = found
     if isinstance(edit, Start):
         return edit.scene
@@ -36,9 +38,7 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
 
 def faults(expected: Scene, seen: Reading) -> list[int | None]:
     """The cells (0..8) whose content is wrong, and None for a wrong backdrop."""
-    wrong: list[int | None] = [
-        cell for cell in range(9) if seen.cells[cell] != expected.cells[cell]
-    ]
+    wrong: list[int | None] = [cell for cell in range(9) if seen.cells[cell] != expected.cells[cell]]
     return wrong if seen.backdrop == expected.backdrop else [*wrong, None]
 
 

@@ -65,7 +65,7 @@ class TinyWorldPipeline(DiffusionPipeline):
             codec=CellCodec.from_pretrained(folder, subfolder="codec", **local),
             text_encoder=T5EncoderModel.from_pretrained(folder / "text_encoder", **local),
             tokenizer=PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer", local_files_only=True),
-            scheduler=FlowMatchEulerDiscreteScheduler.from_pretrained(folder, subfolder="scheduler"),
+            scheduler=FlowMatchEulerDiscreteScheduler.from_pretrained(folder, subfolder="scheduler"),  # pyright: ignore[reportArgumentType]
         )
 
     def encode(self, prompts: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,7 +82,12 @@ class TinyWorldPipeline(DiffusionPipeline):
         return torch.cat([self.codec.encode(pages) * there, there.expand(-1, 1, 3, 3)], 1)
 
     def predict(
-        self, noisy: torch.Tensor, source: torch.Tensor, sigma: torch.Tensor, text: torch.Tensor, mask: torch.Tensor
+        self,
+        noisy: torch.Tensor,
+        source: torch.Tensor,
+        sigma: torch.Tensor,
+        text: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Clean latents [n, CHANNELS, 3, 3] from noisy ones at noise level sigma [n] in 0..1; `source` from `place`."""
         change = self.transformer(
@@ -167,7 +172,7 @@ def untrained_parts(vocabulary: list[str]) -> dict[str, Any]:
         sample_size=3,
         patch_size=1,
         norm_num_groups=1,
-        interpolation_scale=1,
+        interpolation_scale=0.05,  # cells 20 apart: at 1 apart their position codes are nearly equal
         use_additional_conditions=False,
     )
     torch.nn.init.zeros_(transformer.proj_out.weight)

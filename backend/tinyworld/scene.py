@@ -56,7 +56,7 @@ class Scene:
 
     def put(self, cell: int, identity: int) -> Scene:
         """The same page with one cell changed."""
-        return Scene(self.backdrop, self.cells[:cell] + (identity,) + self.cells[cell + 1 :])
+        return Scene(self.backdrop, (*self.cells[:cell], identity, *self.cells[cell + 1 :]))
 
     def with_backdrop(self, backdrop: int) -> Scene:
         return Scene(backdrop, self.cells)

@@ -40,7 +40,9 @@ class Pen:
     def oval(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
         self._draw.ellipse(self._at(left, top, right, bottom), fill=color)
 
-    def box(self, left: float, top: float, right: float, bottom: float, color: Color, radius: float = 0) -> None:
+    def box(
+        self, left: float, top: float, right: float, bottom: float, color: Color, radius: float = 0
+    ) -> None:
         self._draw.rounded_rectangle(self._at(left, top, right, bottom), self._at(radius)[0], fill=color)
 
     def shape(self, points: list[tuple[float, float]], color: Color) -> None:

@@ -107,7 +107,9 @@ def _read_edit(text: str) -> Edit | Start | None:
         match kind:
             case "start":
                 scene = Scene(BACKDROPS.index(parts[0]))
-                for color, thing, cell in re.findall(rf"a ({_COLOR}) ({_THING}) at the ({_CELL})", parts[1] or ""):
+                for color, thing, cell in re.findall(
+                    rf"a ({_COLOR}) ({_THING}) at the ({_CELL})", parts[1] or ""
+                ):
                     scene = scene.put(CELLS.index(cell), identity_of(color, thing))
                 return Start(scene)
             case "add":

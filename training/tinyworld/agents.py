@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...backend.prompts import PromptSet
 from ...backend.tinyworld.scene import CELLS
+
+if TYPE_CHECKING:
+    import torch
 
 SPECIAL = [
     "<|endoftext|>",
@@ -62,8 +66,13 @@ PROMPT_SET = PromptSet(
 PICTURE_SIDE = 48
 
 
-def untrained(folder: Path, corpus: Iterable[str], layers: int, seed: int, vocabulary: int = 700) -> Path:
-    """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`."""
+def untrained(
+    folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: bool = False, vocabulary: int = 700
+) -> Path:
+    """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
+
+    `seeing` starts the patch embedding at the principal components of page cells instead (see `_see_cells`).
+    """
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
@@ -113,7 +122,7 @@ def untrained(folder: Path, corpus: Iterable[str], layers: int, seed: int, vocab
         video_processor=Qwen3VLVideoProcessor(**pictures),
         chat_template=CHAT_TEMPLATE,
     )
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in SPECIAL}
+    ids = {name: raw.token_to_id(name) for name in SPECIAL}
     width = 160
     config = Qwen3VLConfig(
         text_config={
@@ -158,12 +167,41 @@ def untrained(folder: Path, corpus: Iterable[str], layers: int, seed: int, vocab
     torch.manual_seed(seed)
     model = Qwen3VLForConditionalGeneration(config)
     torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=0.5)
+    if seeing:
+        _see_cells(model.model.visual.patch_embed.proj)
     model.generation_config.eos_token_id = ids["<|im_end|>"]
     model.generation_config.pad_token_id = ids["<|endoftext|>"]
     model.save_pretrained(folder, safe_serialization=True)
     processor.save_pretrained(folder)
     PROMPT_SET.save(folder / "prompt_set")
     return folder
+
+
+def _see_cells(embedding: torch.nn.Conv3d) -> None:
+    """Set a patch embedding to the principal components of all cells, each of about unit variance.
+
+    From random weights the colours of things were told apart after a few hundred steps, their shapes not at all.
+    """
+    import torch
+
+    from ...backend.tinyworld.drawing import CELL, atlas
+
+    tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
+    small = torch.nn.functional.interpolate(tiles, size=CELL * PICTURE_SIDE // 96, mode="area")
+    pixels = ((small - 1.0) / 0.5).flatten(1).double()
+    mean = pixels.mean(0)
+    _, spread, directions = torch.linalg.svd(pixels - mean, full_matrices=False)
+    count = embedding.weight.shape[0]
+    directions = directions[:count]
+    directions = directions * directions.gather(1, directions.abs().argmax(1, keepdim=True)).sign()
+    variance = spread[:count] ** 2 / len(pixels)
+    weight = directions / (variance + 0.01 * variance.mean()).sqrt()[:, None]
+    frames = embedding.weight.shape[2]
+    shaped = weight.reshape(count, 3, 1, *small.shape[-2:]).expand(-1, -1, frames, -1, -1) / frames
+    with torch.no_grad():
+        embedding.weight.copy_(shaped)
+        assert embedding.bias is not None
+        embedding.bias.copy_(-(weight @ mean))
 
 
 def _without_fragments(corpus: Iterable[str]) -> Iterable[str]:

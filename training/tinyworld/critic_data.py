@@ -42,7 +42,7 @@ from ...backend.tinyworld.wording import Clause, clauses_of, prompt_text
 from ...backend.types import Verdict
 from ..data import SftMessage, SftRow
 from .agents import PROMPT_SET
-from .scenes import misdraw, random_clauses, random_edit, random_scene
+from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene
 
 if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline
@@ -107,7 +107,9 @@ def verdict_of(drawn: Drawn) -> Verdict:
 
 
 def _elements(reading: Reading | Scene) -> str:
-    cells = [f"{CELLS[cell]} {_seen(content)}" for cell, content in enumerate(reading.cells) if content != EMPTY]
+    cells = [
+        f"{CELLS[cell]} {_seen(content)}" for cell, content in enumerate(reading.cells) if content != EMPTY
+    ]
     return ", ".join([BACKDROPS[reading.backdrop], *cells])
 
 
@@ -157,7 +159,7 @@ def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
     scene = after
     if rng.random() < mistakes:
         while scene == after:
-            scene = misdraw(rng, before, edit, [])
+            scene = misdraw(before, edit, [], random_luck(rng))
     page = draw(scene)
     seen = Reading(scene.backdrop, scene.cells, (0.0,) * 9)
     return Drawn(draw(before) if before else None, before, edit, tuple(clauses), page, seen)

@@ -72,7 +72,8 @@ def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[Planner
         except AnswerError:
             plans.append(None)
     exact = [
-        plan is not None and plan.steps == story.plan.steps for plan, story in zip(plans, stories, strict=True)
+        plan is not None and plan.steps == story.plan.steps
+        for plan, story in zip(plans, stories, strict=True)
     ]
     return PlannerMeasure(exact=share(exact)), plans
 
@@ -114,7 +115,11 @@ def measure_critic(critic: Critic, pages: Sequence[Drawn]) -> CriticMeasure:
 def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
     """Whether a refined prompt asks for the same edit, with clauses that are all true of the right page."""
     found = read_prompt(prompt)
-    return found is not None and found[0] == drawn.edit and all(clause.holds(drawn.expected) for clause in found[1])
+    return (
+        found is not None
+        and found[0] == drawn.edit
+        and all(clause.holds(drawn.expected) for clause in found[1])
+    )
 
 
 def measure_stories(
@@ -215,7 +220,9 @@ class TinyWorldReport(BaseModel):
         flat["draws_a_step"] = {str(a): value for a, value in self.stories.draws.items()}
         flat["seconds_a_story"] = {str(a): value for a, value in self.stories.seconds.items()}
         flat["intervals"] = {"planner.exact": self.planner.exact.model_dump()}
-        flat["intervals"] |= {f"critic.{n}": getattr(critic, n).model_dump() for n in type(critic).model_fields}
+        flat["intervals"] |= {
+            f"critic.{n}": getattr(critic, n).model_dump() for n in type(critic).model_fields
+        }
         flat["seconds"] = self.seconds
         return flat
 
@@ -238,6 +245,4 @@ def evaluate(
     judged = measure_critic(critic, balanced(generator, max(400, stories), 10**6 + seed))
     log(f"critic accuracy {judged.accuracy}")
     told = measure_stories(asked, plans, generator, critic, max_attempts, log)
-    return TinyWorldReport(
-        planner=planned, critic=judged, stories=told, seconds=time.monotonic() - started
-    )
+    return TinyWorldReport(planner=planned, critic=judged, stories=told, seconds=time.monotonic() - started)

@@ -20,7 +20,6 @@ from .critic_data import make_real, make_rendered
 from .planner_data import make
 
 Log = Callable[[str], None]
-CORPUS_ROWS = 5000
 
 
 class PlannerRecipe(BaseModel):
@@ -38,7 +37,9 @@ class CriticRecipe(BaseModel):
 
     describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
     rendered: int = Field(default=30400, ge=1, description="Rows about rendered pages with made-up mistakes.")
-    real: int = Field(default=32000, ge=1, description="Rows about the generator's real pages, half of them right.")
+    real: int = Field(
+        default=32000, ge=1, description="Rows about the generator's real pages, half of them right."
+    )
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
     real_rate: float = Field(default=1e-3, gt=0, description="Peak learning rate on real pages.")
@@ -74,9 +75,8 @@ def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], lo
     return read_rows(path)
 
 
-def _corpus(rows: list[SftRow]) -> list[str]:
-    picked = [*rows[: CORPUS_ROWS // 5], *rows[-CORPUS_ROWS:]]
-    return [message.content for row in picked for message in row.messages]
+def _texts(rows: list[SftRow]) -> list[str]:
+    return [message.content for row in rows for message in row.messages]
 
 
 def _publish(checkpoint: Path, out: Path) -> Path:
@@ -96,7 +96,7 @@ def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
     rows = _rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
-        untrained(fresh, _corpus(rows), recipe.layers, recipe.seed)
+        untrained(fresh, _texts(rows[:4000]), recipe.layers, recipe.seed)
     settings = _sft(recipe.rate, recipe.batch, recipe.seed, ordered=False)
     return _publish(train(fresh, rows, data, out / "sft", settings, PROMPT_SET, log), out)
 
@@ -112,7 +112,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     )
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
-        untrained(fresh, _corpus(rows), recipe.layers, recipe.seed)
+        untrained(fresh, _texts([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, seeing=True)
     first = out / "rendered" / "final"
     if not (first / "prompt_set").exists():
         settings = _sft(recipe.rate, recipe.batch, recipe.seed, ordered=True)

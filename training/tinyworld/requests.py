@@ -44,7 +44,12 @@ _PLACES = {
     "bottom": ["at the bottom", "at the bottom centre"],
     "bottom right": ["at the bottom right", "in the bottom right corner", "at the lower right"],
 }
-_TARGETS = {place: [w.replace("at the", "to the").replace("in the", "to the").replace("on the", "to the") for w in words] for place, words in _PLACES.items()}
+_TARGETS = {
+    place: [
+        w.replace("at the", "to the").replace("in the", "to the").replace("on the", "to the") for w in words
+    ]
+    for place, words in _PLACES.items()
+}
 _OPENING_WORDS = ["Once upon a time.", "Long ago.", "Here we go."]
 _CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
 
@@ -139,7 +144,11 @@ def _labels(act: Edit | Start) -> tuple[str, str, str]:
             return f"move {thing}", f"Move the {thing}.", f"The {thing} goes to the {CELLS[cell]}."
         case Replace(thing, identity):
             new = name_of(identity)
-            return f"replace {thing}", f"Replace the {thing} with a {new}.", f"The {thing} turns into a {new}."
+            return (
+                f"replace {thing}",
+                f"Replace the {thing} with a {new}.",
+                f"The {thing} turns into a {new}.",
+            )
         case ChangeBackdrop(backdrop):
             name = BACKDROPS[backdrop]
             return f"change to {name}", f"Change the page to {name}.", f"Now it is a {name} page."
@@ -170,34 +179,58 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
             thing = _object(rng, identity, cell)
             place = rng.choice(_PLACES[CELLS[cell]])
             return rng.choice(
-                [f"add {thing}", f"put {thing}", f"draw {thing}", f"{thing} appears"]
-                + [f"{place} comes a {name_of(identity)}", f"place a {name_of(identity)} {place}"]
+                [
+                    f"add {thing}",
+                    f"put {thing}",
+                    f"draw {thing}",
+                    f"{thing} appears",
+                    f"{place} comes a {name_of(identity)}",
+                    f"place a {name_of(identity)} {place}",
+                ]
             )
         case Remove(thing):
             it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
-            return rng.choice([f"remove {it}", f"take {it} away", f"erase {it}", f"{it} disappears", f"get rid of {it}"])
+            return rng.choice(
+                [f"remove {it}", f"take {it} away", f"erase {it}", f"{it} disappears", f"get rid of {it}"]
+            )
         case Recolor(thing, color):
             it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
             return rng.choice(
-                [f"make {it} {color}", f"paint {it} {color}", f"{it} turns {color}", f"{it} becomes {color}"]
-                + [f"change the colour of {it} to {color}"]
+                [
+                    f"make {it} {color}",
+                    f"paint {it} {color}",
+                    f"{it} turns {color}",
+                    f"{it} becomes {color}",
+                    f"change the colour of {it} to {color}",
+                ]
             )
         case Move(thing, cell):
             it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
             place = rng.choice(_TARGETS[CELLS[cell]])
-            return rng.choice([f"move {it} {place}", f"{it} goes {place}", f"send {it} {place}", f"{it} travels {place}"])
+            return rng.choice(
+                [f"move {it} {place}", f"{it} goes {place}", f"send {it} {place}", f"{it} travels {place}"]
+            )
         case Replace(thing, identity):
             it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
             new = name_of(identity)
             return rng.choice(
-                [f"replace {it} with a {new}", f"swap {it} for a {new}", f"{it} becomes a {new}"]
-                + [f"turn {it} into a {new}"]
+                [
+                    f"replace {it} with a {new}",
+                    f"swap {it} for a {new}",
+                    f"{it} becomes a {new}",
+                    f"turn {it} into a {new}",
+                ]
             )
         case ChangeBackdrop(backdrop):
             name = BACKDROPS[backdrop]
             return rng.choice(
-                [f"change the page to {name}", f"set the scene to {name}", f"make it a {name} page"]
-                + [f"switch the background to {name}", f"turn it into a {name} scene"]
+                [
+                    f"change the page to {name}",
+                    f"set the scene to {name}",
+                    f"make it a {name} page",
+                    f"switch the background to {name}",
+                    f"turn it into a {name} scene",
+                ]
             )
 
 

@@ -33,9 +33,11 @@ from ...backend.tinyworld.scene import (
 from ...backend.tinyworld.wording import Clause, clauses_of
 
 MAX_THINGS = 5
-# Share of pictures with a mistake where the edit acts, and elsewhere, under a caption without clauses; with a clause
-# that names the cell. Chosen so that about three steps of four come out right at the first attempt.
-TARGET_MISTAKES, COLLATERAL_MISTAKES, PRECISE_MISTAKES = 0.17, 0.09, 0.01
+# Chances of a mistake under a caption that does not name the cell: where the edit acts (shared by its cells), for the
+# backdrop where it is new, for a thing to keep, for an empty cell; and anywhere that is named. Chosen so that about
+# three steps of four come out right at the first attempt.
+TARGET_MISTAKES, BACKDROP_MISTAKES, KEPT_MISTAKES, EMPTY_MISTAKES = 0.16, 0.08, 0.03, 0.003
+PRECISE_MISTAKES = 0.004
 
 
 def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
@@ -101,57 +103,62 @@ def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 
     return clauses[:most]
 
 
-def _wrong_content(rng: Random, right: int, before: int) -> int:
-    """Something else than what a cell should hold: another colour, another thing, or what was there before."""
-    if right == EMPTY:
-        return before if before != EMPTY else rng.randrange(1, IDENTITIES)
-    color, thing = color_and_thing(right)
-    choice = rng.random()
-    if choice < 0.45:
-        return identity_of(rng.choice([c for c in COLORS if c != color]), thing)
-    if choice < 0.7:
-        return identity_of(color, rng.choice([t for t in THINGS if t != thing]))
-    return before if before != right else EMPTY
+Luck = Sequence[tuple[float, float, float]]
+"""For each cell three numbers in 0..1: whether a mistake happens there, which kind, and which of that kind."""
 
 
-def _misdraw_target(rng: Random, before: Scene | None, after: Scene, cell: int) -> Scene:
-    old = before.cells[cell] if before else EMPTY
-    misplaced = after.cells[cell] != EMPTY and after.free and rng.random() < 0.3
-    if misplaced:
-        neighbours = [f for f in after.free if abs(f % 3 - cell % 3) + abs(f // 3 - cell // 3) == 1]
-        return after.put(cell, EMPTY).put(rng.choice(neighbours or after.free), after.cells[cell])
-    return after.put(cell, _wrong_content(rng, after.cells[cell], old))
+def misdraw(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause], luck: Luck) -> Scene:
+    """The scene that a draughtsman of uneven care draws: right, or with mistakes where `luck` (nine cells) has them.
 
-
-def misdraw(rng: Random, before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause]) -> Scene:
-    """The scene that a draughtsman of uneven care draws: right, or with a mistake that no clause forbids."""
+    The backdrop shares the middle cell's luck, from the other end of its range.
+    """
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     named = {clause.cell for clause in clauses}
     targets = changed_cells(before, after)
-    page_is_target = before is None or before.backdrop != after.backdrop
     drawn = after
-    for cell in targets:
-        chance = PRECISE_MISTAKES if cell in named else TARGET_MISTAKES / len(targets)
-        if rng.random() < chance:
-            drawn = _misdraw_target(rng, before, drawn, cell)
-    if page_is_target:
-        chance = PRECISE_MISTAKES if None in named else TARGET_MISTAKES / (1 if before else 3)
-        if rng.random() < chance:
-            wrong = [b for b in range(len(BACKDROPS)) if b != after.backdrop]
-            drawn = drawn.with_backdrop(rng.choice(wrong))
-    if before is not None and rng.random() < COLLATERAL_MISTAKES:
-        drawn = _spoil_elsewhere(rng, drawn, after, [*targets, *[c for c in named if c is not None]])
+    for cell in range(9):
+        happens, kind, which = luck[cell]
+        if happens < _chance(after, cell, cell in targets, len(targets), cell in named):
+            old = before.cells[cell] if before else EMPTY
+            drawn = _spoil(drawn, after, cell, old, kind, which)
+    happens, kind, which = luck[4]
+    chance = PRECISE_MISTAKES if None in named else BACKDROP_MISTAKES
+    if (before is None or before.backdrop != after.backdrop) and happens > 1 - chance:
+        others = [b for b in range(len(BACKDROPS)) if b != after.backdrop]
+        drawn = drawn.with_backdrop(_pick(others, which))
     return drawn
 
 
-def _spoil_elsewhere(rng: Random, drawn: Scene, after: Scene, spared: Sequence[int]) -> Scene:
-    kept = [cell for cell in after.occupied if cell not in spared]
-    free = [cell for cell in after.free if cell not in spared]
-    if kept and rng.random() < 0.7:
-        cell = rng.choice(kept)
-        color, thing = color_and_thing(after.cells[cell])
-        other = identity_of(rng.choice([c for c in COLORS if c != color]), thing)
-        return drawn.put(cell, rng.choice([EMPTY, other, other]))
-    if free:
-        return drawn.put(rng.choice(free), rng.randrange(1, IDENTITIES))
-    return drawn
+def _chance(after: Scene, cell: int, is_target: bool, targets: int, named: bool) -> float:
+    if named:
+        return PRECISE_MISTAKES
+    if is_target:
+        return TARGET_MISTAKES / targets
+    return EMPTY_MISTAKES if after.cells[cell] == EMPTY else KEPT_MISTAKES
+
+
+def _pick(choices: Sequence[int], which: float) -> int:
+    return choices[min(len(choices) - 1, int(which * len(choices)))]
+
+
+def _spoil(drawn: Scene, after: Scene, cell: int, old: int, kind: float, which: float) -> Scene:
+    """One mistake in a cell: a stray thing, something left or lost, the wrong cell, the wrong colour or thing."""
+    right = after.cells[cell]
+    if right == EMPTY:
+        return drawn.put(cell, old if old != EMPTY else 1 + int(which * (IDENTITIES - 1)) % (IDENTITIES - 1))
+    color, thing = color_and_thing(right)
+    if kind < 0.2:
+        return drawn.put(cell, old if old != right else EMPTY)
+    if kind < 0.4:
+        near = [free for free in drawn.free if abs(free % 3 - cell % 3) + abs(free // 3 - cell // 3) == 1]
+        return drawn.put(cell, EMPTY).put(_pick(near, which), right) if near else drawn.put(cell, EMPTY)
+    if kind < 0.8:
+        others = [identity_of(other, thing) for other in COLORS if other != color]
+    else:
+        others = [identity_of(color, other) for other in THINGS if other != thing]
+    return drawn.put(cell, _pick(others, which))
+
+
+def random_luck(rng: Random) -> Luck:
+    """Luck that depends on nothing."""
+    return [(rng.random(), rng.random(), rng.random()) for _ in range(9)]
