@@ -6,6 +6,7 @@ precision if asked, prompt set beside the weights). On a CPU the defaults that n
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -72,13 +73,14 @@ def train(
     if settings.freeze_vision:
         model.model.visual.requires_grad_(False)
     on_cpu = settings.device == "cpu" or not torch.cuda.is_available()
+    steps_in_all = math.ceil(len(rows) / (settings.batch * settings.accumulation)) * settings.epochs
     config = SFTConfig(
         output_dir=str(out / "steps"),
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.batch,
         gradient_accumulation_steps=settings.accumulation,
         learning_rate=settings.rate,
-        warmup_steps=settings.warm_up,
+        warmup_steps=round(settings.warm_up * steps_in_all),
         weight_decay=settings.weight_decay,
         adam_beta2=settings.second_moment,
         lr_scheduler_type="cosine",
@@ -86,7 +88,7 @@ def train(
         use_cpu=on_cpu,
         bf16=settings.precision == "bf16",
         gradient_checkpointing=not on_cpu,
-        logging_steps=20,
+        logging_steps=max(1, min(20, int(steps_in_all / 10))),
         save_steps=settings.save_every,
         save_total_limit=2,
         report_to="none",

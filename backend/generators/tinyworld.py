@@ -32,14 +32,18 @@ class TinyWorldGenerator:
 
 
 def load_pipeline(folder: Path) -> TinyWorldPipeline:
-    """The pipeline in a folder, in float32 on the CPU."""
-    import torch
-    from diffusers.utils import logging
+    """The pipeline in a folder, in float32 on the CPU, without a progress bar for some milliseconds of loading."""
+    from transformers.utils import logging
 
     from ..tinyworld.pipeline import TinyWorldPipeline
 
+    shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
-    return TinyWorldPipeline.load(folder).to(device="cpu", dtype=torch.float32)
+    try:
+        return TinyWorldPipeline.load(folder)
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def open(argument: str) -> TinyWorldGenerator:

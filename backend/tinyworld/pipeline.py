@@ -59,11 +59,16 @@ class TinyWorldPipeline(DiffusionPipeline):
         from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
         from transformers import PreTrainedTokenizerFast, T5EncoderModel
 
-        local: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
+        local: dict[str, Any] = {
+            "local_files_only": True,
+            "use_safetensors": True,
+            "torch_dtype": torch.float32,
+        }
+        text = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
         return cls(
             transformer=PixArtTransformer2DModel.from_pretrained(folder, subfolder="transformer", **local),
             codec=CellCodec.from_pretrained(folder, subfolder="codec", **local),
-            text_encoder=T5EncoderModel.from_pretrained(folder / "text_encoder", **local),
+            text_encoder=T5EncoderModel.from_pretrained(folder / "text_encoder", **text),
             tokenizer=PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer", local_files_only=True),
             scheduler=FlowMatchEulerDiscreteScheduler.from_pretrained(folder, subfolder="scheduler"),  # pyright: ignore[reportArgumentType]
         )
