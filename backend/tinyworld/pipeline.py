@@ -180,6 +180,10 @@ def untrained_parts(vocabulary: list[str]) -> dict[str, Any]:
         interpolation_scale=0.05,  # cells 20 apart: at 1 apart their position codes are nearly equal
         use_additional_conditions=False,
     )
+    # Weights of 1/sqrt(fan-in) instead of the library's 0.58 of that: words are heard sooner.
+    for name, module in transformer.named_modules():
+        if isinstance(module, torch.nn.Linear) and not name.startswith("adaln_single"):
+            torch.nn.init.normal_(module.weight, std=module.in_features**-0.5)
     torch.nn.init.zeros_(transformer.proj_out.weight)
     return {
         "transformer": transformer,

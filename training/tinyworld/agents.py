@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...backend.prompts import PromptSet
-from ...backend.tinyworld.scene import CELLS
+from ...backend.tinyworld.scene import CELLS, IDENTITIES, name_of
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +26,7 @@ SPECIAL = [
     "<|image_pad|>",
     "<|video_pad|>",
 ]
+NAMES = [f" {name_of(identity)}" for identity in range(1, IDENTITIES)]
 FRAGMENTS = [
     "<think>",
     "</think>",
@@ -71,7 +72,8 @@ def untrained(
 ) -> Path:
     """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
 
-    `seeing` starts the patch embedding at the principal components of page cells instead (see `_see_cells`).
+    `seeing`, for a critic: coloured things are single tokens, so that one look at a cell names what is there, and the
+    patch embedding starts at the principal components of page cells (see `_see_cells`).
     """
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -93,8 +95,9 @@ def untrained(
         special_tokens=SPECIAL,
         show_progress=False,
     )
+    fragments = [*FRAGMENTS, *(NAMES if seeing else [])]
     raw.train_from_iterator(_without_fragments(corpus), trainer)
-    raw.add_tokens([AddedToken(text, normalized=False) for text in FRAGMENTS])
+    raw.add_tokens([AddedToken(text, normalized=False) for text in fragments])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=raw,
         eos_token="<|im_end|>",

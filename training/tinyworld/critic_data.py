@@ -1,7 +1,8 @@
 """Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to draw with next.
 
-Decisions. The reasoning lists every cell that holds or should hold something as "want ... see ... yes|no", so that the
-verdict is a local read of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows
+Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want CELL THING see CELL
+THING yes|no": each thing follows its cell's name, so that one look names it; what was stands before what is wanted,
+without which a critic wanted whatever it saw; and the verdict is a local read of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows
 about the generator's real pages teach what its mistakes look like. The teacher of refined prompts is decent, not
 perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement room.
 """
@@ -75,15 +76,19 @@ def _seen(identity: int) -> str:
     return "smudge" if identity == UNREADABLE else name_of(identity)
 
 
-def compare(expected: Scene, seen: Reading) -> str:
-    """The critic's reasoning: the page, then every cell with something to see, each with yes or no; then the sum."""
-    backdrop = f"page want {BACKDROPS[expected.backdrop]} see {BACKDROPS[seen.backdrop]}"
-    parts = [f"{backdrop} {'yes' if expected.backdrop == seen.backdrop else 'no'}"]
-    for cell, (want, see) in enumerate(zip(expected.cells, seen.cells, strict=True)):
-        if want != EMPTY or see != EMPTY:
-            answer = "yes" if want == see else "no"
-            parts.append(f"{CELLS[cell]} want {name_of(want)} see {_seen(see)} {answer}")
-    return "; ".join(parts) + f"; so {'no' if faults(expected, seen) else 'yes'}"
+def compare(drawn: Drawn) -> str:
+    """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the answers."""
+    before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
+    was = BACKDROPS[before.backdrop] if before else "blank"
+    want, see = BACKDROPS[expected.backdrop], BACKDROPS[seen.backdrop]
+    parts = [f"was page {was} want page {want} see page {see} {'yes' if want == see else 'no'}"]
+    for cell, place in enumerate(CELLS):
+        held = before.cells[cell] if before else EMPTY
+        wanted, shown = expected.cells[cell], seen.cells[cell]
+        if (held, wanted, shown) != (EMPTY, EMPTY, EMPTY):
+            things = f"was {place} {name_of(held)} want {place} {name_of(wanted)} see {place} {_seen(shown)}"
+            parts.append(f"{things} {'yes' if wanted == shown else 'no'}")
+    return "; ".join(parts) + f"; so {'yes' if drawn.success else 'no'}"
 
 
 def refine(drawn: Drawn) -> list[Clause]:
@@ -102,15 +107,20 @@ def verdict_of(drawn: Drawn) -> Verdict:
     return Verdict(
         success=drawn.success,
         refined_prompt=prompt_text(drawn.edit, clauses),
-        reasoning=compare(drawn.expected, drawn.seen),
+        reasoning=compare(drawn),
     )
 
 
-def _elements(reading: Reading | Scene) -> str:
-    cells = [
-        f"{CELLS[cell]} {_seen(content)}" for cell, content in enumerate(reading.cells) if content != EMPTY
-    ]
-    return ", ".join([BACKDROPS[reading.backdrop], *cells])
+def _description(drawn: Drawn) -> str:
+    """Both pages cell by cell, in the form of the reasoning."""
+    before = drawn.scene_before
+    was = BACKDROPS[before.backdrop] if before else "blank"
+    parts = [f"was page {was} see page {BACKDROPS[drawn.seen.backdrop]}"]
+    for cell, now in enumerate(drawn.seen.cells):
+        held = before.cells[cell] if before else EMPTY
+        if held != EMPTY or now != EMPTY:
+            parts.append(f"was {CELLS[cell]} {name_of(held)} see {CELLS[cell]} {_seen(now)}")
+    return "; ".join(parts)
 
 
 class PageFolder:
@@ -140,9 +150,8 @@ def judge_row(drawn: Drawn, pages: PageFolder) -> SftRow:
 
 def describe_row(drawn: Drawn, pages: PageFolder) -> SftRow:
     """A row that teaches to see both pages."""
-    before = _elements(drawn.scene_before) if drawn.scene_before else "blank"
     images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
-    return _row(DESCRIBE, f"before {before}; after {_elements(drawn.seen)}", images)
+    return _row(DESCRIBE, _description(drawn), images)
 
 
 def _row(question: str, answer: str, images: list[str]) -> SftRow:
