@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from interleave_thinker.backend.pictures import Picture
 from PIL import Image
+
+from interleave_thinker.backend.pictures import Picture
 
 
 class ImageService(ThreadingHTTPServer):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from PIL import Image, ImageDraw
+
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
     Attempt,
@@ -19,7 +21,6 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from PIL import Image, ImageDraw
 
 REQUEST = (
     "Tell the story of a little sailing boat that leaves the harbour at dawn, meets a fish, and is home "

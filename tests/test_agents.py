@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from PIL import Image
+
 from interleave_thinker.backend.agents import Critic, Planner
 from interleave_thinker.backend.answers import write_plan, write_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings
@@ -11,7 +13,6 @@ from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError,
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
-from PIL import Image
 
 PLAN = Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="one step")
 REFUSAL = Verdict(success=False, refined_prompt="a blue boat", reasoning="It is red.")

@@ -8,6 +8,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from interleave_thinker.backend.answers import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict

@@ -12,13 +12,14 @@ import tiny_checkpoint
 from chat_server import chat_server
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_checkpoint import PLAIN, WATCH, page, question
+
 from interleave_thinker.backend.answers import read_verdict
 from interleave_thinker.backend.chat import REGISTRY, ChatModel, open_chat
 from interleave_thinker.backend.chat.decoding import VerdictWatch, probability_of_true, verdict_tokens
 from interleave_thinker.backend.chat.pixels import area_limit, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
-from tiny_checkpoint import PLAIN, WATCH, page, question
 
 
 @pytest.fixture(scope="module")

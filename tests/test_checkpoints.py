@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import tiny_checkpoint
+from tiny_checkpoint import PLAIN, question
+
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.checkpoints import checkpoint_digest, find_checkpoint
 from interleave_thinker.backend.errors import ChatError, SettingsError
-from tiny_checkpoint import PLAIN, question
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
+from typer.testing import CliRunner
+
 from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.journal import load_trajectory
 from interleave_thinker.backend.loop import run as run_loop
@@ -19,9 +23,6 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings
 from interleave_thinker.cli import app
 from interleave_thinker.cli.lazy import COMMANDS
 from interleave_thinker.cli.progress import Lines
-from rich.console import Console
-from small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
-from typer.testing import CliRunner
 
 TESTS = Path(__file__).parent
 ENTRY = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; from interleave_thinker.cli import main; main()"

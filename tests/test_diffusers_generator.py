@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_pipelines
+from PIL import Image
+
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
-from PIL import Image
 
 Build = Callable[[str], Path]
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stories import make_trajectory
+
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.exporters import (
     REGISTRY,
@@ -26,7 +28,6 @@ from interleave_thinker.backend.exporters import (
 from interleave_thinker.backend.exporters.changes import changes
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, Step, StepResult, StopReason, Trajectory
-from stories import make_trajectory
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'></style>&amp;"
 VOID = {"meta", "img", "br", "link", "input", "hr"}

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import tiny_pipelines
 from image_service import image_service
+from PIL import Image
+
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
 from interleave_thinker.backend.pictures import Picture
-from PIL import Image
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from image_service import ImageService, image_service, paint
+
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import http as http_generator
 from interleave_thinker.backend.generators import open_generator

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+
 from interleave_thinker.backend.errors import Cancelled, InterleaveError, JournalError, PictureError
 from interleave_thinker.backend.events import AttemptDrawn, AttemptStarted, Finished, PlanReady
 from interleave_thinker.backend.journal import Journal, load_trajectory
@@ -28,7 +30,6 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
 REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
 DRAW = DrawKey(generator="g", prompt="a house", seed=1, source=None)

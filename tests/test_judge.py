@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
+
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers import Scorer, open_scorer
 from interleave_thinker.backend.scorers.judge import Judge, read_scores
 from interleave_thinker.backend.types import Score
-from PIL import Image
 
 BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
 

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from small_agents import STORY, Counting, OneInThree, OnePlan
+
 from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.events import Finished
 from interleave_thinker.backend.journal import Journal, load_trajectory
@@ -24,7 +26,6 @@ from interleave_thinker.backend.journal_lock import FolderLock
 from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Trajectory
-from small_agents import STORY, Counting, OneInThree, OnePlan
 
 REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
 SETTINGS = RunSettings(seed=3)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import tiny_checkpoint
+from tiny_checkpoint import PLAIN, WATCH, question
+
 from interleave_thinker.backend.answers import read_verdict
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
-from tiny_checkpoint import PLAIN, WATCH, question
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.events import (
     AttemptDrawn,
@@ -31,7 +33,6 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
 REQUEST = Request(text="a house, then the sun, then a boat")
 HOUSE = Plan(steps=(Step(number=1, prompt="a house"),))

@@ -14,6 +14,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_agents import STORY, OneInThree
+
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.painted import PaintedGenerator
 from interleave_thinker.backend.loop import run
@@ -26,7 +28,6 @@ from interleave_thinker.nodes.plan_text import plan_text
 from interleave_thinker.nodes.run_folder import run_folder
 from interleave_thinker.nodes.run_view import RunView, report
 from interleave_thinker.nodes.weights_identity import weights_identity
-from small_agents import STORY, OneInThree
 
 WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
 sides = st.integers(min_value=32, max_value=4096)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from chat_server import ChatServer, chat_server
+
 from interleave_thinker.backend.answers import read_verdict
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set, fill, prompt_set_of
 from interleave_thinker.backend.prompts.importer import MAX_MODULE, import_official, store_beside

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
+from stories import make_trajectory
+
 from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.exporters import record, record_reader
 from interleave_thinker.backend.pictures import Picture
-from PIL import Image
-from stories import make_trajectory
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from interleave_thinker.backend.answers import read_plan, read_verdict, write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.tinyworld.reading import read_page

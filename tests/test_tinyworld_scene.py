@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image, ImageFilter
+
 from interleave_thinker.backend.errors import ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.tinyworld import TinyWorldScorer
@@ -31,7 +33,6 @@ from interleave_thinker.backend.tinyworld.scene import (
     identity_of,
 )
 from interleave_thinker.backend.tinyworld.wording import Clause, edit_text, prompt_text, read_prompt
-from PIL import Image, ImageFilter
 
 scenes = st.builds(
     lambda backdrop, cells: Scene(backdrop, tuple(cells)),

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from interleave_thinker.backend.agents import Critic, Planner
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError

@@ -9,9 +9,10 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
-from PIL import Image
 
 TEMPLATE = (
     "{%- for message in messages %}<|im_start|>{{ message.role }}\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interleave_thinker.backend.policy import seed_of
 from PIL import Image
+
+from interleave_thinker.backend.policy import seed_of
 
 from .comfy_server import ComfyServer
 from .klein_graphs import image_edit, story, text_to_image
