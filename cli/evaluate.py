@@ -81,4 +81,6 @@ def _print(report: TinyWorldReport) -> None:
     for attempts, draws in report.stories.draws.items():
         seconds = report.stories.seconds[attempts]
         console.print(f"{attempts} attempts: {draws:.2f} images a step, {seconds:.2f} s a story")
+    median, slowest = report.four_steps[len(report.four_steps) // 2], report.four_steps[-1]
+    console.print(f"a story of 4 steps with 5 attempts: {median:.2f} s (median), {slowest:.2f} s (slowest)")
     console.print(f"measured in {report.seconds:.0f} s")

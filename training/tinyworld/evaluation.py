@@ -31,6 +31,7 @@ from .critic_data import Drawn, real
 from .requests import Story, random_story
 
 Log = Callable[[str], None]
+TIMED_STORIES = 9
 
 
 class PlannerMeasure(BaseModel):
@@ -202,12 +203,25 @@ def _right_steps(trajectory: Trajectory) -> list[bool]:
     return outcomes
 
 
+def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int) -> list[float]:
+    """Wall seconds, in rising order, of TIMED_STORIES stories of four drawn steps with five attempts, planning included."""
+    rng = Random(f"time/{seed}")
+    seconds = []
+    for number in range(TIMED_STORIES):
+        request = request_of(random_story(rng, "evaluate", steps=4))
+        started = time.monotonic()
+        list(run(request, planner, generator, critic, RunSettings(max_attempts=5, seed=number)))
+        seconds.append(time.monotonic() - started)
+    return sorted(seconds)
+
+
 class TinyWorldReport(BaseModel):
-    """All measures, and the wall seconds of measuring."""
+    """All measures, the seconds of four-step stories in rising order, and the wall seconds of measuring."""
 
     planner: PlannerMeasure
     critic: CriticMeasure
     stories: StoryMeasure
+    four_steps: list[float]
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -222,6 +236,10 @@ class TinyWorldReport(BaseModel):
         flat["intervals"] = {"planner.exact": self.planner.exact.model_dump()}
         flat["intervals"] |= {
             f"critic.{n}": getattr(critic, n).model_dump() for n in type(critic).model_fields
+        }
+        flat["seconds_four_steps"] = {
+            "median": self.four_steps[len(self.four_steps) // 2],
+            "max": self.four_steps[-1],
         }
         flat["seconds"] = self.seconds
         return flat
@@ -245,4 +263,11 @@ def evaluate(
     judged = measure_critic(critic, balanced(generator, max(400, stories), 10**6 + seed))
     log(f"critic accuracy {judged.accuracy}")
     told = measure_stories(asked, plans, generator, critic, max_attempts, log)
-    return TinyWorldReport(planner=planned, critic=judged, stories=told, seconds=time.monotonic() - started)
+    four_steps = time_stories(planner, critic, generator, seed)
+    return TinyWorldReport(
+        planner=planned,
+        critic=judged,
+        stories=told,
+        four_steps=four_steps,
+        seconds=time.monotonic() - started,
+    )
