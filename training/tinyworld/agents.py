@@ -125,7 +125,7 @@ def untrained(
         video_processor=Qwen3VLVideoProcessor(**pictures),
         chat_template=CHAT_TEMPLATE,
     )
-    ids = {name: raw.token_to_id(name) for name in SPECIAL}
+    ids = {name: raw.get_vocab()[name] for name in SPECIAL}
     width = 160
     config = Qwen3VLConfig(
         text_config={

@@ -1,7 +1,7 @@
 """Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to draw with next.
 
 Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want CELL THING see CELL
-THING yes|no": each thing follows its cell's name, so that one look names it; what was stands before what is wanted,
+THING: yes|no": each thing follows its cell's name, so that one look names it; what was stands before what is wanted,
 without which a critic wanted whatever it saw; and the verdict is a local read of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows
 about the generator's real pages teach what its mistakes look like. The teacher of refined prompts is decent, not
 perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement room.
@@ -87,8 +87,16 @@ def compare(drawn: Drawn) -> str:
         wanted, shown = expected.cells[cell], seen.cells[cell]
         if (held, wanted, shown) != (EMPTY, EMPTY, EMPTY):
             things = f"was {place} {name_of(held)} want {place} {name_of(wanted)} see {place} {_seen(shown)}"
-            parts.append(f"{things} {'yes' if wanted == shown else 'no'}")
+            parts.append(things + _match(wanted, shown))
     return "; ".join(parts) + f"; so {'yes' if drawn.success else 'no'}"
+
+
+def _match(wanted: int, shown: int) -> str:
+    """Whether a cell is right: of two things, colour and kind are compared one by one, which a small model can learn."""
+    if EMPTY in (wanted, shown) or shown == UNREADABLE:
+        return " yes" if wanted == shown else " no"
+    pairs = zip(color_and_thing(wanted), color_and_thing(shown), strict=True)
+    return ":" + ",".join(f" {want} {see} {'yes' if want == see else 'no'}" for want, see in pairs)
 
 
 def refine(drawn: Drawn) -> list[Clause]:

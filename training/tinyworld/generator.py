@@ -4,7 +4,8 @@ Decisions. A page's mistakes are tied to the noise that it is drawn from: four s
 mistakes away (measured: removals and backdrops came out right always, although one training page in six was wrong).
 Three latent channels of a cell's noise are the luck of that cell; the noise as a whole stays Gaussian. The four noise
 levels of sampling are the only ones trained, since no others are ever used. Words come first: with long captions and
-mistakes from the start places were not learned in 3000 steps, with terse captions and right pages in 300. Changed cells
+mistakes from the start places were not learned in 3000 steps, with terse captions and right pages in 300. What to draw is
+learned at high noise; then a second, shorter run at the noise levels of sampling takes the ghosts of other things away. Changed cells
 weigh more, for most of a page stays as it was. Sources are slightly spoilt, so that a chain of edits does not drift.
 A run is resumable: state is saved every SAVE_EVERY steps and the data of a step depend on the seed and its number only.
 """
@@ -27,6 +28,8 @@ from .scenes import Luck, misdraw, random_clauses, random_edit, random_scene
 
 SAVE_EVERY = 250
 SPOIL = 0.15
+FIRST_SHIFT = 4.0
+SHARPEN_RATE = 0.5
 
 
 class GeneratorTraining(BaseModel):
@@ -39,6 +42,9 @@ class GeneratorTraining(BaseModel):
         default=5.0, ge=1, description="Weight of cells that differ from the source."
     )
     first_pages: float = Field(default=0.2, ge=0, le=1, description="Share of pages drawn from text alone.")
+    sharpen_steps: int = Field(
+        default=3000, ge=0, description="Further steps at lower noise, for pages without ghosts."
+    )
     plain_steps: int = Field(
         default=1000, ge=0, description="Steps at first with terse captions and right pages only."
     )
@@ -73,10 +79,12 @@ def vocabulary() -> list[str]:
 
 
 def sample(
-    rng: Random, settings: GeneratorTraining, luck: Luck, plain: bool = False
+    rng: Random, settings: GeneratorTraining, luck: Luck, step: int
 ) -> tuple[str, Scene | None, Scene]:
-    """A caption, the source page (None: no source) and the page drawn for it with this luck; `plain`: terse and right."""
-    if rng.random() < settings.first_pages:
+    """A caption, the source page (None: no source) and the page drawn for it with this luck, at a step of training."""
+    sharpening, plain = step >= settings.steps, step < settings.plain_steps
+    # First pages are the hardest: nothing but words to go by.
+    if rng.random() < settings.first_pages * (2 if sharpening else 1):
         before, edit = None, Start(random_scene(rng, 0, 3))
     else:
         before = random_scene(rng)
@@ -93,20 +101,13 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     import numpy as np
     import torch
 
-    from ...backend.tinyworld.pipeline import CHANNELS, TinyWorldPipeline, untrained_parts
+    from ...backend.tinyworld.pipeline import CHANNELS, SHIFT, TinyWorldPipeline, untrained_parts
 
     torch.manual_seed(settings.seed)
     pipeline = TinyWorldPipeline(**untrained_parts(vocabulary()))
     weights = [*pipeline.transformer.parameters(), *pipeline.text_encoder.parameters()]
     optimizer = torch.optim.AdamW(weights, settings.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    warm_up = max(1, min(200, settings.steps // 10))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: (
-            min(1.0, (step + 1) / warm_up)
-            * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / settings.steps))))
-        ),
-    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings))
     average = torch.optim.swa_utils.AveragedModel(
         torch.nn.ModuleList([pipeline.transformer, pipeline.text_encoder]),
         multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.995),
@@ -114,19 +115,21 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     state_file = folder / "state.pt"
     folder.mkdir(parents=True, exist_ok=True)
     first = _restore(state_file, settings, pipeline, optimizer, schedule, average)
-    pipeline.scheduler.set_timesteps(sigmas=[1.0, 0.75, 0.5, 0.25])
-    sigmas = pipeline.scheduler.sigmas[:4]
+    quarters = torch.tensor([1.0, 0.75, 0.5, 0.25])
     pages = lambda scenes: torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float() / 127.5 - 1  # noqa: E731
     white = np.full_like(draw_array(random_scene(Random(0))), 255)
     started, losses = time.monotonic(), []
-    for step in range(first, settings.steps):
+    last = settings.steps + settings.sharpen_steps
+    for step in range(first, last):
+        shift = FIRST_SHIFT if step < settings.steps else SHIFT
+        sigmas = shift * quarters / (1 + (shift - 1) * quarters)
         rng, noise = (
             Random(f"{settings.seed}/{step}"),
             torch.Generator().manual_seed(settings.seed * 10**7 + step),
         )
         eps = torch.randn(settings.batch, CHANNELS, 3, 3, generator=noise)
         luck = torch.special.ndtr(eps[:, :3]).flatten(2).movedim(1, -1).tolist()
-        rows = [sample(rng, settings, page_luck, step < settings.plain_steps) for page_luck in luck]
+        rows = [sample(rng, settings, page_luck, step) for page_luck in luck]
         blank = torch.tensor([before is None for _, before, _ in rows])
         clean = pipeline.codec.encode(pages([draw_array(after) for _, _, after in rows]))
         source = pages([white if before is None else draw_array(before) for _, before, _ in rows])
@@ -149,12 +152,21 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
         losses.append(loss.item())
         if (step + 1) % 50 == 0:
             pace = (time.monotonic() - started) / (step + 1 - first)
-            log(f"step {step + 1}/{settings.steps} loss {sum(losses[-50:]) / 50:.5f} {pace:.3f} s/step")
-        if (step + 1) % SAVE_EVERY == 0 or step + 1 == settings.steps:
+            log(f"step {step + 1}/{last} loss {sum(losses[-50:]) / 50:.5f} {pace:.3f} s/step")
+        if (step + 1) % SAVE_EVERY == 0 or step + 1 == last:
             _save(state_file, step + 1, settings, pipeline, optimizer, schedule, average)
             _export(pipeline, average, folder / "pipeline")
     (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
     return folder / "pipeline"
+
+
+def _rate(step: int, settings: GeneratorTraining) -> float:
+    """Share of the peak rate: a warm-up and a cosine for each of the two runs."""
+    sharpening = step >= settings.steps
+    done, steps = (step - settings.steps, settings.sharpen_steps) if sharpening else (step, settings.steps)
+    warm_up = max(1, min(200, steps // 10))
+    cosine = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done / max(1, steps))))
+    return min(1.0, (done + 1) / warm_up) * cosine * (SHARPEN_RATE if sharpening else 1.0)
 
 
 def _save(path: Path, step: int, settings: GeneratorTraining, pipeline, optimizer, schedule, average) -> None:

@@ -42,7 +42,7 @@ class CriticRecipe(BaseModel):
     )
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
-    real_rate: float = Field(default=1e-3, gt=0, description="Peak learning rate on real pages.")
+    real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
 
