@@ -7,12 +7,14 @@ is unreadable: it counts as wrong, and the distance that remains is what the pic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..pictures import Picture
-from .drawing import CELL, PAGE, atlas, cells_of
-from .scene import BACKDROPS, EMPTY, Scene
+from .drawing import PAGE, atlas, cells_of
+from .scene import BACKDROPS, IDENTITIES, Scene
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,38 +40,42 @@ class Reading:
         return None if UNREADABLE in self.cells else Scene(self.backdrop, self.cells)
 
 
-def _distances(pixels: np.ndarray) -> np.ndarray:
-    """Squared differences, mean over pixels: [4 backdrops, 9 cells, 41 contents]."""
+@lru_cache(maxsize=1)
+def _known() -> tuple[np.ndarray, np.ndarray]:
+    """The atlas as [9 cells, numbers of a tile, 4 backdrops * 41 contents], and the sum of squares of each tile."""
     import numpy as np
 
-    tiles = cells_of(pixels).reshape(9, -1).astype(np.float32)
-    known, squares = _flat_atlas()
-    own = (tiles**2).sum(1)
-    cross = np.einsum("bcid,cd->bci", known, tiles, optimize=True)
-    return np.maximum(own[None, :, None] - 2 * cross + squares, 0) / tiles.shape[1]
+    flat = atlas().reshape(len(BACKDROPS), 9, IDENTITIES, -1).astype(np.float32)
+    by_cell = flat.transpose(1, 3, 0, 2).reshape(9, flat.shape[-1], -1)
+    return np.ascontiguousarray(by_cell), (by_cell**2).sum(1)
 
 
-_FLAT: tuple[np.ndarray, np.ndarray] | None = None
+def _distances(pages: np.ndarray) -> np.ndarray:
+    """Squared differences, mean over a tile: pages [n, PAGE, PAGE, 3] to [n, 4 backdrops, 9 cells, 41 contents]."""
+    import numpy as np
+
+    tiles = np.stack([cells_of(page) for page in pages]).reshape(len(pages), 9, -1).astype(np.float32)
+    known, squares = _known()
+    cross = np.matmul(tiles.transpose(1, 0, 2), known).transpose(1, 0, 2)
+    mean = np.maximum((tiles**2).sum(-1)[..., None] - 2 * cross + squares, 0) / tiles.shape[-1]
+    return mean.reshape(len(pages), 9, len(BACKDROPS), IDENTITIES).transpose(0, 2, 1, 3)
 
 
-def _flat_atlas() -> tuple[np.ndarray, np.ndarray]:
-    global _FLAT
-    if _FLAT is None:
-        import numpy as np
+def read_pages(pictures: Sequence[Picture]) -> list[Reading]:
+    """Read pages of any size (scaled to PAGE x PAGE first), all at once."""
+    import numpy as np
 
-        flat = atlas().reshape(len(BACKDROPS), 9, -1, CELL * CELL * 3).astype(np.float32)
-        _FLAT = flat, (flat**2).sum(-1)
-    return _FLAT
+    images = [picture.image for picture in pictures]
+    scaled = [image if image.size == (PAGE, PAGE) else image.resize((PAGE, PAGE)) for image in images]
+    return [_read(distances) for distances in _distances(np.stack([np.asarray(image) for image in scaled]))]
 
 
 def read_page(picture: Picture) -> Reading:
-    """Read a page of any size (scaled to PAGE x PAGE first)."""
-    import numpy as np
+    """Read one page."""
+    return read_pages([picture])[0]
 
-    image = picture.image
-    if image.size != (PAGE, PAGE):
-        image = image.resize((PAGE, PAGE))
-    distances = _distances(np.asarray(image))
+
+def _read(distances: np.ndarray) -> Reading:
     backdrop = int(distances.min(2).sum(1).argmin())
     cells, residuals = [], []
     for row in distances[backdrop]:
@@ -84,6 +90,3 @@ def read_page(picture: Picture) -> Reading:
 def is_blank(picture: Picture) -> bool:
     """Whether this is the pure white image that stands for "nothing before"."""
     return picture.image.getextrema() == ((255, 255), (255, 255), (255, 255))
-
-
-__all__ = ["EMPTY", "MARGIN", "TOLERANCE", "UNREADABLE", "Reading", "is_blank", "read_page"]

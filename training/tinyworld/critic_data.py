@@ -20,7 +20,7 @@ from ...backend.pictures import Picture
 from ...backend.prompts import fill
 from ...backend.scorers.tinyworld import faults
 from ...backend.tinyworld.drawing import draw
-from ...backend.tinyworld.reading import UNREADABLE, Reading, read_page
+from ...backend.tinyworld.reading import UNREADABLE, Reading, read_pages
 from ...backend.tinyworld.scene import (
     BACKDROPS,
     CELLS,
@@ -195,9 +195,9 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
             [seed * 10**8 + count + slot for slot in range(batch)],
         )
         count += batch
-        for slot, ((page, edit, clauses), image) in enumerate(zip(asked, images, strict=True)):
-            after = Picture(image)
-            seen = read_page(after)
+        drawn = [Picture(image) for image in images]
+        answers = zip(asked, drawn, read_pages(drawn), strict=True)
+        for slot, ((page, edit, clauses), after, seen) in enumerate(answers):
             before, scene = page or (None, None)
             yield Drawn(before, scene, edit, tuple(clauses), after, seen)
             scene_after = seen.scene
