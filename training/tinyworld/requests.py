@@ -1,7 +1,8 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
 Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its canonical form.
-Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds.
+Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. Training takes
+all lengths equally often, so that long plans are learned; measuring takes short ones more often.
 """
 
 from __future__ import annotations
@@ -79,15 +80,20 @@ class Story:
 def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
     """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
     while True:
-        story = _story(rng, steps)
+        count = steps or (rng.randint(1, MAX_STORY_STEPS) if split == "train" else _length(rng))
+        story = _story(rng, count, words=steps is None)
         if story.split == split:
             return story
 
 
-def _story(rng: Random, steps: int | None) -> Story:
-    count = steps or rng.randint(1, MAX_STORY_STEPS)
-    opening = rng.choice(_OPENING_WORDS) if steps is None and count > 2 and rng.random() < 0.12 else None
-    closing = rng.choice(_CLOSING_WORDS) if steps is None and count > 1 and rng.random() < 0.2 else None
+def _length(rng: Random) -> int:
+    """Steps of a request to measure on: short ones more often, as people ask, but up to the longest."""
+    return rng.choices(range(1, MAX_STORY_STEPS + 1), weights=range(MAX_STORY_STEPS, 0, -1))[0]
+
+
+def _story(rng: Random, count: int, words: bool) -> Story:
+    opening = rng.choice(_OPENING_WORDS) if words and count > 2 and rng.random() < 0.12 else None
+    closing = rng.choice(_CLOSING_WORDS) if words and count > 1 and rng.random() < 0.2 else None
     drawn = count - (opening is not None) - (closing is not None)
     before = random_scene(rng) if rng.random() < 0.3 else None
     acts: list[Edit | Start | Words] = []
