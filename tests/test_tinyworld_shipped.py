@@ -24,7 +24,8 @@ from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
-from interleave_thinker.training.tinyworld.evaluation import balanced, measure_critic, measure_planner
+from interleave_thinker.training.tinyworld.critic_data import balanced
+from interleave_thinker.training.tinyworld.evaluation import measure_critic, measure_planner
 from interleave_thinker.training.tinyworld.requests import random_story
 from interleave_thinker.training.tinyworld.scenes import changed_cells, random_edit, random_scene
 
@@ -80,7 +81,7 @@ def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: Tiny
 
 
 def test_verdicts_are_right_about_real_pages(critic: Critic, generator: TinyWorldGenerator) -> None:
-    measured = measure_critic(critic, balanced(generator, 80, seed=4321))
+    measured = measure_critic(critic, balanced(generator.pipeline, 80, seed=4321))
     assert measured.parsed.rate == 1.0
     assert measured.accuracy.rate >= 0.85
     assert min(measured.true_recall.rate, measured.false_recall.rate) >= 0.8

@@ -96,7 +96,7 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
 
 def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path, pipeline: Path) -> None:
     lines: list[str] = []
-    recipe = CriticRecipe(describe=64, rendered=448, real=160, batch=16, layers=2)
+    recipe = CriticRecipe(describe=64, rendered=448, real=96, mistakes=64, batch=16, layers=2)
     folder = train_critic(tmp_path, pipeline, recipe, lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]

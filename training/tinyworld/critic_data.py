@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline
 
 MAX_CLAUSES = 4
+MISTAKES_SEED = 500_000
 DESCRIBE = "Before: <image> After: <image> Describe."
 
 
@@ -271,6 +272,19 @@ def _other_wish(rng: Random, edit: Edit | Start) -> Edit | Start:
             return edit
 
 
+def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[Drawn]:
+    """`count` real pages under their own wish, half of them right ones, in the order in which they were drawn."""
+    wanted = {True: count - count // 2, False: count // 2}
+    chosen: list[Drawn] = []
+    for drawn in real(pipeline, seed):
+        if wanted[drawn.success]:
+            wanted[drawn.success] -= 1
+            chosen.append(drawn)
+        if not any(wanted.values()):
+            break
+    return chosen
+
+
 def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
     """A curriculum: `describe` rows first, then `judge` rows with a tenth of describing mixed in."""
     rng = Random(f"critic/{seed}")
@@ -299,3 +313,9 @@ def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) 
         row = describe_row if rng.random() < 0.05 else judge_row
         rows.append(row(drawn, pages))
     return rows
+
+
+def make_mistakes(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+    """`count` rows about the generator's own mistakes and as many right pages: smudges and all."""
+    pages = PageFolder(folder / "pages")
+    return [judge_row(drawn, pages) for drawn in balanced(pipeline, count, MISTAKES_SEED + seed)]

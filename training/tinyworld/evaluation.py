@@ -27,7 +27,7 @@ from ...backend.tinyworld.reading import read_page
 from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
 from ...backend.types import Plan, Request, RunSettings, Trajectory
 from ..statistics import Share, share
-from .critic_data import Drawn, real
+from .critic_data import Drawn, balanced
 from .requests import Story, random_story
 
 Log = Callable[[str], None]
@@ -77,19 +77,6 @@ def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[Planner
         for plan, story in zip(plans, stories, strict=True)
     ]
     return PlannerMeasure(exact=share(exact)), plans
-
-
-def balanced(generator: TinyWorldGenerator, count: int, seed: int) -> list[Drawn]:
-    """`count` real pages, half of them right ones; pages whose wish cannot be told are not among them."""
-    wanted = {True: count - count // 2, False: count // 2}
-    chosen: list[Drawn] = []
-    for drawn in real(generator.pipeline, seed):
-        if wanted[drawn.success]:
-            wanted[drawn.success] -= 1
-            chosen.append(drawn)
-        if not any(wanted.values()):
-            return chosen
-    return chosen
 
 
 def measure_critic(critic: Critic, pages: Sequence[Drawn]) -> CriticMeasure:
@@ -260,7 +247,7 @@ def evaluate(
     asked = [random_story(rng, "evaluate") for _ in range(stories)]
     planned, plans = measure_planner(planner, asked)
     log(f"planner exact {planned.exact}")
-    judged = measure_critic(critic, balanced(generator, max(400, stories), 10**6 + seed))
+    judged = measure_critic(critic, balanced(generator.pipeline, max(400, stories), 10**6 + seed))
     log(f"critic accuracy {judged.accuracy}")
     told = measure_stories(asked, plans, generator, critic, max_attempts, log)
     four_steps = time_stories(planner, critic, generator, seed)

@@ -16,7 +16,7 @@ from ...backend.generators.tinyworld import load_pipeline
 from ..data import SftRow, read_rows, write_rows
 from ..sft import SftTraining, train
 from .agents import PROMPT_SET, untrained
-from .critic_data import make_real, make_rendered
+from .critic_data import make_mistakes, make_real, make_rendered
 from .planner_data import make
 
 Log = Callable[[str], None]
@@ -33,16 +33,24 @@ class PlannerRecipe(BaseModel):
 
 
 class CriticRecipe(BaseModel):
-    """Settings of `train tinyworld-critic`: first rendered pages, then the generator's real ones."""
+    """Settings of `train tinyworld-critic`: rendered pages, the generator's real ones, its mistakes."""
 
     describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
     rendered: int = Field(default=30400, ge=1, description="Rows about rendered pages with made-up mistakes.")
     real: int = Field(
         default=32000, ge=1, description="Rows about the generator's real pages, half of them right."
     )
+    mistakes: int = Field(
+        default=9000,
+        ge=1,
+        description="Rows about the generator's own mistakes and right pages, after all others.",
+    )
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
     real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
+    last_rate: float = Field(
+        default=6e-4, gt=0, description="Peak learning rate on the generator's own mistakes."
+    )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
 
@@ -123,5 +131,15 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         lambda folder: make_real(folder, load_pipeline(generator), recipe.real, recipe.seed),
         log,
     )
-    settings = _sft(recipe.real_rate, recipe.batch, recipe.seed, ordered=False)
-    return _publish(train(first, rows, data, out / "real", settings, PROMPT_SET, log), out)
+    second = out / "real" / "final"
+    if not (second / "prompt_set").exists():
+        settings = _sft(recipe.real_rate, recipe.batch, recipe.seed, ordered=False)
+        train(first, rows, data, out / "real", settings, PROMPT_SET, log)
+    rows = _rows(
+        data,
+        "critic_mistakes_sft.json",
+        lambda folder: make_mistakes(folder, load_pipeline(generator), recipe.mistakes, recipe.seed),
+        log,
+    )
+    settings = _sft(recipe.last_rate, recipe.batch, recipe.seed, ordered=False)
+    return _publish(train(second, rows, data, out / "mistakes", settings, PROMPT_SET, log), out)
