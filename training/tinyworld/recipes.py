@@ -43,8 +43,9 @@ class CriticRecipe(BaseModel):
     mistakes: int = Field(
         default=9000,
         ge=1,
-        description="Rows about the generator's own mistakes and right pages, after all others.",
+        description="Rows a round about the generator's own mistakes and right pages.",
     )
+    rounds: int = Field(default=2, ge=1, description="Rounds of such rows, each drawn anew.")
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
     real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
@@ -135,11 +136,17 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     if not (second / "prompt_set").exists():
         settings = _sft(recipe.real_rate, recipe.batch, recipe.seed, ordered=False)
         train(first, rows, data, out / "real", settings, PROMPT_SET, log)
-    rows = _rows(
-        data,
-        "critic_mistakes_sft.json",
-        lambda folder: make_mistakes(folder, load_pipeline(generator), recipe.mistakes, recipe.seed),
-        log,
-    )
-    settings = _sft(recipe.last_rate, recipe.batch, recipe.seed, ordered=False)
-    return _publish(train(second, rows, data, out / "mistakes", settings, PROMPT_SET, log), out)
+    latest = second
+    for number in range(recipe.rounds):
+        rows = _rows(data, f"critic_mistakes_{number}_sft.json", _mistakes(generator, recipe, number), log)
+        finished = out / f"mistakes_{number}" / "final"
+        if not (finished / "prompt_set").exists():
+            settings = _sft(recipe.last_rate, recipe.batch, recipe.seed, ordered=False)
+            train(latest, rows, data, finished.parent, settings, PROMPT_SET, log)
+        latest = finished
+    return _publish(latest, out)
+
+
+def _mistakes(generator: Path, recipe: CriticRecipe, number: int) -> Callable[[Path], list[SftRow]]:
+    seed = recipe.seed + 1000 * number
+    return lambda folder: make_mistakes(folder, load_pipeline(generator), recipe.mistakes, seed)
