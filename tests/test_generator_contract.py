@@ -38,7 +38,7 @@ def diffusers_subject(folder: Path) -> Iterator[Subject]:
 @contextmanager
 def http_subject(folder: Path) -> Iterator[Subject]:
     with image_service() as service:
-        yield Subject(service.url, {}, {"num_inference_steps": 3})
+        yield Subject(service.url, {}, {"steps": 3})
 
 
 @contextmanager

@@ -10,9 +10,11 @@ import pytest
 
 from interleave_thinker.backend.agents import Critic, Planner
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.errors import AnswerError, SettingsError
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.tinyworld import load_pipeline
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.scene import Scene, identity_of
 from interleave_thinker.backend.types import Request
@@ -20,6 +22,7 @@ from interleave_thinker.backend.types import Request
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.training.tinyworld import generator as generator_training
+from interleave_thinker.training.tinyworld.critic_data import balanced
 from interleave_thinker.training.tinyworld.generator import GeneratorTraining
 from interleave_thinker.training.tinyworld.recipes import (
     CriticRecipe,
@@ -35,7 +38,7 @@ PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generator")
     return generator_training.train(
-        GeneratorTraining(steps=32, sharpen_steps=8, batch=8), folder, log=lambda line: None
+        GeneratorTraining(steps=110, sharpen_steps=10, batch=8), folder, log=lambda line: None
     )
 
 
@@ -45,7 +48,7 @@ def _losses(lines: list[str]) -> list[float]:
 
 def test_the_generators_loss_falls_and_it_draws(pipeline: Path) -> None:
     losses = json.loads((pipeline.parent / "losses.json").read_text())
-    assert len(losses) == 40 and sum(losses[24:32]) < 0.9 * sum(losses[:8])
+    assert len(losses) == 120 and sum(losses[80:110]) < 0.85 * sum(losses[:30])
     generator = open_generator(f"tinyworld:{pipeline}")
     page = generator.draw("add a red fish at the top", PAGE, 1)
     assert page.size == (96, 96)
@@ -94,9 +97,15 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
         Planner(chat, settings=ReplySettings(max_tokens=3)).plan(Request(text="Draw a sea page."))
 
 
-def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path, pipeline: Path) -> None:
+def test_a_generator_that_draws_nothing_right_is_an_error_and_no_endless_search(pipeline: Path) -> None:
+    with pytest.raises(SettingsError, match="too few right"):
+        balanced(load_pipeline(pipeline), 2, seed=1)
+
+
+def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path) -> None:
+    pipeline = checkpoint("generator")
     lines: list[str] = []
-    recipe = CriticRecipe(describe=64, rendered=448, real=96, mistakes=64, batch=16, layers=2)
+    recipe = CriticRecipe(describe=64, rendered=448, real=96, mistakes=32, rounds=1, batch=16, layers=2)
     folder = train_critic(tmp_path, pipeline, recipe, lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from ...backend.answers import write_verdict
+from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
 from ...backend.prompts import fill
 from ...backend.scorers.tinyworld import faults
@@ -273,16 +275,23 @@ def _other_wish(rng: Random, edit: Edit | Start) -> Edit | Start:
 
 
 def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[Drawn]:
-    """`count` real pages under their own wish, half of them right ones, in the order in which they were drawn."""
+    """`count` real pages under their own wish, half of them right ones, in the order in which they were drawn.
+
+    Raises SettingsError for a generator that is so good or so bad that one half cannot be found.
+    """
     wanted = {True: count - count // 2, False: count // 2}
     chosen: list[Drawn] = []
-    for drawn in real(pipeline, seed):
+    for drawn in islice(real(pipeline, seed), 256 + 40 * count):
         if wanted[drawn.success]:
             wanted[drawn.success] -= 1
             chosen.append(drawn)
         if not any(wanted.values()):
-            break
-    return chosen
+            return chosen
+    lacking = "right" if wanted[True] else "wrong"
+    raise SettingsError(
+        f"The generator drew {256 + 40 * count} pages and too few {lacking} ones among them.",
+        "Train it longer." if wanted[True] else "It needs no critic.",
+    )
 
 
 def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
