@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..backend.tinyworld import DEMO_REQUEST
+from ..backend.tinyworld import DEMO_REQUEST, DEMO_SEED
 from ..backend.types import RunSettings
 from .model_options import with_model_options
 from .opening import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
@@ -23,7 +23,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="Folder of the page and the run.")] = Path(
         "interleave-demo"
     ),
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**48, help="Another seed, other pictures.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**48, help="Another seed, other pictures.")
+    ] = DEMO_SEED,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
