@@ -83,6 +83,17 @@ def test_a_stopped_generator_training_goes_on_to_the_same_weights(
         assert weights.read_bytes() == (resumed / name / weights.name).read_bytes()
 
 
+def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) -> None:
+    settings = GeneratorTraining(steps=1, sharpen_steps=0, batch=2)
+    generator_training.train(settings, tmp_path, log=lambda line: None)
+    with pytest.raises(SettingsError, match="other settings"):
+        generator_training.train(settings.model_copy(update={"seed": 1}), tmp_path)
+    state = tmp_path / "state.pt"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(SettingsError, match="cannot be read"):
+        generator_training.train(settings, tmp_path)
+
+
 def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     lines: list[str] = []
     folder = train_planner(tmp_path, PlannerRecipe(rows=640, batch=16, layers=2), lines.append)

@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from ...backend.errors import SettingsError, boundary
 from ...backend.tinyworld.drawing import draw_array
 from ...backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene, Start
 from ...backend.tinyworld.wording import prompt_text
@@ -190,9 +191,12 @@ def _restore(path: Path, settings: GeneratorTraining, pipeline, optimizer, sched
 
     if not path.exists():
         return 0
-    state = torch.load(path, weights_only=True)
+    with boundary(SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start anew"):
+        state = torch.load(path, weights_only=True)
     if state["settings"] != settings.model_dump_json():
-        raise ValueError(f"{path} was made with other settings ({state['settings']}); choose another folder.")
+        raise SettingsError(
+            f"{str(path)!r} was made with other settings: {state['settings']}.", "Choose another --out."
+        )
     pipeline.transformer.load_state_dict(state["transformer"])
     pipeline.text_encoder.load_state_dict(state["text_encoder"])
     optimizer.load_state_dict(state["optimizer"])
