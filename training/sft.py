@@ -39,6 +39,10 @@ class SftTraining(BaseModel):
     save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
     precision: Literal["fp32", "bf16"] = Field(default="fp32", description="Arithmetic of the training.")
+    gradient_checkpointing: bool = Field(
+        default=True, description="On a GPU, compute activations twice instead of keeping them."
+    )
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
     half: bool = Field(default=False, description="Save the finished checkpoint in half precision.")
     seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
 
@@ -87,7 +91,8 @@ def train(
         max_length=None,
         use_cpu=on_cpu,
         bf16=settings.precision == "bf16",
-        gradient_checkpointing=not on_cpu,
+        gradient_checkpointing=settings.gradient_checkpointing and not on_cpu,
+        dataloader_num_workers=settings.workers,
         logging_steps=max(1, min(20, int(steps_in_all / 10))),
         save_steps=settings.save_every,
         save_total_limit=2,

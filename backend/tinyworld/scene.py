@@ -76,9 +76,19 @@ class Scene:
 
 @dataclass(frozen=True)
 class Start:
-    """A page drawn from text alone."""
+    """A page drawn from text alone; `told` are its occupied cells in the order of telling, () for reading order."""
 
     scene: Scene
+    told: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.told == tuple(self.scene.occupied):
+            object.__setattr__(self, "told", ())
+
+    @property
+    def order(self) -> list[int]:
+        """The occupied cells in the order of telling."""
+        return list(self.told) or self.scene.occupied
 
     def apply(self, before: Scene | None) -> Scene:
         return self.scene

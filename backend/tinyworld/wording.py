@@ -64,7 +64,7 @@ def edit_text(edit: Edit | Start) -> str:
     """The terse prompt of an edit or a first page."""
     match edit:
         case Start(scene):
-            things = [f"a {name_of(scene.cells[c])} at the {CELLS[c]}" for c in scene.occupied]
+            things = [f"a {name_of(scene.cells[c])} at the {CELLS[c]}" for c in edit.order]
             return f"a {BACKDROPS[scene.backdrop]} page" + (f" with {' and '.join(things)}" if things else "")
         case Add(identity, cell):
             return f"add a {name_of(identity)} at the {CELLS[cell]}"
@@ -106,12 +106,13 @@ def _read_edit(text: str) -> Edit | Start | None:
         parts = found.groups()
         match kind:
             case "start":
-                scene = Scene(BACKDROPS.index(parts[0]))
+                scene, told = Scene(BACKDROPS.index(parts[0])), dict[int, None]()
                 for color, thing, cell in re.findall(
                     rf"a ({_COLOR}) ({_THING}) at the ({_CELL})", parts[1] or ""
                 ):
                     scene = scene.put(CELLS.index(cell), identity_of(color, thing))
-                return Start(scene)
+                    told[CELLS.index(cell)] = None
+                return Start(scene, tuple(told))
             case "add":
                 return Add(identity_of(parts[0], parts[1]), CELLS.index(parts[2]))
             case "remove":

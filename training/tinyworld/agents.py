@@ -68,11 +68,11 @@ PICTURE_SIDE = 48
 
 
 def untrained(
-    folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: bool = False, vocabulary: int = 700
+    folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0, vocabulary: int = 700
 ) -> Path:
     """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
 
-    `seeing`, for a critic: coloured things are single tokens, so that one look at a cell names what is there, and the
+    `seeing`, for a critic: pages are seen at this many pixels a side (else PICTURE_SIDE), coloured things are single tokens, so that one look at a cell names what is there, and the
     patch embedding starts at the principal components of page cells (see `_see_cells`).
     """
     import torch
@@ -110,10 +110,12 @@ def untrained(
         vision_start_token="<|vision_start|>",
         vision_end_token="<|vision_end|>",
     )
-    pixels = {"shortest_edge": PICTURE_SIDE**2, "longest_edge": PICTURE_SIDE**2}
+    side = seeing or PICTURE_SIDE
+    patch = side // 3
+    pixels = {"shortest_edge": side**2, "longest_edge": side**2}
     pictures = {
         "size": pixels,
-        "patch_size": 16,
+        "patch_size": patch,
         "merge_size": 1,
         "temporal_patch_size": 2,
         "image_mean": [1.0] * 3,
@@ -153,7 +155,7 @@ def untrained(
             "hidden_size": 128,
             "intermediate_size": 256,
             "num_heads": 4,
-            "patch_size": 16,
+            "patch_size": patch,
             "spatial_merge_size": 1,
             "temporal_patch_size": 2,
             "out_hidden_size": width,
@@ -190,7 +192,7 @@ def _see_cells(embedding: torch.nn.Conv3d) -> None:
     from ...backend.tinyworld.drawing import CELL, atlas
 
     tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
-    small = torch.nn.functional.interpolate(tiles, size=CELL * PICTURE_SIDE // 96, mode="area")
+    small = torch.nn.functional.interpolate(tiles, size=tuple(embedding.weight.shape[-2:]), mode="area")
     pixels = ((small - 1.0) / 0.5).flatten(1).double()
     mean = pixels.mean(0)
     _, spread, directions = torch.linalg.svd(pixels - mean, full_matrices=False)

@@ -45,7 +45,7 @@ from ...backend.tinyworld.wording import Clause, clauses_of, prompt_text
 from ...backend.types import Verdict
 from ..data import SftMessage, SftRow
 from .agents import PROMPT_SET
-from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene
+from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene, random_start
 
 if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline
@@ -173,7 +173,7 @@ def _row(question: str, answer: str, images: list[str]) -> SftRow:
 def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
     """A rendered page; about this share has a mistake."""
     before = None if rng.random() < 0.2 else random_scene(rng)
-    edit = Start(random_scene(rng, 1, 3)) if before is None else random_edit(rng, before)
+    edit = random_start(rng) if before is None else random_edit(rng, before)
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     clauses = random_clauses(rng, before, after) if rng.random() < 0.4 else []
     scene = after
@@ -215,7 +215,7 @@ def _ask(
         scene = random_scene(rng)
         page = draw(scene), scene
     if page is None:
-        before, edit = None, Start(random_scene(rng, 1, 3))
+        before, edit = None, random_start(rng)
     else:
         before = page[1]
         edit = random_edit(rng, before)
@@ -253,11 +253,13 @@ def _other_wish(rng: Random, edit: Edit | Start) -> Edit | Start:
     match edit:
         case Start(scene):
             if rng.random() < 0.25 or not scene.occupied:
-                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))))
+                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.told)
             cell = rng.choice(scene.occupied)
             if rng.random() < 0.4 and scene.free:
-                return Start(scene.put(cell, EMPTY).put(rng.choice(scene.free), scene.cells[cell]))
-            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])))
+                goal = rng.choice(scene.free)
+                moved = scene.put(cell, EMPTY).put(goal, scene.cells[cell])
+                return Start(moved, tuple(goal if told == cell else told for told in edit.order))
+            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.told)
         case Add(identity, cell):
             if rng.random() < 0.35:
                 return Add(identity, rng.randrange(9))

@@ -17,7 +17,7 @@ import math
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -25,7 +25,7 @@ from ...backend.errors import SettingsError, boundary
 from ...backend.tinyworld.drawing import draw_array
 from ...backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene, Start
 from ...backend.tinyworld.wording import prompt_text
-from .scenes import Luck, misdraw, random_clauses, random_edit, random_scene
+from .scenes import Luck, misdraw, random_clauses, random_edit, random_scene, random_start
 
 SAVE_EVERY = 250
 SPOIL = 0.15
@@ -50,7 +50,12 @@ class GeneratorTraining(BaseModel):
         default=1000, ge=0, description="Steps at first with terse captions and right pages only."
     )
     terse: float = Field(default=0.5, ge=0, le=1, description="Share of captions without any clause.")
+    heads: int = Field(default=6, ge=1, description="Attention heads of the transformer, 32 numbers wide each.")
+    layers: int = Field(default=6, ge=1, description="Layers of the transformer.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
+    device: Literal["auto", "cpu"] = Field(
+        default="auto", description="Where to train: a GPU if there is one, or the CPU."
+    )
 
 
 def vocabulary() -> list[str]:
@@ -86,7 +91,7 @@ def sample(
     sharpening, plain = step >= settings.steps, step < settings.plain_steps
     # First pages are the hardest: nothing but words to go by.
     if rng.random() < settings.first_pages * (2 if sharpening else 1):
-        before, edit = None, Start(random_scene(rng, 0, 3))
+        before, edit = None, random_start(rng, 0)
     else:
         before = random_scene(rng)
         edit = random_edit(rng, before)
@@ -105,7 +110,8 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     from ...backend.tinyworld.pipeline import CHANNELS, SHIFT, TinyWorldPipeline, untrained_parts
 
     torch.manual_seed(settings.seed)
-    pipeline = TinyWorldPipeline(**untrained_parts(vocabulary()))
+    device = "cuda" if settings.device == "auto" and torch.cuda.is_available() else "cpu"
+    pipeline = TinyWorldPipeline(**untrained_parts(vocabulary(), settings.heads, settings.layers)).to(device)
     weights = [*pipeline.transformer.parameters(), *pipeline.text_encoder.parameters()]
     optimizer = torch.optim.AdamW(weights, settings.rate, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings))
@@ -117,7 +123,7 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     first = _restore(state_file, settings, pipeline, optimizer, schedule, average)
     quarters = torch.tensor([1.0, 0.75, 0.5, 0.25])
-    pages = lambda scenes: torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float() / 127.5 - 1  # noqa: E731
+    pages = lambda scenes: torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float() .to(device) / 127.5 - 1  # noqa: E731
     white = np.full_like(draw_array(random_scene(Random(0))), 255)
     started, losses = time.monotonic(), []
     last = settings.steps + settings.sharpen_steps
@@ -128,18 +134,19 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
             Random(f"{settings.seed}/{step}"),
             torch.Generator().manual_seed(settings.seed * 10**7 + step),
         )
-        eps = torch.randn(settings.batch, CHANNELS, 3, 3, generator=noise)
+        random = lambda draw, *shape: draw(*shape, generator=noise).to(device)  # noqa: E731, B023
+        eps = random(torch.randn, settings.batch, CHANNELS, 3, 3)
         luck = torch.special.ndtr(eps[:, :3]).flatten(2).movedim(1, -1).tolist()
         rows = [sample(rng, settings, page_luck, step) for page_luck in luck]
-        blank = torch.tensor([before is None for _, before, _ in rows])
+        blank = torch.tensor([before is None for _, before, _ in rows], device=device)
         clean = pipeline.codec.encode(pages([draw_array(after) for _, _, after in rows]))
         source = pages([white if before is None else draw_array(before) for _, before, _ in rows])
         source = pipeline.place(source, blank)
         changed = ((clean - source[:, :-1]).abs().amax(1, keepdim=True) > 0.05).float()
         weight = 1 + (settings.changed_weight - 1) * changed
-        spoil = SPOIL * torch.rand(len(rows), 1, 1, 1, generator=noise) * source[:, -1:]
-        source = source + torch.cat([spoil * torch.randn(clean.shape, generator=noise), 0 * spoil], 1)
-        sigma = sigmas[torch.randint(0, 4, (len(rows),), generator=noise)]
+        spoil = SPOIL * random(torch.rand, len(rows), 1, 1, 1) * source[:, -1:]
+        source = source + torch.cat([spoil * random(torch.randn, *clean.shape), 0 * spoil], 1)
+        sigma = sigmas[torch.randint(0, 4, (len(rows),), generator=noise)].to(device)
         level = sigma.view(-1, 1, 1, 1)
         noisy = (1 - level) * clean + level * eps
         text, mask = pipeline.encode([prompt for prompt, _, _ in rows])
@@ -150,14 +157,14 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
         optimizer.step()
         schedule.step()
         average.update_parameters(torch.nn.ModuleList([pipeline.transformer, pipeline.text_encoder]))
-        losses.append(loss.item())
+        losses.append(loss.detach())
         if (step + 1) % 50 == 0:
             pace = (time.monotonic() - started) / (step + 1 - first)
-            log(f"step {step + 1}/{last} loss {sum(losses[-50:]) / 50:.5f} {pace:.3f} s/step")
+            log(f"step {step + 1}/{last} loss {float(sum(losses[-50:])) / 50:.5f} {pace:.3f} s/step")
         if (step + 1) % SAVE_EVERY == 0 or step + 1 == last:
             _save(state_file, step + 1, settings, pipeline, optimizer, schedule, average)
             _export(pipeline, average, folder / "pipeline")
-    (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+    (folder / "losses.json").write_text(json.dumps([float(loss) for loss in losses]), encoding="utf-8")
     return folder / "pipeline"
 
 
@@ -175,7 +182,7 @@ def _save(path: Path, step: int, settings: GeneratorTraining, pipeline, optimize
 
     state = {
         "step": step,
-        "settings": settings.model_dump_json(),
+        "settings": settings.model_dump_json(exclude={"device"}),
         "transformer": pipeline.transformer.state_dict(),
         "text_encoder": pipeline.text_encoder.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -192,8 +199,8 @@ def _restore(path: Path, settings: GeneratorTraining, pipeline, optimizer, sched
     if not path.exists():
         return 0
     with boundary(SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start anew"):
-        state = torch.load(path, weights_only=True)
-    if state["settings"] != settings.model_dump_json():
+        state = torch.load(path, map_location=pipeline.device, weights_only=True)
+    if state["settings"] != settings.model_dump_json(exclude={"device"}):
         raise SettingsError(
             f"{str(path)!r} was made with other settings: {state['settings']}.", "Choose another --out."
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -30,6 +31,8 @@ class PlannerRecipe(BaseModel):
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 
 
 class CriticRecipe(BaseModel):
@@ -54,12 +57,15 @@ class CriticRecipe(BaseModel):
     )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
+    page_side: int = Field(default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side.")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 
 
-def _sft(rate: float, batch: int, seed: int, ordered: bool) -> SftTraining:
+def _sft(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> SftTraining:
     return SftTraining(
         epochs=1,
-        batch=batch,
+        batch=recipe.batch,
         rate=rate,
         warm_up=0.05,
         weight_decay=0.01,
@@ -67,9 +73,11 @@ def _sft(rate: float, batch: int, seed: int, ordered: bool) -> SftTraining:
         freeze_vision=False,
         ordered=ordered,
         save_every=250,
-        device="cpu",
+        device=recipe.device,
+        gradient_checkpointing=False,
+        workers=recipe.workers,
         half=True,
-        seed=seed,
+        seed=recipe.seed,
     )
 
 
@@ -106,7 +114,7 @@ def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
         untrained(fresh, _texts(rows[:4000]), recipe.layers, recipe.seed)
-    settings = _sft(recipe.rate, recipe.batch, recipe.seed, ordered=False)
+    settings = _sft(recipe.rate, recipe, ordered=False)
     return _publish(train(fresh, rows, data, out / "sft", settings, PROMPT_SET, log), out)
 
 
@@ -121,10 +129,10 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     )
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
-        untrained(fresh, _texts([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, seeing=True)
+        untrained(fresh, _texts([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, recipe.page_side)
     first = out / "rendered" / "final"
     if not (first / "prompt_set").exists():
-        settings = _sft(recipe.rate, recipe.batch, recipe.seed, ordered=True)
+        settings = _sft(recipe.rate, recipe, ordered=True)
         train(fresh, rows, data, out / "rendered", settings, PROMPT_SET, log)
     rows = _rows(
         data,
@@ -134,14 +142,14 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     )
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
-        settings = _sft(recipe.real_rate, recipe.batch, recipe.seed, ordered=False)
+        settings = _sft(recipe.real_rate, recipe, ordered=False)
         train(first, rows, data, out / "real", settings, PROMPT_SET, log)
     latest = second
     for number in range(recipe.rounds):
         rows = _rows(data, f"critic_mistakes_{number}_sft.json", _mistakes(generator, recipe, number), log)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
-            settings = _sft(recipe.last_rate, recipe.batch, recipe.seed, ordered=False)
+            settings = _sft(recipe.last_rate, recipe, ordered=False)
             train(latest, rows, data, finished.parent, settings, PROMPT_SET, log)
         latest = finished
     return _publish(latest, out)

@@ -29,7 +29,7 @@ from ...backend.tinyworld.scene import (
 )
 from ...backend.tinyworld.wording import edit_text
 from ...backend.types import Plan, Step
-from .scenes import random_edit, random_scene
+from .scenes import random_edit, random_scene, random_start
 
 MAX_STORY_STEPS = 6
 Split = Literal["train", "evaluate"]
@@ -100,7 +100,7 @@ def _story(rng: Random, count: int, words: bool) -> Story:
     pages: list[Scene] = []
     page = before
     for _ in range(drawn):
-        act = Start(random_scene(rng, 1, 3)) if page is None else random_edit(rng, page)
+        act = random_start(rng) if page is None else random_edit(rng, page)
         page = act.apply(page)  # pyright: ignore[reportArgumentType]
         acts.append(act)
         pages.append(page)
@@ -171,7 +171,7 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
             return f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: {text.rstrip('.')}"
         case Start(scene):
             backdrop = BACKDROPS[scene.backdrop]
-            things = " and ".join(_object(rng, scene.cells[c], c) for c in scene.occupied)
+            things = " and ".join(_object(rng, scene.cells[c], c) for c in act.order)
             return rng.choice(
                 [
                     f"draw a {backdrop} page with {things}",

@@ -49,6 +49,12 @@ def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
     return scene
 
 
+def random_start(rng: Random, least: int = 1, most: int = 3) -> Start:
+    """A first page with `least`..`most` things, told in any order, as people tell them."""
+    scene = random_scene(rng, least, most)
+    return Start(scene, tuple(rng.sample(scene.occupied, len(scene.occupied))))
+
+
 def absent_thing(rng: Random, scene: Scene) -> str:
     """A thing of which the page has none."""
     return rng.choice([thing for thing in THINGS if not scene.find(thing)])
