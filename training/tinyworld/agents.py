@@ -189,7 +189,7 @@ def _see_cells(embedding: torch.nn.Conv3d) -> None:
     """
     import torch
 
-    from ...backend.tinyworld.drawing import CELL, atlas
+    from ...backend.tinyworld.drawing import atlas
 
     tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
     small = torch.nn.functional.interpolate(tiles, size=tuple(embedding.weight.shape[-2:]), mode="area")

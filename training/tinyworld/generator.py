@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 from ...backend.errors import SettingsError, boundary
 from ...backend.tinyworld.drawing import draw_array
-from ...backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene, Start
+from ...backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
 from ...backend.tinyworld.wording import prompt_text
 from .scenes import Luck, misdraw, random_clauses, random_edit, random_scene, random_start
 
@@ -37,21 +37,23 @@ class GeneratorTraining(BaseModel):
     """Settings of `train tinyworld-generator`."""
 
     steps: int = Field(default=5000, ge=1, description="Optimiser steps.")
-    batch: int = Field(default=32, ge=1, description="Pages per step.")
+    batch: int = Field(default=64, ge=1, description="Pages per step.")
     rate: float = Field(default=1e-3, gt=0, description="Peak learning rate (AdamW, warm-up, cosine).")
     changed_weight: float = Field(
         default=5.0, ge=1, description="Weight of cells that differ from the source."
     )
-    first_pages: float = Field(default=0.2, ge=0, le=1, description="Share of pages drawn from text alone.")
+    first_pages: float = Field(default=0.25, ge=0, le=1, description="Share of pages drawn from text alone.")
     sharpen_steps: int = Field(
-        default=3000, ge=0, description="Further steps at lower noise, for pages without ghosts."
+        default=3500, ge=0, description="Further steps at lower noise, for pages without ghosts."
     )
     plain_steps: int = Field(
         default=1000, ge=0, description="Steps at first with terse captions and right pages only."
     )
     terse: float = Field(default=0.5, ge=0, le=1, description="Share of captions without any clause.")
-    heads: int = Field(default=6, ge=1, description="Attention heads of the transformer, 32 numbers wide each.")
-    layers: int = Field(default=6, ge=1, description="Layers of the transformer.")
+    heads: int = Field(
+        default=7, ge=1, description="Attention heads of the transformer, 32 numbers wide each."
+    )
+    layers: int = Field(default=7, ge=1, description="Layers of the transformer.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="Where to train: a GPU if there is one, or the CPU."
@@ -123,7 +125,9 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     first = _restore(state_file, settings, pipeline, optimizer, schedule, average)
     quarters = torch.tensor([1.0, 0.75, 0.5, 0.25])
-    pages = lambda scenes: torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float() .to(device) / 127.5 - 1  # noqa: E731
+    pages = lambda scenes: (
+        torch.from_numpy(np.stack(scenes)).permute(0, 3, 1, 2).float().to(device) / 127.5 - 1
+    )  # noqa: E731
     white = np.full_like(draw_array(random_scene(Random(0))), 255)
     started, losses = time.monotonic(), []
     last = settings.steps + settings.sharpen_steps

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
@@ -19,6 +21,11 @@ from ..sft import SftTraining, train
 from .agents import PROMPT_SET, untrained
 from .critic_data import make_mistakes, make_real, make_rendered
 from .planner_data import make
+
+if TYPE_CHECKING:
+    from ...backend.tinyworld.pipeline import TinyWorldPipeline
+
+MOST_SHARDS = 12
 
 Log = Callable[[str], None]
 
@@ -39,12 +46,12 @@ class CriticRecipe(BaseModel):
     """Settings of `train tinyworld-critic`: rendered pages, the generator's real ones, its mistakes."""
 
     describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
-    rendered: int = Field(default=30400, ge=1, description="Rows about rendered pages with made-up mistakes.")
+    rendered: int = Field(default=54400, ge=1, description="Rows about rendered pages with made-up mistakes.")
     real: int = Field(
-        default=32000, ge=1, description="Rows about the generator's real pages, half of them right."
+        default=48000, ge=1, description="Rows about the generator's real pages, half of them right."
     )
     mistakes: int = Field(
-        default=9000,
+        default=12000,
         ge=1,
         description="Rows a round about the generator's own mistakes and right pages.",
     )
@@ -57,7 +64,10 @@ class CriticRecipe(BaseModel):
     )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
-    page_side: int = Field(default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side.")
+    makers: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    page_side: int = Field(
+        default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
+    )
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 
@@ -90,6 +100,36 @@ def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], lo
         write_rows(part, make_rows(folder))
         part.replace(path)
     return read_rows(path)
+
+
+PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
+
+
+def _drawn_rows(
+    data: Path, name: str, make_rows: PageRows, generator: Path, count: int, seed: int, makers: int, log: Log
+) -> list[SftRow]:
+    """Rows about the generator's pages, made in shards by up to `makers` processes; their number changes no row."""
+    shards = max(1, min(MOST_SHARDS, count // 1000))
+    counts = [count // shards + (number < count % shards) for number in range(shards)]
+
+    def all_rows(folder: Path) -> list[SftRow]:
+        jobs = [(make_rows, folder, generator, size, seed + number) for number, size in enumerate(counts)]
+        if makers == 1:
+            return [row for job in jobs for row in _shard(*job)]
+        with ProcessPoolExecutor(makers, get_context("spawn"), initializer=_one_thread) as pool:
+            return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
+
+    return _rows(data, name, all_rows, log)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed: int) -> list[SftRow]:
+    return make_rows(folder, load_pipeline(generator), count, seed)
 
 
 def _texts(rows: list[SftRow]) -> list[str]:
@@ -134,27 +174,19 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     if not (first / "prompt_set").exists():
         settings = _sft(recipe.rate, recipe, ordered=True)
         train(fresh, rows, data, out / "rendered", settings, PROMPT_SET, log)
-    rows = _rows(
-        data,
-        "critic_sft.json",
-        lambda folder: make_real(folder, load_pipeline(generator), recipe.real, recipe.seed),
-        log,
-    )
+    seed = recipe.seed * 10_000
+    rows = _drawn_rows(data, "critic_sft.json", make_real, generator, recipe.real, seed, recipe.makers, log)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
         settings = _sft(recipe.real_rate, recipe, ordered=False)
         train(first, rows, data, out / "real", settings, PROMPT_SET, log)
     latest = second
     for number in range(recipe.rounds):
-        rows = _rows(data, f"critic_mistakes_{number}_sft.json", _mistakes(generator, recipe, number), log)
+        name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
+        rows = _drawn_rows(data, name, make_mistakes, generator, recipe.mistakes, seed, recipe.makers, log)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
             settings = _sft(recipe.last_rate, recipe, ordered=False)
             train(latest, rows, data, finished.parent, settings, PROMPT_SET, log)
         latest = finished
     return _publish(latest, out)
-
-
-def _mistakes(generator: Path, recipe: CriticRecipe, number: int) -> Callable[[Path], list[SftRow]]:
-    seed = recipe.seed + 1000 * number
-    return lambda folder: make_mistakes(folder, load_pipeline(generator), recipe.mistakes, seed)

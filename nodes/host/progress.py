@@ -1,0 +1,72 @@
+"""What the running node shows: bar, preview image, a line of text.
+
+Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import comfy.model_management as memory
+import comfy.utils
+from comfy_execution.utils import get_executing_context
+from PIL import Image
+from server import PromptServer
+
+from .interrupt import stop_if_interrupted
+
+PROGRESS_UNITS = 1000
+PREVIEW_PIXELS = 512
+
+Preview = tuple[str, Image.Image, int]
+StepListener = Callable[[float, Preview | None], None]
+
+_step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_listener", default=None)
+
+
+class NodeProgress:
+    """Bar, preview image and line of text on the node that is running."""
+
+    def __init__(self) -> None:
+        context = get_executing_context()
+        self._node = context.node_id if context else None
+        self._bar = comfy.utils.ProgressBar(PROGRESS_UNITS, node_id=self._node)
+
+    def show(self, share: float, preview: Preview | None = None) -> None:
+        """Set the bar to a share of 0..1."""
+        try:
+            self._bar.update_absolute(int(share * PROGRESS_UNITS), PROGRESS_UNITS, preview)
+        except memory.InterruptProcessingException:
+            # Showing is not the place to stop: the flag stays set, and the next draw or reply ends the run in order.
+            memory.interrupt_current_processing()
+
+    def say(self, text: str) -> None:
+        """Show a line of text on the node, replacing the one before."""
+        server = getattr(PromptServer, "instance", None)
+        if server is not None and self._node is not None:
+            server.send_progress_text(text, self._node, server.client_id)
+
+
+def as_preview(image: Image.Image) -> Preview:
+    """An image as the host's progress wants it."""
+    return ("JPEG", image, PREVIEW_PIXELS)
+
+
+@contextmanager
+def listening_to_steps(listener: StepListener) -> Iterator[None]:
+    """While inside, sampling reports its share (0..1) and preview here instead of moving the node's bar itself."""
+    token = _step_listener.set(listener)
+    try:
+        yield
+    finally:
+        _step_listener.reset(token)
+
+
+def report_step(share: float, preview: Preview | None) -> None:
+    """Tell whoever listens how far the sampling is; raises Cancelled if the user pressed cancel."""
+    listener = _step_listener.get()
+    if listener is not None:
+        listener(share, preview)
+    stop_if_interrupted()

@@ -1,0 +1,103 @@
+"""Sampling, each function as the host's own node of that name does it.
+
+Decision: the pack calls what those nodes call, so that an image is the official graph's to the bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import comfy.model_management as memory
+import comfy.sample
+import comfy.samplers
+import comfy.utils
+import latent_preview
+import node_helpers
+import torch
+
+from .progress import report_step
+
+
+def samplers() -> list[str]:
+    """Names of the host's samplers."""
+    return list(comfy.samplers.SAMPLER_NAMES)
+
+
+def schedulers() -> list[str]:
+    """Names of the host's noise schedules."""
+    return list(comfy.samplers.SCHEDULER_NAMES)
+
+
+def model_sigmas(model: Any, sampler: str, scheduler: str, steps: int, denoise: float) -> torch.Tensor:
+    """Noise levels of one of the host's schedules for this model (KSampler)."""
+    plan = comfy.samplers.KSampler(
+        model, steps=steps, device=torch.device("cpu"), sampler=sampler, scheduler=scheduler, denoise=denoise
+    )
+    return plan.sigmas
+
+
+def flux2_sigmas(steps: int, size: tuple[int, int]) -> torch.Tensor:
+    """Noise levels of FLUX.2 for an image of this width and height (Flux2Scheduler)."""
+    from comfy_extras.nodes_flux import get_schedule
+
+    return get_schedule(steps, round(size[0] * size[1] / (16 * 16)))
+
+
+def encode_text(clip: Any, text: str) -> list:
+    """Conditioning of a prompt (CLIPTextEncode)."""
+    return clip.encode_from_tokens_scheduled(clip.tokenize(text))
+
+
+def zero_out(conditioning: list) -> list:
+    """The conditioning with nothing in it (ConditioningZeroOut)."""
+    from nodes import ConditioningZeroOut
+
+    return ConditioningZeroOut().zero_out(conditioning)[0]
+
+
+def add_reference(conditioning: list, latent: torch.Tensor) -> list:
+    """The conditioning with one more image to edit (ReferenceLatent)."""
+    return node_helpers.conditioning_set_values(conditioning, {"reference_latents": [latent]}, append=True)
+
+
+def scale(pixels: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """Images `[B, H, W, C]` at another width and height, nearest-exact (ImageScaleToTotalPixels of the templates)."""
+    return comfy.utils.common_upscale(
+        pixels.movedim(-1, 1), size[0], size[1], "nearest-exact", "disabled"
+    ).movedim(1, -1)
+
+
+def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
+    """Zeros of the shape that this model's latents have for an image of this width and height."""
+    latent_format = model.get_model_object("latent_format")
+    ratio = latent_format.spacial_downscale_ratio
+    shape = [1, latent_format.latent_channels, size[1] // ratio, size[0] // ratio]
+    empty = torch.zeros(shape, device=memory.intermediate_device())
+    return comfy.sample.fix_empty_latent_channels(model, empty)
+
+
+def sample(
+    model: Any,
+    conditioning: tuple[list, list],
+    cfg: float,
+    sampler: str,
+    sigmas: torch.Tensor,
+    latent: torch.Tensor,
+    seed: int,
+) -> torch.Tensor:
+    """Latent after sampling (CFGGuider, RandomNoise, SamplerCustomAdvanced), reporting every step."""
+    previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
+
+    def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
+        preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
+        report_step((step + 1) / total, preview)
+
+    guider = comfy.samplers.CFGGuider(model)
+    guider.set_conds(*conditioning)
+    guider.set_cfg(cfg)
+    noise = comfy.sample.prepare_noise(latent, seed)
+    result = guider.sample(
+        noise, latent, comfy.samplers.sampler_object(sampler), sigmas,
+        callback=on_step, disable_pbar=not comfy.utils.PROGRESS_BAR_ENABLED, seed=seed,
+    )  # fmt: skip
+    return result.to(memory.intermediate_device())
