@@ -139,7 +139,7 @@ def _pixels(image: Image.Image | None) -> torch.Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 127.5 - 1
 
 
-def untrained_parts(vocabulary: list[str], heads: int = 7, layers: int = 7) -> dict[str, Any]:
+def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> dict[str, Any]:
     """Fresh modules for training: a transformer, a two-layer T5 encoder, a word tokenizer, a scheduler."""
     from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
     from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
