@@ -36,24 +36,24 @@ SHARPEN_RATE = 0.5
 class GeneratorTraining(BaseModel):
     """Settings of `train tinyworld-generator`."""
 
-    steps: int = Field(default=5000, ge=1, description="Optimiser steps.")
-    batch: int = Field(default=64, ge=1, description="Pages per step.")
+    steps: int = Field(default=6000, ge=1, description="Optimiser steps.")
+    batch: int = Field(default=32, ge=1, description="Pages per step.")
     rate: float = Field(default=1e-3, gt=0, description="Peak learning rate (AdamW, warm-up, cosine).")
     changed_weight: float = Field(
         default=5.0, ge=1, description="Weight of cells that differ from the source."
     )
     first_pages: float = Field(default=0.25, ge=0, le=1, description="Share of pages drawn from text alone.")
     sharpen_steps: int = Field(
-        default=3500, ge=0, description="Further steps at lower noise, for pages without ghosts."
+        default=3000, ge=0, description="Further steps at lower noise, for pages without ghosts."
     )
     plain_steps: int = Field(
         default=1000, ge=0, description="Steps at first with terse captions and right pages only."
     )
     terse: float = Field(default=0.5, ge=0, le=1, description="Share of captions without any clause.")
     heads: int = Field(
-        default=7, ge=1, description="Attention heads of the transformer, 32 numbers wide each."
+        default=6, ge=1, description="Attention heads of the transformer, 32 numbers wide each."
     )
-    layers: int = Field(default=7, ge=1, description="Layers of the transformer.")
+    layers: int = Field(default=6, ge=1, description="Layers of the transformer.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="Where to train: a GPU if there is one, or the CPU."
