@@ -1,0 +1,93 @@
+"""What people say of a run's attempts: `feedback.jsonl` in the run's folder, one line a word.
+
+Decision: a word is only ever appended, in one write, so that a browser, a node and a person with an editor can all speak
+while a run is going on, and what was said before can be traced; whoever reads takes the last word on every attempt. A
+line that a killed process left half written counts as never said.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from .errors import JournalError
+from .journal_files import RunFiles, first_fault
+from .types import Value
+
+FEEDBACK = "feedback.jsonl"
+MAX_FILE = 16 * 1024 * 1024
+MAX_NOTE = 20_000
+LARGEST = 1_000_000
+
+Words = Annotated[str, Field(max_length=MAX_NOTE)]
+
+
+class Feedback(Value):
+    """A person's word on one attempt. One in which nothing is said takes back what was said before."""
+
+    step: int = Field(ge=1, le=LARGEST, description="Number of the step in the plan.")
+    attempt: int = Field(ge=0, le=LARGEST, description="Index of the attempt, from 0.")
+    accepted: bool | None = Field(default=None, description="Whether the image is right; empty: not said.")
+    better_prompt: Words | None = Field(default=None, description="What should have been drawn with instead.")
+    note: Words | None = Field(default=None, description="A remark for people; nothing is trained on it.")
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is a word, a better prompt or a note."""
+        return self.accepted is not None or bool(self.better_prompt) or bool(self.note)
+
+
+def record_feedback(run: Path, feedback: Feedback) -> None:
+    """Append a word to a run's folder. Raises JournalError if it holds no run, or the file cannot grow."""
+    files = RunFiles(run)
+    if not files.path("run.json").is_file():
+        raise JournalError(
+            f"{str(run)!r} holds no run.", "Feedback is kept in the folder of the run it is about."
+        )
+    path = files.path(FEEDBACK)
+    line = feedback.model_dump_json(exclude_none=True).encode() + b"\n"
+    try:
+        with path.open("a+b", buffering=0) as file:
+            size = file.seek(0, 2)
+            if size + len(line) >= MAX_FILE:
+                raise JournalError(
+                    f"{str(path)!r} is full ({MAX_FILE} bytes).", "Remove lines that are outdated."
+                )
+            if size:
+                file.seek(size - 1)
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            if file.write(line) != len(line):
+                raise JournalError(
+                    f"{str(path)!r} could only be written in part.", "Make room and say it again."
+                )
+    except OSError as error:
+        raise JournalError(f"{str(path)!r} cannot be written ({error.strerror or error}).") from error
+
+
+def read_feedback(run: Path) -> list[Feedback]:
+    """The last word on every attempt, by step and attempt; empty if nothing was said.
+
+    Raises JournalError that names the line if the file is damaged.
+    """
+    files = RunFiles(run)
+    lines = (files.read(FEEDBACK, limit=MAX_FILE) or b"").removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    last: dict[tuple[int, int], Feedback] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            word = Feedback.model_validate_json(line)
+        except ValidationError as error:
+            if _torn(line):
+                continue
+            place = f"{str(files.path(FEEDBACK))!r}, line {number}{first_fault(error)}"
+            raise JournalError(place, "Correct or remove that line.") from error
+        last[word.step, word.attempt] = word
+    return [last[key] for key in sorted(last) if last[key].says_something]
+
+
+def _torn(line: bytes) -> bool:
+    """Whether a line is the beginning of one of ours, cut off before its end."""
+    return line.startswith(b'{"step":') and not line.rstrip().endswith(b"}")
