@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..training.sft import SftTraining
-from ..training.tinyworld.generator import GeneratorTraining
+from ..training.tinyworld.generator_batches import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
 from .model_options import with_model_options
 

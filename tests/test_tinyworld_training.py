@@ -22,8 +22,9 @@ from interleave_thinker.backend.types import Request
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.training.tinyworld import generator as generator_training
+from interleave_thinker.training.tinyworld import generator_batches
 from interleave_thinker.training.tinyworld.critic_data import balanced
-from interleave_thinker.training.tinyworld.generator import GeneratorTraining
+from interleave_thinker.training.tinyworld.generator_batches import GeneratorTraining
 from interleave_thinker.training.tinyworld.recipes import (
     CriticRecipe,
     PlannerRecipe,
@@ -63,7 +64,7 @@ def test_a_stopped_generator_training_goes_on_to_the_same_weights(
     monkeypatch.setattr(generator_training, "SAVE_EVERY", 2)
     settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2)
     straight = generator_training.train(settings, tmp_path / "straight", log=lambda line: None)
-    samples = generator_training.sample
+    samples = generator_batches.sample
     drawn = 0
 
     def killed(*arguments):
@@ -73,10 +74,10 @@ def test_a_stopped_generator_training_goes_on_to_the_same_weights(
             raise KeyboardInterrupt
         return samples(*arguments)
 
-    monkeypatch.setattr(generator_training, "sample", killed)
+    monkeypatch.setattr(generator_batches, "sample", killed)
     with pytest.raises(KeyboardInterrupt):
         generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
-    monkeypatch.setattr(generator_training, "sample", samples)
+    monkeypatch.setattr(generator_batches, "sample", samples)
     resumed = generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
     for name in ("transformer", "text_encoder"):
         (weights,) = (straight / name).glob("*.safetensors")

@@ -6,6 +6,7 @@ pixels on every machine of one kind, and no GPU is touched for a picture of 96 x
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,4 +51,8 @@ def open(argument: str) -> TinyWorldGenerator:
     """`tinyworld`, or `tinyworld:FOLDER` for one that was trained here; raises SettingsError, GeneratorError."""
     folder = Path(argument).expanduser() if argument else checkpoint("generator")
     with boundary(GeneratorError, f"The tiny world's generator in {str(folder)!r} cannot be loaded"):
-        return TinyWorldGenerator(load_pipeline(folder), f"tinyworld/1 {content_digest(folder)}")
+        # The same weights draw other pixels under another version of torch (measured: from the second step of a story
+        # on), so a journal that was made before an upgrade must not be taken for this generator's.
+        return TinyWorldGenerator(
+            load_pipeline(folder), f"tinyworld/1 {content_digest(folder)} torch {version('torch')}"
+        )
