@@ -9,6 +9,7 @@ an unfinished one is read by replaying the loop over its records up to the first
     attempts/<key>.json      one draw: generator, prompt, seed, source, image or error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
+    choices.json             which attempt a person picked as a step's result (journal_choices.py)
     trajectory.json          the whole run, once it ended
 """
 
@@ -21,6 +22,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from .errors import JournalError
+from .journal_choices import read_choices
 from .journal_files import PICTURES, TEMPORARY, RunFiles
 from .journal_lock import NAME as LOCK
 from .journal_lock import FolderLock
@@ -179,6 +181,9 @@ class Journal:
     def keep_judged(self, judged: Judged) -> None:
         self._files.remove(TRAJECTORY)
         self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
+
+    def picked(self, step: int) -> str | None:
+        return read_choices(self.folder).steps.get(step)
 
     def finish(self, trajectory: Trajectory) -> None:
         self._files.write_model(trajectory, TRAJECTORY)

@@ -29,7 +29,7 @@ from .events import (
 from .generators.protocol import Generator
 from .memory import DrawKey, Drawn, Judged, JudgeKey, Memory, PlanKey, Remembers
 from .pictures import Picture
-from .policy import accepted, check_source, choose, next_prompt, seed_of, source_of
+from .policy import accepted, check_source, choose, next_prompt, picked, seed_of, source_of
 from .types import (
     Attempt,
     Fault,
@@ -179,14 +179,18 @@ class _Run:
             yield self._close(step, StopReason.text_only)
             return
         source = source_of(self.request, self.results, self.settings)
+        pick = self.memory.picked(step.number)
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
         for number in range(tries):
+            seed = seed_of(self.settings.seed, step.number, number, self.settings.seed_rule)
+            decided = picked(self.attempts, pick) is not None
+            if decided and self.memory.drawn(self._draw_key(prompt, source, seed)) is None:
+                break
             if time.monotonic() >= self.deadline:
                 reason = StopReason.budget
                 break
-            seed = seed_of(self.settings.seed, step.number, number)
             yield AttemptStarted(step, number, prompt, seed)
             drawn, reused = self._draw(prompt, source, seed)
             attempt = Attempt(
@@ -217,16 +221,20 @@ class _Run:
             prompt = next_prompt(attempt)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
-        yield self._close(step, reason)
+        chosen = picked(self.attempts, pick)
+        yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
 
-    def _draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
-        """The image for these arguments, and whether it was there already."""
-        key = DrawKey(
+    def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
+        return DrawKey(
             generator=self.generator.identity,
             prompt=prompt,
             seed=seed,
             source=source.digest if source else None,
         )
+
+    def _draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
+        """The image for these arguments, and whether it was there already."""
+        key = self._draw_key(prompt, source, seed)
         remembered = self.memory.drawn(key)
         if remembered is not None:
             return remembered, True
@@ -262,11 +270,11 @@ class _Run:
         self.memory.keep_judged(judged)
         return judged, False
 
-    def _close(self, step: Step, reason: StopReason) -> StepFinished:
+    def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
         result = StepResult(
             step=step,
             attempts=tuple(self.attempts),
-            chosen=choose(self.attempts, self.settings),
+            chosen=choose(self.attempts, self.settings) if chosen is None else chosen,
             stop_reason=reason,
         )
         self.results.append(result)

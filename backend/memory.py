@@ -101,6 +101,10 @@ class Remembers(Protocol):
 
     def keep_judged(self, judged: Judged) -> None: ...
 
+    def picked(self, step: int) -> str | None:
+        """Digest of the image that a person picked as the result of the step of this number, if anyone did."""
+        ...
+
     def finish(self, trajectory: Trajectory) -> None:
         """Keep the trajectory of a run that came to its end or was cancelled."""
         ...
@@ -143,6 +147,9 @@ class Memory:
     def keep_judged(self, judged: Judged) -> None:
         if judged.verdict is not None:
             self._judgements[judged.key] = judged
+
+    def picked(self, step: int) -> str | None:
+        return None
 
     def finish(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory

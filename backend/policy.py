@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Literal
 
 from .errors import SettingsError
 from .pictures import Picture
@@ -15,14 +16,17 @@ from .types import Attempt, Request, RunSettings, StepResult, Verdict
 
 SEED_BITS = 48
 
+SeedRule = Literal["every try", "every step"]
 
-def seed_of(base: int, step_number: int, attempt: int) -> int:
+
+def seed_of(base: int, step_number: int, attempt: int, rule: SeedRule = "every try") -> int:
     """Seed of attempt `attempt` (0-based) at a step: 48 bits of BLAKE2b over "base/step/attempt".
 
     A hash and not a sum, so that base 0 step 2 never meets base 1 step 1: neighbouring runs, steps and attempts share
-    no seed. 0 <= seed < 2**48, which every generator's random source takes.
+    no seed. 0 <= seed < 2**48, which every generator's random source takes. With the rule "every step" all attempts
+    of a step have the seed of its first.
     """
-    text = f"{base}/{step_number}/{attempt}"
+    text = f"{base}/{step_number}/{attempt if rule == 'every try' else 0}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=SEED_BITS // 8).digest(), "big")
 
 
@@ -64,6 +68,14 @@ def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
     if settings.keep == "last":
         return drawn[-1] if drawn else None
     return max(drawn, key=lambda index: (standing(attempts[index]), index), default=None)
+
+
+def picked(attempts: Sequence[Attempt], digest: str | None) -> int | None:
+    """Index of the first attempt whose image has the digest that a person picked; None if there is none."""
+    if digest is None:
+        return None
+    images = [attempt.image.digest if attempt.image else None for attempt in attempts]
+    return images.index(digest) if digest in images else None
 
 
 def next_prompt(attempt: Attempt) -> str:

@@ -116,6 +116,8 @@ class StopReason(str, Enum):
     """The critic accepted the chosen attempt."""
     tries_used_up = "tries used up"
     """No attempt was accepted; the chosen one is the best (or last) of them."""
+    picked = "picked"
+    """A person picked the chosen attempt, whatever the critic said of it."""
     unjudged = "unjudged"
     """Drawn without a critic (one attempt asked for, or no critic given)."""
     text_only = "text only"
@@ -172,6 +174,10 @@ class RunSettings(Value):
     )
     seed: int = Field(
         default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
+    )
+    seed_rule: Literal["every try", "every step"] = Field(
+        default="every try",
+        description="A new seed for every try, or one for all tries of a step, so that only the prompt changes.",
     )
     on_failure: Literal["keep", "stop"] = Field(
         default="keep",
