@@ -78,7 +78,7 @@ class Critic:
         read give success None with the problem as reasoning. Raises ChatError, Cancelled.
         """
         pictures = (before or Picture.white(after.size), after)
-        message = _critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
+        message = critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
         try:
             verdict, reply = _ask(
                 self.chat, message, self.settings, read_verdict, GRAMMAR_OF_VERDICTS, on_token
@@ -154,9 +154,10 @@ def _planner_message(prompt_set: PromptSet, request: Request) -> Message:
     return _message(filled.split(IMAGE_MARK) if marks else [filled], request.images)
 
 
-def _critic_message(
+def critic_message(
     prompt_set: PromptSet, pictures: Sequence[Picture], original_prompt: str, prompt_used: str
 ) -> Message:
+    """The question that a critic is asked, the two pictures (before, after) in it. Raises SettingsError."""
     parts = _filled_parts(
         prompt_set.critic, original_instruction=original_prompt, rewritten_prompt=prompt_used
     )

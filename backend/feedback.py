@@ -10,10 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from .errors import JournalError
+from .journal import RUN, TRAJECTORY
 from .journal_files import RunFiles, first_fault
+from .pictures import DIGEST
 from .types import Value
 
 FEEDBACK = "feedback.jsonl"
@@ -31,7 +33,12 @@ class Feedback(Value):
     attempt: int = Field(ge=0, le=LARGEST, description="Index of the attempt, from 0.")
     accepted: bool | None = Field(default=None, description="Whether the image is right; empty: not said.")
     better_prompt: Words | None = Field(default=None, description="What should have been drawn with instead.")
-    note: Words | None = Field(default=None, description="A remark for people; nothing is trained on it.")
+    note: Words | None = Field(default=None, description="Why; the critic learns it as its reasoning.")
+    image: str | None = Field(
+        default=None,
+        pattern=DIGEST.pattern,
+        description="Digest of the image that the word is about: the attempt may be drawn anew later.",
+    )
 
     @property
     def says_something(self) -> bool:
@@ -40,12 +47,17 @@ class Feedback(Value):
 
 
 def record_feedback(run: Path, feedback: Feedback) -> None:
-    """Append a word to a run's folder. Raises JournalError if it holds no run, or the file cannot grow."""
+    """Append a word to a run's folder, with the image that it is about if the run has ended.
+
+    Raises JournalError if the folder holds no run, the run no such attempt, or the file cannot grow.
+    """
     files = RunFiles(run)
-    if not files.path("run.json").is_file():
+    if not files.path(RUN).is_file():
         raise JournalError(
             f"{str(run)!r} holds no run.", "Feedback is kept in the folder of the run it is about."
         )
+    if feedback.image is None:
+        feedback = feedback.model_copy(update={"image": _image_of(files, feedback)})
     path = files.path(FEEDBACK)
     line = feedback.model_dump_json(exclude_none=True).encode() + b"\n"
     try:
@@ -86,6 +98,37 @@ def read_feedback(run: Path) -> list[Feedback]:
             raise JournalError(place, "Correct or remove that line.") from error
         last[word.step, word.attempt] = word
     return [last[key] for key in sorted(last) if last[key].says_something]
+
+
+class _Attempt(BaseModel):
+    image: str | None = None
+
+
+class _Step(BaseModel):
+    number: int
+
+
+class _Result(BaseModel):
+    step: _Step
+    attempts: tuple[_Attempt, ...] = ()
+
+
+class _Ended(BaseModel):
+    """What is read of trajectory.json to find an attempt; its pictures stay closed."""
+
+    results: tuple[_Result, ...] = ()
+
+
+def _image_of(files: RunFiles, word: Feedback) -> str | None:
+    ended = files.read_model(_Ended, TRAJECTORY, hint="Delete it: a run is also read from its records.")
+    if ended is None:
+        return None
+    for result in ended.results:
+        if result.step.number == word.step and word.attempt < len(result.attempts):
+            return result.attempts[word.attempt].image
+    raise JournalError(
+        f"The run in {str(files.folder)!r} has no attempt {word.attempt + 1} of step {word.step}."
+    )
 
 
 def _torn(line: bytes) -> bool:

@@ -10,44 +10,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from ..backend.errors import SettingsError
+from ..backend.sft_rows import MARK, SftMessage, SftRow
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-MARK = "<image>"
 MAX_FILE = 4 * 1024**3
 
-
-class SftMessage(BaseModel):
-    """One turn of a training conversation; `<image>` marks stand where the row's images go."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str = Field(max_length=200_000)
-
-
-class SftRow(BaseModel):
-    """A training conversation that ends with the answer to learn; as many `<image>` marks as images."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    messages: list[SftMessage] = Field(min_length=2)
-    images: list[str] = Field(default_factory=list, max_length=64)
-
-    @model_validator(mode="after")
-    def _complete(self) -> SftRow:
-        if self.messages[-1].role != "assistant":
-            raise ValueError(
-                f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"
-            )
-        marks = sum(message.content.count(MARK) for message in self.messages[:-1])
-        if marks != len(self.images):
-            raise ValueError(f"{marks} {MARK} marks, but {len(self.images)} images")
-        return self
+__all__ = ["MARK", "SftMessage", "SftRow", "as_dataset", "as_prompt_completion", "read_rows", "write_rows"]
 
 
 def read_rows(path: Path) -> list[SftRow]:

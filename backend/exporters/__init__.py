@@ -1,4 +1,5 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY.
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY, which
+names the function too if it has another name.
 
 Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an agent or
 a generator anything, so every run that can be read can be exported again, in any form, at any time.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import SettingsError
 from ..types import Trajectory
@@ -18,15 +19,21 @@ REGISTRY = {
     "markdown": ".markdown",
     "sheet": ".sheet",
     "record": ".record",
+    "pdf": ".pdf",
+    "comic": ".comic",
+    "gif": ".animation:export_gif",
+    "webp": ".animation:export_webp",
 }
+ANIMATIONS = ("gif", "webp")
+"""Exports that also take `seconds` and `attempts`."""
 
-__all__ = ["REGISTRY", "Exporter", "export_by_name", "open_exporter"]
+__all__ = ["ANIMATIONS", "REGISTRY", "Exporter", "export_by_name", "open_exporter"]
 
 
 class Exporter(Protocol):
     """Writes a trajectory into `folder`, making it, and returns the main file. Raises JournalError."""
 
-    def __call__(self, trajectory: Trajectory, folder: Path) -> Path: ...
+    def __call__(self, trajectory: Trajectory, folder: Path, **options: Any) -> Path: ...
 
 
 def open_exporter(name: str) -> Exporter:
@@ -34,7 +41,8 @@ def open_exporter(name: str) -> Exporter:
     if name not in REGISTRY:
         raise SettingsError(f"There is no export {name!r}.", f"Known: {', '.join(REGISTRY)}.")
     try:
-        return import_module(REGISTRY[name], __package__).export
+        module, _, function = REGISTRY[name].partition(":")
+        return getattr(import_module(module, __package__), function or "export")
     except ImportError as error:
         missing = error.name or str(error)
         raise SettingsError(
@@ -42,9 +50,9 @@ def open_exporter(name: str) -> Exporter:
         ) from error
 
 
-def export_by_name(name: str, trajectory: Trajectory, folder: str | Path) -> Path:
-    """Write `trajectory` into `folder` as `name` says and return the main file.
+def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
+    """Write `trajectory` into `folder` as `name` says and return the main file; ANIMATIONS take options.
 
     Raises SettingsError for an unknown name and JournalError if the folder cannot be written.
     """
-    return open_exporter(name)(trajectory, Path(folder))
+    return open_exporter(name)(trajectory, Path(folder), **options)

@@ -49,12 +49,13 @@ class Block:
         return len(self.lines) * self.pitch
 
 
-def wrap(text: str, size: int, width: int, lines: int) -> Block:
-    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit ends in an ellipsis.
+def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHARACTERS) -> Block:
+    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes after that
+    many `characters`, ends in an ellipsis.
 
     Breaks at blanks, and inside a word that is wider than a line (long addresses, scripts without blanks).
     """
-    cut = text[:MAX_CHARACTERS].strip()
+    cut = text[:characters].strip()
     name = _font_with(frozenset(cut))
     font = _font(name, size)
     cut = "".join(_plain(letter, name) for letter in cut)
@@ -73,7 +74,7 @@ def wrap(text: str, size: int, width: int, lines: int) -> Block:
         broken.append(line)
         if len(broken) > lines:
             break
-    if len(broken) > lines or (broken and len(text) > MAX_CHARACTERS):
+    if len(broken) > lines or (broken and len(text) > characters):
         broken = broken[:lines]
         last = broken[-1]
         while last and font.getlength(last + ELLIPSIS) > width:

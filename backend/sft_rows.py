@@ -1,0 +1,39 @@
+"""A row of the SFT data files (FORMATS: data files): a conversation that ends with the answer to learn.
+
+Decision: it stands in the backend because two sides share it: training reads it, and feedback on a run writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MARK = "<image>"
+
+
+class SftMessage(BaseModel):
+    """One turn of a training conversation; `<image>` marks stand where the row's images go."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str = Field(max_length=200_000)
+
+
+class SftRow(BaseModel):
+    """A training conversation that ends with the answer to learn; as many `<image>` marks as images."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    messages: list[SftMessage] = Field(min_length=2)
+    images: list[str] = Field(default_factory=list, max_length=64)
+
+    @model_validator(mode="after")
+    def _complete(self) -> SftRow:
+        if self.messages[-1].role != "assistant":
+            raise ValueError(
+                f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"
+            )
+        marks = sum(message.content.count(MARK) for message in self.messages[:-1])
+        if marks != len(self.images):
+            raise ValueError(f"{marks} {MARK} marks, but {len(self.images)} images")
+        return self

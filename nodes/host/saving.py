@@ -1,0 +1,72 @@
+"""Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save Image does it.
+
+Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what it lets
+pass and a file system would not (control signs, a name of dots) is refused here in one line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import folder_paths
+
+from ...backend.errors import JournalError, SettingsError
+
+LONGEST_PREFIX = 200
+LONGEST_NAME = 100
+FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
+
+
+@dataclass(frozen=True)
+class NewName:
+    """A name that is still free below the output folder: `folder`/`stem`, with any ending."""
+
+    folder: Path
+    stem: str
+
+    def file(self, ending: str = "") -> Path:
+        """The path with this ending ("" for a folder)."""
+        return self.folder / f"{self.stem}{ending}"
+
+
+def new_name(prefix: str) -> NewName:
+    """The next free name `PREFIX_00001_` below the output folder; %year% and the like are filled in. Raises SettingsError
+    for a prefix that is no safe name or leads outside."""
+    output = folder_paths.get_output_directory()
+    parts = prefix.replace("\\", "/").split("/")
+    plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
+    if not plain or any(part.startswith(".") or part != part.strip() for part in parts) or not parts[-1]:
+        raise SettingsError(
+            f"{prefix[:80]!r} cannot be the beginning of a file name.",
+            "Use letters, digits and / for sub-folders, for example stories/boat.",
+        )
+    try:
+        folder, name, counter, _, _ = folder_paths.get_save_image_path("/".join(parts), output)
+    except OSError as error:
+        raise JournalError(f"Nothing can be saved under {prefix!r} ({error.strerror or error}).") from error
+    except Exception as error:  # the host raises a bare Exception for a prefix that leads outside
+        raise SettingsError(f"{prefix[:80]!r} leads out of the output folder.") from error
+    if len(name.encode()) > LONGEST_NAME:
+        raise SettingsError(f"The name {name[:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
+    return NewName(Path(folder), f"{name}_{counter:05}_")
+
+
+def saved_file(path: Path) -> dict[str, Any]:
+    """A file below the output folder as the host's front end and its /view address it."""
+    relative = path.resolve().relative_to(Path(folder_paths.get_output_directory()).resolve())
+    folder = relative.parent.as_posix()
+    return {"filename": relative.name, "subfolder": "" if folder == "." else folder, "type": "output"}
+
+
+def view_link(saved: dict[str, Any]) -> str:
+    """The address of a saved file on this server, without the server's name."""
+    return f"/view?{urlencode(saved)}"
+
+
+def input_folder() -> Path:
+    """The host's input folder."""
+    return Path(folder_paths.get_input_directory())
