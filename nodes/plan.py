@@ -1,21 +1,25 @@
-"""Nodes that make plans."""
+"""The node that has an agent plan."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 from comfy_api.latest import io
 
 from ..backend.chat.protocol import ChatModel
-from ..backend.types import Request
+from ..backend.errors import SettingsError
+from ..backend.plan_wishes import CaptionStyle, PlanWishes, plan_as_wished
+from ..backend.types import MAX_STEPS
 from . import host
-from .images import to_pictures
+from .asked_request import asked_request, images_input
 from .plan_text import plan_text
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 from .surroundings import needing
 
 SHOWN = 200
 """Characters of the agent's words that the node shows while it plans."""
+FIELDS = PlanWishes.model_fields
 
 
 class Planner(io.ComfyNode):
@@ -35,35 +39,70 @@ class Planner(io.ComfyNode):
                     "request",
                     multiline=True,
                     default="",
-                    tooltip="What is to be shown and told, in your own words.",
+                    tooltip="What is to be shown and told, in your own words. <image> marks where an image is meant.",
                 ),
-                io.Image.Input(
-                    "images",
+                io.Int.Input(
+                    "step_count",
+                    default=0,
+                    min=0,
+                    max=MAX_STEPS,
                     optional=True,
-                    tooltip="Images that the request speaks of; the story continues from the last one.",
+                    tooltip=FIELDS["step_count"].description,
+                ),
+                io.Combo.Input(
+                    "captions",
+                    options=list(get_args(CaptionStyle)),
+                    default="as asked",
+                    optional=True,
+                    tooltip=FIELDS["captions"].description,
+                ),
+                images_input(
+                    "Images that the request speaks of, in order; the story goes on from the last one."
                 ),
             ],
             outputs=[
-                PlanSocket.Output("PLAN", tooltip="The request with its plan, for the Critic Loop."),
-                io.String.Output("plan_text", display_name="plan as text", tooltip="The plan, to read."),
+                PlanSocket.Output(
+                    "PLAN", tooltip="The request with its plan, for Edit Plan or the Critic Loop."
+                ),
+                io.String.Output(
+                    "plan_text",
+                    display_name="plan as text",
+                    tooltip="The plan as an outline, to read or to put into Edit Plan.",
+                ),
                 io.String.Output("reasoning", tooltip="What the agent thought while planning."),
             ],
         )
 
     @classmethod
-    def execute(cls, agent: ChatModel, request: str, images: Any = None) -> io.NodeOutput:
+    def execute(
+        cls,
+        agent: ChatModel,
+        request: str,
+        step_count: int = 0,
+        captions: CaptionStyle = "as asked",
+        images: dict[str, Any] | None = None,
+    ) -> io.NodeOutput:
         with needing("json-repair"):
             from ..backend.agents import Planner as PlanningAgent
 
+        asked = asked_request(request, images)
+        if not asked.text.strip():
+            raise SettingsError("The request is empty.", "Write what is to be shown and told.")
         progress = host.NodeProgress()
-        asked = Request(text=request, images=() if images is None else to_pictures(images))
-        words: list[str] = []
-
-        def follow(text: str) -> None:
-            words.append(text)
-            progress.say(f"planning: {''.join(words)[-SHOWN:]}")
-
+        wishes = PlanWishes(step_count=step_count, captions=captions)
         with host.host_interrupts():
-            plan = PlanningAgent(agent).plan(asked, follow)
+            plan = plan_as_wished(PlanningAgent(agent), asked, wishes, following(progress.say))
         progress.say(f"{len(plan.steps)} steps")
         return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)
+
+
+def following(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Shows the last words of what an agent is writing."""
+    shown = ""
+
+    def follow(text: str) -> None:
+        nonlocal shown
+        shown = f"{shown}{text}"[-SHOWN:]
+        say(f"planning: {shown}")
+
+    return follow

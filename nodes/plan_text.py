@@ -1,7 +1,9 @@
-"""A plan as a text that a person reads: one paragraph a step."""
+"""A plan as a text that a person reads: the outline that Edit Plan takes back."""
 
 from __future__ import annotations
 
+from ..backend.edited_plan import EditedPlan, EditedStep
+from ..backend.plan_outline import write_outline
 from ..backend.types import Plan, Step
 
 
@@ -12,11 +14,4 @@ def plan_text(plan: Plan) -> str:
 
 def step_text(step: Step) -> str:
     """One step of `plan_text`."""
-    lines = [f"{step.number}. {step.name or step.instruction or 'Step'}"]
-    if step.instruction and step.name:
-        lines.append(f"   {step.instruction}")
-    if step.prompt:
-        lines.append(f"   draw: {step.prompt}")
-    if step.auxiliary_text:
-        lines.append(f"   text: {step.auxiliary_text}")
-    return "\n".join(lines)
+    return write_outline(EditedPlan(steps=(EditedStep(step=step),)))
