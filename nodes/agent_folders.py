@@ -1,7 +1,8 @@
 """Which agents can be chosen: the built-in ones and the Qwen3-VL checkpoints in the host's agent folders.
 
-Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded. A choice
-is looked up among those found, never joined to a path, so a workflow from a stranger cannot reach outside the folders.
+Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded unless a
+person asks for exactly that one. A choice is looked up among those found, never joined to a path, so a workflow from a
+stranger cannot reach outside the folders.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..backend.errors import SettingsError
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
 NO_ADAPTER = "none"
+ADAPTER = "adapter_config.json"
 ARCHITECTURE = "qwen3_vl"
 DEPTH = 2
 
@@ -25,7 +27,38 @@ def agent_names(roots: Sequence[Path]) -> list[str]:
 
 def adapter_names(roots: Sequence[Path]) -> list[str]:
     """`none`, then the LoRA adapters found."""
-    return [NO_ADAPTER, *_found(roots, "adapter_config.json")]
+    return [NO_ADAPTER, *_found(roots, ADAPTER)]
+
+
+def named_agent(agent: str, hub_id: str, download: bool, roots: Sequence[Path]) -> str:
+    """Name of the chosen agent: that of the hub where one is given (its folder has the same name), else the listed one.
+
+    Raises SettingsError if there is no such folder, unless it is one of the hub that may be downloaded.
+    """
+    wanted = hub_id.strip()
+    if not wanted:
+        agent_spec(agent, roots)
+        return agent
+    from ..backend.chat.hub import check_hub_id
+
+    check_hub_id(wanted)
+    if not download and wanted not in _found(roots, "config.json"):
+        raise SettingsError(
+            f"The agent {wanted} is not in {places(roots)}.",
+            "Switch on 'download' in Load Agent to fetch it from the Hugging Face Hub (several GB), "
+            "or put its folder there.",
+        )
+    return wanted
+
+
+def places(roots: Sequence[Path]) -> str:
+    """The agents' folders, to read."""
+    return " or ".join(repr(str(root)) for root in roots)
+
+
+def checkpoint_bytes(name: str, roots: Sequence[Path]) -> int:
+    """Bytes of an agent's weight files."""
+    return sum(path.stat().st_size for path in _folder(name, roots, "config.json").glob("*.safetensors"))
 
 
 def agent_spec(name: str, roots: Sequence[Path]) -> str:
@@ -35,7 +68,7 @@ def agent_spec(name: str, roots: Sequence[Path]) -> str:
 
 def adapter_folder(name: str, roots: Sequence[Path]) -> str | None:
     """Folder of an adapter, None for `none`; raises SettingsError if there is no such adapter any more."""
-    return None if name == NO_ADAPTER else str(_folder(name, roots, "adapter_config.json"))
+    return None if name == NO_ADAPTER else str(_folder(name, roots, ADAPTER))
 
 
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
@@ -50,9 +83,13 @@ def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json")
 def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:
     folder = _found(roots, marker).get(name)
     if folder is None:
-        places = " or ".join(repr(str(root)) for root in roots)
+        kind, found = (
+            ("adapter", _found(roots, marker)) if marker == ADAPTER else ("agent", agent_names(roots))
+        )
         raise SettingsError(
-            f"There is no agent {name!r}.", f"Put its folder into {places} and refresh the page."
+            f"There is no {kind} {name[:200]!r}.",
+            f"Put its folder into {places(roots)} and press R, or choose one that is there: "
+            f"{', '.join(list(found)[:9]) or 'none yet'}.",
         )
     return folder
 

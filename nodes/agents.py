@@ -1,9 +1,13 @@
-"""Nodes that provide agents."""
+"""The node that loads an agent from the models folder."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from comfy_api.latest import io
 
+from ..backend.chat.protocol import ChatModel
 from ..backend.errors import SettingsError
 from . import host
 from .agent_folders import (
@@ -13,13 +17,16 @@ from .agent_folders import (
     adapter_names,
     agent_names,
     agent_spec,
+    checkpoint_bytes,
+    named_agent,
+    places,
     weights_stamp,
 )
 from .managed_chat import ManagedChat
+from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
 from .sockets import CATEGORY, AgentSocket
-from .surroundings import needing
-
-DTYPES = ["auto", "bfloat16", "float16", "float32"]
+from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
+from .surroundings import check_library, needing
 
 
 class LoadAgent(io.ComfyNode):
@@ -32,29 +39,52 @@ class LoadAgent(io.ComfyNode):
             node_id="InterleaveLoadAgent",
             display_name="Load Agent",
             category=CATEGORY,
-            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off the card.",
+            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off the card. "
+            f"Put Qwen3-VL folders into {places(roots)}.",
             search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
             inputs=[
                 io.Combo.Input(
                     "agent",
                     options=agent_names(roots),
-                    tooltip="A built-in agent, or a Qwen3-VL folder in models/interleave_agents.",
+                    tooltip=f"A built-in agent, or a Qwen3-VL folder in {places(roots)}.",
                 ),
                 io.Combo.Input(
-                    "dtype",
-                    options=DTYPES,
-                    default="auto",
+                    "precision",
+                    options=precisions(),
+                    default=AUTO,
                     optional=True,
-                    advanced=True,
-                    tooltip="Number format of the weights; auto takes the one they are stored in.",
+                    tooltip="Number format of the weights; auto takes the one they are stored in. 8-bit and 4-bit are "
+                    "offered where the library bitsandbytes is installed: about half and a third of the memory.",
                 ),
                 io.Combo.Input(
                     "adapter",
                     options=adapter_names(roots),
                     default=NO_ADAPTER,
                     optional=True,
+                    tooltip=f"LoRA adapter laid over the agent: a folder in {places(roots)}.",
+                ),
+                io.Combo.Input(
+                    "strictness",
+                    options=list(STRICTNESS),
+                    default=FROM_THE_AGENT,
+                    optional=True,
+                    tooltip=STRICTNESS_HELP,
+                ),
+                io.String.Input(
+                    "hub_id",
+                    default="",
+                    optional=True,
                     advanced=True,
-                    tooltip="LoRA adapter laid over the agent; a folder in models/interleave_agents.",
+                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, taken instead of 'agent' if given. "
+                    "Nothing is fetched unless 'download' is on.",
+                ),
+                io.Boolean.Input(
+                    "download",
+                    default=False,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into the agents' "
+                    "folder if it is not there yet. Off: nothing is ever downloaded.",
                 ),
             ],
             outputs=[
@@ -63,33 +93,82 @@ class LoadAgent(io.ComfyNode):
         )
 
     @classmethod
-    def fingerprint_inputs(cls, agent: str, dtype: str = "auto", adapter: str = NO_ADAPTER) -> str:
+    def fingerprint_inputs(
+        cls, agent: str = "", adapter: str = NO_ADAPTER, hub_id: str = "", **others: Any
+    ) -> str:
         roots = host.agent_roots()
-        return f"{weights_stamp(agent, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
+        name = hub_id.strip() or agent
+        return f"{weights_stamp(name, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
 
     @classmethod
-    def validate_inputs(cls, agent: str, adapter: str = NO_ADAPTER) -> bool | str:
+    def validate_inputs(
+        cls,
+        agent: str = "",
+        precision: str = AUTO,
+        adapter: str = NO_ADAPTER,
+        hub_id: str = "",
+        download: bool = False,
+    ) -> bool | str:
         # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to do.
         try:
             roots = host.agent_roots()
-            agent_spec(agent, roots)
+            name = named_agent(agent, hub_id, download, roots)
+            check_precision(precision, name in BUILT_IN)
             adapter_folder(adapter, roots)
         except SettingsError as error:
             return str(error)
         return True
 
     @classmethod
-    def execute(cls, agent: str, dtype: str = "auto", adapter: str = NO_ADAPTER) -> io.NodeOutput:
-        from ..backend.chat import open_chat
-
+    def execute(
+        cls,
+        agent: str,
+        precision: str = AUTO,
+        adapter: str = NO_ADAPTER,
+        strictness: str = FROM_THE_AGENT,
+        hub_id: str = "",
+        download: bool = False,
+    ) -> io.NodeOutput:
         roots = host.agent_roots()
-        built_in = agent in BUILT_IN
-        options = {
-            "dtype": None if dtype == "auto" else dtype,
-            "adapter": adapter_folder(adapter, roots),
+        name = named_agent(agent, hub_id, download, roots)
+        check_precision(precision, name in BUILT_IN)
+        if name not in BUILT_IN and hub_id.strip() and download:
+            with host.host_interrupts():
+                fetch(name, roots[0])
+        chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
+        accept_at = STRICTNESS.get(strictness)
+        return io.NodeOutput(ManagedChat(chat, on_card=name not in BUILT_IN, accept_at=accept_at))
+
+
+def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
+    """The chat of an agent in the models folder, in host memory; quantised weights go straight onto the card."""
+    from ..backend.chat import open_chat
+
+    options = options_of(precision)
+    quantization = options["quantization"]
+    if adapter is not None:
+        check_library("peft")
+    with needing("transformers", "torchvision"), host.explaining_want_of_memory():
+        spec = agent_spec(name, roots)
+        if name in BUILT_IN:
+            return open_chat(spec, adapter=adapter, dtype=options["dtype"])
+        if quantization is None:
             # The host's memory manager brings it onto the card when it speaks.
-            "device": None if built_in else "cpu",
-        }
-        with needing("transformers"):
-            chat = open_chat(agent_spec(agent, roots), **options)
-        return io.NodeOutput(ManagedChat(chat, on_card=not built_in))
+            return open_chat(spec, adapter=adapter, device="cpu", **options)
+        host.make_room(int(checkpoint_bytes(name, roots) * SHARE_LEFT[quantization]))
+        return open_chat(spec, adapter=adapter, device=host.agent_device(), **options)
+
+
+def fetch(hub_id: str, root: Path) -> None:
+    """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user stops it."""
+    with needing("huggingface-hub", "httpx"):
+        from ..backend.chat.hub import fetch_checkpoint
+
+        progress = host.NodeProgress()
+
+        def show(done: int, total: int) -> None:
+            host.stop_if_interrupted()
+            progress.show(done / max(total, 1))
+            progress.say(f"downloading {hub_id}: {done / 1e9:.2f} of {total / 1e9:.2f} GB")
+
+        fetch_checkpoint(hub_id, root, show)

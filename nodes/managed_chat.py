@@ -22,13 +22,15 @@ ACTIVATION_BYTES = 512 * 1024 * 1024
 class ManagedChat:
     """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
 
-    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU.
+    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at` is the
+    probability of success that its user wants of it as a critic (strictness.accept_at_of).
     """
 
-    def __init__(self, chat: ChatModel, on_card: bool = True) -> None:
+    def __init__(self, chat: ChatModel, on_card: bool = True, accept_at: float | None = None) -> None:
+        self.accept_at = accept_at
         self._chat = chat
         module = getattr(chat, "model", None) if on_card else None
-        self._residence = None if module is None else host.ManagedModel.of(module)
+        self._residence = None if module is None else residence_of(chat, module)
         self._bytes_per_token = kv_bytes_per_token(getattr(module, "config", None))
 
     @property
@@ -38,6 +40,10 @@ class ManagedChat:
     @property
     def prompt_set(self) -> PromptSet | None:
         return self._chat.prompt_set
+
+    def get_ram_usage(self) -> int:
+        """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
+        return 0 if self._residence is None else self._residence.size
 
     def reply(
         self,
@@ -53,10 +59,19 @@ class ManagedChat:
 
         def watch(text: str) -> None:
             host.stop_if_interrupted()
-            if on_token is not None:
+            if on_token is not None and text:
                 on_token(text)
 
-        return self._chat.reply(messages, settings, watch)
+        with host.explaining_want_of_memory():
+            return self._chat.reply(messages, settings, watch)
+
+
+def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
+    """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them again."""
+    base = getattr(chat, "base", None)
+    if getattr(base, "quantization", None) is not None:
+        return host.ManagedModel.of_reloadable(base)
+    return host.ManagedModel.of(module)
 
 
 def kv_bytes_per_token(config: Any) -> int:

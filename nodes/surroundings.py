@@ -14,11 +14,29 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ..backend.errors import InterleaveError, SettingsError
 
-OLDEST = {"transformers": (4, 57), "diffusers": (0, 35), "json-repair": (0, 25)}
+OLDEST = {
+    "transformers": (4, 57),
+    "torchvision": (0, 19),
+    "diffusers": (0, 35),
+    "json-repair": (0, 25),
+    "peft": (0, 17),
+    "bitsandbytes": (0, 43),
+    "accelerate": (1, 0),
+    "httpx": (0, 24),
+    "tenacity": (8, 2),
+    "huggingface-hub": (0, 34),
+}
 REASONS = {
     "transformers": "to read Qwen3-VL agents",
+    "torchvision": "to show images to Qwen3-VL agents",
     "diffusers": "to draw the tiny world",
     "json-repair": "to read agents' answers",
+    "peft": "to lay a LoRA adapter over an agent",
+    "bitsandbytes": "to hold an agent in 8 or 4 bits",
+    "accelerate": "to hold an agent in 8 or 4 bits",
+    "httpx": "to speak to a server",
+    "tenacity": "to speak to a server",
+    "huggingface-hub": "to download an agent",
 }
 LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
 
@@ -39,17 +57,21 @@ def check_library(name: str) -> None:
 
 
 @contextmanager
-def needing(name: str) -> Iterator[None]:
-    """Check a library before, and turn its failures inside (a broken installation) into one line."""
-    check_library(name)
+def needing(*names: str) -> Iterator[None]:
+    """Check libraries before, and turn their failures inside (a broken installation) into one line."""
+    for name in names:
+        check_library(name)
     try:
         yield
     except InterleaveError:
         raise
     except LIBRARY_FAULTS as error:
+        found = ", ".join(f"{name} {version(name)}" for name in names)
+        reason = next(iter(str(error).splitlines()), "")
         raise SettingsError(
-            f"{name} {version(name)} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            f"If torch, torchvision or {name} do not fit together, this mends it: {_command(name, '--upgrade')}",
+            f"{found} failed: {type(error).__name__}: {reason}",
+            f"If torch, torchvision or {names[0]} do not fit together, this mends it: "
+            f"{_command(*names, option='--upgrade')}",
         ) from error
 
 
@@ -58,6 +80,7 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in parts)
 
 
-def _command(requirement: str, option: str = "") -> str:
+def _command(*requirements: str, option: str = "") -> str:
     option = f" {option}" if option else ""
-    return f'Run: "{sys.executable}" -m pip install{option} "{requirement}"'
+    named = " ".join(f'"{requirement}"' for requirement in requirements)
+    return f'Run: "{sys.executable}" -m pip install{option} {named}'

@@ -18,6 +18,7 @@ from ..errors import ChatError
 ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
+PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 MAX_JSON = 64 * 1024 * 1024
 HASHED_WHOLE = 64 * 1024 * 1024
 SAMPLES = 64
@@ -59,10 +60,35 @@ def check_adapter(folder: Path) -> None:
             f"The adapter in {str(folder)!r} changes the base model's own weights.",
             "Save it as a plain LoRA (bias none), or merge it into a checkpoint of its own.",
         )
-    if not (folder / "adapter_model.safetensors").is_file():
+    if (folder / "adapter_model.safetensors").is_file():
+        check_safetensors(folder / "adapter_model.safetensors")
+    else:
         raise ChatError(
             f"The adapter folder {str(folder)!r} has no adapter_model.safetensors.",
             "Other formats can run code when loaded; save the adapter as safetensors.",
+        )
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.startswith(b"version https://git-lfs"):
+        raise ChatError(
+            f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
+            "Run `git lfs pull` there, or download the file itself.",
+        )
+    length = int.from_bytes(start[:8], "little")
+    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_JSON, path.stat().st_size - 8):
+        kind = (
+            "a pickle, which can run code when loaded"
+            if start[:2] in PICKLE_STARTS
+            else "damaged or not finished"
+        )
+        if start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
+            kind = "a text file"
+        raise ChatError(
+            f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
         )
 
 
@@ -119,11 +145,15 @@ def _check_weights(folder: Path) -> None:
         shards = set(map(str, dict(read_json(index).get("weight_map") or {}).values()))
         for shard in sorted(shards):
             if Path(shard).name != shard or not (folder / shard).is_file():
-                raise ChatError(f"{str(folder)!r} lacks the weight file {shard!r} that its index names.")
+                raise ChatError(
+                    f"{str(folder)!r} lacks the weight file {shard!r} that its index names.",
+                    "Is the download complete?",
+                )
+            check_safetensors(folder / shard)
         if shards:
             return
     if (folder / "model.safetensors").is_file():
-        return
+        return check_safetensors(folder / "model.safetensors")
     pickles = [path.name for pattern in PICKLES for path in folder.glob(pattern)]
     if pickles:
         raise ChatError(

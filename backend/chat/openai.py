@@ -2,7 +2,8 @@
 
 Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid for beyond a
 True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and only before the first
-token. The key comes from the environment and goes nowhere but into the request's header.
+token. The key comes from the environment and goes nowhere but into the request's header. While nothing arrives,
+`on_token` is called with an empty text, so that cancelling need not wait for the server.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from ..errors import ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
 from .decoding import VerdictWatch
+from .keys import LOCAL_HOSTS, check_variable, key_for
 from .openai_stream import Chunk, probability_in, read_chunks
 from .pixels import area_limit, scaled_down
 from .protocol import Message, Reply, ReplySettings
+from .waiting import Line, OnToken, wait_for
 
 if TYPE_CHECKING:
     import httpx
@@ -28,7 +31,7 @@ KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
 MAX_BODY_SHOWN = 300
 TRIES = 3
 TOP_LOGPROBS = 20
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+ENDPOINT = "/chat/completions"
 
 
 class _Retryable(Exception):
@@ -46,11 +49,19 @@ class _NoLogprobs(Exception):
 class OpenAIChat:
     """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text."""
 
-    def __init__(self, model: str, base_url: str, key: str | None = None, timeout: float = 300.0) -> None:
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        key: str | None = None,
+        timeout: float = 300.0,
+        key_variable: str = KEY_VARIABLES[0],
+    ) -> None:
         self._model = model
-        self._url = base_url.rstrip("/")
+        self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
         self._key = key
         self._timeout = timeout
+        self._key_variable = key_variable
 
     @property
     def identity(self) -> str:
@@ -70,22 +81,37 @@ class OpenAIChat:
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
         """Ask the server; raises ChatError with the status and the beginning of its answer."""
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+        body, line = self._body(messages, settings), Line()
+        if on_token is None:
+            return self._ask(body, settings, None, line)
+        return wait_for(lambda take: self._ask(body, settings, take, line), on_token, line)
 
-        body = self._body(messages, settings)
+    def _ask(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnToken | None, line: Line
+    ) -> Reply:
+        from tenacity import (
+            Retrying,
+            retry_if_exception_type,
+            sleep_using_event,
+            stop_after_attempt,
+            stop_when_event_set,
+            wait_exponential,
+        )
+
         retrying = Retrying(
             retry=retry_if_exception_type(_Retryable),
-            stop=stop_after_attempt(TRIES),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(line.hung_up),
+            sleep=sleep_using_event(line.hung_up),
             wait=wait_exponential(multiplier=0.2, max=2.0),
             reraise=True,
         )
         try:
             try:
-                return retrying(self._ask_once, body, settings, on_token)
+                return retrying(self._ask_once, body, settings, on_token, line)
             except _NoLogprobs:
                 # The verdict is in the text as well; only its probability is lost.
                 plain = {name: value for name, value in body.items() if "logprobs" not in name}
-                return retrying(self._ask_once, plain, settings, on_token)
+                return retrying(self._ask_once, plain, settings, on_token, line)
         except _Retryable as failed:
             raise failed.error from failed
 
@@ -104,7 +130,7 @@ class OpenAIChat:
         return body
 
     def _ask_once(
-        self, body: dict[str, Any], settings: ReplySettings, on_token: Callable[[str], None] | None
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnToken | None, line: Line
     ) -> Reply:
         import httpx
 
@@ -116,7 +142,11 @@ class OpenAIChat:
             with (
                 httpx.Client(timeout=self._timeout, trust_env=proxies) as client,
                 client.stream(
-                    "POST", f"{self._url}/chat/completions", json=body, headers=headers
+                    "POST",
+                    f"{self._url}{ENDPOINT}",
+                    json=body,
+                    headers=headers,
+                    extensions={"trace": line.trace},
                 ) as response,
             ):
                 self._raise_for_status(response, "logprobs" in body)
@@ -156,7 +186,7 @@ class OpenAIChat:
             raise _NoLogprobs
         error = ChatError(
             f"{self._url} answered with status {response.status_code}: {self._without_key(text)}",
-            f"Set {KEY_VARIABLES[0]} to a key that is valid there." if response.status_code == 401 else "",
+            f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else "",
         )
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retryable(error)
@@ -219,9 +249,12 @@ def _as_json(message: Message, area: int) -> dict[str, Any]:
     return {"role": message.role, "content": content}
 
 
-def open(argument: str, *, timeout: float = 300.0) -> OpenAIChat:
+def open(argument: str, *, timeout: float = 300.0, key_variable: str | None = None) -> OpenAIChat:
     """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from INTERLEAVE_API_KEY or
-    OPENAI_API_KEY. Raises SettingsError for another form."""
+    OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only where keys.key_for allows it: for a
+    server that a stranger may have named. Raises SettingsError for another form."""
+    if key_variable is not None:
+        check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument)
     if match is None:
         raise SettingsError(
@@ -239,7 +272,9 @@ def open(argument: str, *, timeout: float = 300.0) -> OpenAIChat:
             "The server's address may hold a host, a port and a path only.",
             f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
         )
-    return OpenAIChat(model, url, _key_from_environment(), timeout)
+    if key_variable is None:
+        return OpenAIChat(model, url, _key_from_environment(), timeout)
+    return OpenAIChat(model, url, key_for(key_variable, url), timeout, key_variable or KEY_VARIABLES[0])
 
 
 def _key_from_environment() -> str | None:

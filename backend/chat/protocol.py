@@ -59,5 +59,6 @@ class ChatModel(Protocol):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Answer the conversation; `on_token` gets text as it arrives and may raise Cancelled. Raises ChatError."""
+        """Answer the conversation; `on_token` gets text as it arrives, and empty text while a remote model is waited for;
+        it may raise Cancelled. Raises ChatError."""
         ...

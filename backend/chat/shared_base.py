@@ -2,11 +2,13 @@
 
 Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic on the same
 base share its weights without being told to, and the memory is free once both are gone. Adapters are attached to the
-base's own modules; who replies next selects its adapter under the base's lock.
+base's own modules; who replies next selects its adapter under the base's lock. Quantised weights cannot be moved between
+devices, so a host that needs their room has them forgotten, and read again when they are next needed.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import threading
 import weakref
@@ -34,6 +36,7 @@ class SharedBase:
         self.folder = folder
         self.digest = digest
         self.lock = threading.RLock()
+        self._source = (dtype, device, quantization)
         self.model: Any = _load_model(folder, dtype, device, quantization)
         self.processor: Any = _load_processor(folder)
         self.dtype = str(self.model.dtype).removeprefix("torch.")
@@ -56,10 +59,29 @@ class SharedBase:
                 self._selected = name
         return name
 
+    def release(self) -> None:
+        """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
+        with self.lock:
+            self.model = self._with_adapters = self._selected = None
+            # The library's modules refer to each other in circles.
+            gc.collect()
+
+    def restore(self) -> None:
+        """Have the weights and adapters again after `release`; nothing happens if they are there. Raises ChatError."""
+        with self.lock:
+            if self.model is not None:
+                return
+            self.model = _load_model(self.folder, *self._source)
+            for name, folder in self._adapters.items():
+                with boundary(ChatError, f"Adapter {folder!r}"):
+                    self._attach(Path(folder), name)
+                self._selected = name
+
     @contextmanager
     def selected(self, adapter: str | None) -> Iterator[Any]:
         """The model with this adapter (None: without any) for as long as the lock is held."""
         with self.lock:
+            self.restore()
             if self._with_adapters is not None and adapter != self._selected:
                 if adapter is None:
                     self._with_adapters.base_model.disable_adapter_layers()

@@ -10,10 +10,13 @@ from .transformers import TransformersChat
 ROLES = ("planner", "critic")
 
 
-def open(argument: str) -> TransformersChat:
-    """`tinyworld:planner` or `tinyworld:critic`; raises SettingsError. Always on the CPU, where they are fastest."""
+def open(argument: str, *, adapter: str | None = None, dtype: str = "float32") -> TransformersChat:
+    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
+
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise.
+    """
     if argument not in ROLES:
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    return transformers.open(str(checkpoint(argument)), dtype="float32", device="cpu")
+    return transformers.open(str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu")

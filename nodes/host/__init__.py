@@ -6,16 +6,35 @@ a change in the host is mended in one place.
 
 from __future__ import annotations
 
-from .folders import AGENT_FOLDER, agent_roots, output_folder, register_folders
-from .interrupt import drawing, host_interrupts, stop_if_interrupted
-from .memory import AgentModel, ManagedModel
-from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step
-from .results import nothing, shown_images
+from .edit_encoders import encode_qwen_edit, encode_qwen_edit_plus, encode_z_image_omni
+from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
+from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
+from .memory import (
+    AgentModel,
+    ManagedModel,
+    agent_device,
+    explaining_want_of_memory,
+    is_want_of_memory,
+    make_room,
+)
+from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
+from .progress import (
+    NodeProgress,
+    Preview,
+    as_preview,
+    listening_to_steps,
+    report_step,
+    small_preview,
+)
+from .results import nothing, shown_files, shown_images
+from .routes import Route, register_routes
 from .sampling import (
+    add_guidance,
     add_reference,
     empty_latent,
     encode_text,
     flux2_sigmas,
+    lay_out_references,
     model_sigmas,
     sample,
     samplers,
@@ -23,32 +42,61 @@ from .sampling import (
     schedulers,
     zero_out,
 )
+from .saving import NewName, input_folder, new_name, saved_file, view_link
+from .text import chat_marks, check_writes, write_text
 
 __all__ = [
     "AGENT_FOLDER",
     "AgentModel",
     "ManagedModel",
+    "NewName",
     "NodeProgress",
     "Preview",
+    "Route",
+    "add_guidance",
     "add_reference",
+    "agent_device",
     "agent_roots",
     "as_preview",
+    "chat_marks",
+    "check_text",
+    "check_vae",
+    "check_writes",
     "drawing",
     "empty_latent",
+    "encode_qwen_edit",
+    "encode_qwen_edit_plus",
     "encode_text",
+    "encode_z_image_omni",
+    "explaining_want_of_memory",
     "flux2_sigmas",
     "host_interrupts",
+    "input_folder",
+    "interrupted",
+    "is_want_of_memory",
+    "lay_out_references",
     "listening_to_steps",
+    "make_room",
     "model_sigmas",
+    "model_traits",
+    "new_name",
     "nothing",
     "output_folder",
+    "pipeline_dtype",
+    "pipeline_roots",
     "register_folders",
+    "register_routes",
     "report_step",
     "sample",
     "samplers",
+    "saved_file",
     "scale",
     "schedulers",
+    "shown_files",
     "shown_images",
+    "small_preview",
     "stop_if_interrupted",
+    "view_link",
+    "write_text",
     "zero_out",
 ]

@@ -1,0 +1,91 @@
+"""A chat model that is a text encoder of the host's: what an artist has loaded for drawing may plan and judge as well.
+
+Decision: prompts are written out in the agent's own form (ChatML with marks where the images stand) where the text encoder
+is of that family, since its default template puts all images first and suppresses the reasoning. The host tells no
+probabilities and no pieces of a reply, so a verdict comes as a word alone, and all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..backend.chat.pixels import area_limit, scaled_down
+from ..backend.chat.protocol import Message, Reply, ReplySettings
+from ..backend.errors import ChatError, boundary
+from ..backend.pictures import Picture
+from ..backend.prompts import PromptSet
+from . import host
+from .images import to_batch
+from .weights_identity import weights_identity
+
+IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+
+
+class HostChat:
+    """Implements ChatModel around a CLIP that can generate text. Raises SettingsError for one that cannot."""
+
+    accept_at: float | None = None
+
+    def __init__(self, clip: Any) -> None:
+        host.check_writes(clip)
+        self._clip = clip
+        self._marks = host.chat_marks(clip)
+        self._name = weights_identity(clip.patcher)
+
+    @property
+    def identity(self) -> str:
+        return f"host:{self._name}"
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return None
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The whole reply at once, without a probability. Raises Cancelled, ChatError."""
+        host.stop_if_interrupted()
+        area = area_limit(messages)
+        pictures = [part for message in messages for part in message.content if isinstance(part, Picture)]
+        images = [to_batch(scaled_down(picture, area).image) for picture in pictures]
+        prompt = chat_prompt(messages) if self._marks else plain_prompt(messages)
+        with host.explaining_want_of_memory(), boundary(ChatError, "The host's text encoder"):
+            text = host.write_text(
+                self._clip,
+                prompt,
+                images,
+                self._marks,
+                settings.max_tokens,
+                settings.temperature,
+                settings.seed,
+            )
+        host.stop_if_interrupted()
+        if on_token is not None:
+            on_token(text)
+        return Reply(text=text)
+
+
+def chat_prompt(messages: Sequence[Message]) -> str:
+    """The conversation in ChatML, images marked where they stand, ending where the agent is to answer."""
+    turns = []
+    for message in messages:
+        parts = (IMAGE if isinstance(part, Picture) else as_words(part) for part in message.content)
+        turns.append(f"<|im_start|>{message.role}\n{''.join(parts)}<|im_end|>\n")
+    return f"{''.join(turns)}<|im_start|>assistant\n"
+
+
+def plain_prompt(messages: Sequence[Message]) -> str:
+    """The conversation as one text, for text encoders with a form of their own, which is laid around it."""
+    texts = [
+        "".join(as_words(part) for part in message.content if isinstance(part, str)) for message in messages
+    ]
+    return "\n\n".join(texts)
+
+
+def as_words(text: str) -> str:
+    """Control marks written out in a user's text would be taken for the real ones."""
+    return text.replace("<|", "< |")
