@@ -6,6 +6,7 @@ pixels on every machine of one kind, and no GPU is touched for a picture of 96 x
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,17 @@ class TinyWorldGenerator:
         """A page for the prompt; raises GeneratorError."""
         with boundary(GeneratorError, "The tiny world's generator failed"):
             return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
+
+    def draw_many(
+        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
+    ) -> list[Picture]:
+        """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding. Raises
+        GeneratorError."""
+        with boundary(GeneratorError, "The tiny world's generator failed"):
+            pages = self.pipeline(
+                list(prompts), [source.image if source else None for source in sources], list(seeds)
+            )
+            return [Picture(page) for page in pages]
 
 
 def load_pipeline(folder: Path) -> TinyWorldPipeline:
