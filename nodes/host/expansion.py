@@ -1,0 +1,72 @@
+"""The running graph as the host holds it, for nodes that lay out more of it while it runs.
+
+Decision: nothing of the host's is changed here, only read: which nodes there are, which of them show something, what the
+host itself takes for a change, and whether it keeps results at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import folder_paths
+from comfy.cli_args import args
+from comfy_execution.graph_utils import ExecutionBlocker
+from server import PromptServer
+
+LONGEST_FILE_NAME = 260
+
+
+def graph_of(dynprompt: Any) -> dict[str, dict[str, Any]]:
+    """All nodes of the running prompt in API form, those that were laid out meanwhile too."""
+    return {name: dynprompt.get_node(name) for name in dynprompt.all_node_ids()}
+
+
+def is_output_class(class_type: str) -> bool:
+    """Whether nodes of this class show or save something, so that the host runs them without being asked for."""
+    from nodes import NODE_CLASS_MAPPINGS
+
+    return bool(getattr(NODE_CLASS_MAPPINGS.get(class_type), "OUTPUT_NODE", False))
+
+
+async def settle_changes(dynprompt: Any, names: Iterable[str]) -> None:
+    """Have the host ask these nodes whether they changed (IS_CHANGED); it leaves the answer at each of them.
+
+    It does so by itself for every node unless it keeps no cache.
+    """
+    from execution import IsChangedCache
+
+    changes = IsChangedCache("", dynprompt, None)
+    for name in names:
+        if dynprompt.has_node(name):
+            await changes.get(name)
+
+
+def file_stamp(text: str) -> str | None:
+    """Size and time of the model or input file that a setting names; None if it names none."""
+    if not Path(text).suffix or len(text) > LONGEST_FILE_NAME or "\n" in text:
+        return None
+    for folder in folder_paths.folder_names_and_paths:
+        path = None if folder == "custom_nodes" else folder_paths.get_full_path(folder, text)
+        if path is not None:
+            found = Path(path).stat()
+            return f"{folder} {found.st_size} {found.st_mtime_ns}"
+    return None
+
+
+def keeps_no_results() -> bool:
+    """Whether the host was started with --cache-none."""
+    return bool(args.cache_none)
+
+
+def say_at(text: str, node: str) -> None:
+    """Show a line of text on the node with this display id."""
+    server = getattr(PromptServer, "instance", None)
+    if server is not None:
+        server.send_progress_text(text, node, server.client_id)
+
+
+def missing(reason: str) -> ExecutionBlocker:
+    """Value of an output that has nothing, where using it is a mistake: what hangs on it fails with the reason."""
+    return ExecutionBlocker(reason)
