@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from comfy_api.latest import ComfyExtension
 
 __version__ = "0.1.0"
+WEB_DIRECTORY = "./web"
+"""Front-end modules and help pages, served by the host."""
 
 
 async def comfy_entrypoint() -> ComfyExtension:

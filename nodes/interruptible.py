@@ -1,10 +1,17 @@
-"""A generator that notices the host's cancel button before every draw, whatever it is made of."""
+"""Generator and critic with the host's cancel button, whatever they are made of, and the critic's words as they come."""
 
 from __future__ import annotations
 
-from ..backend.generators.protocol import Generator
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..backend.generators.protocol import FollowsAnchor, Generator
 from ..backend.pictures import Picture
+from ..backend.types import Verdict
 from . import host
+
+if TYPE_CHECKING:
+    from ..backend.agents import Critic
 
 
 class InterruptibleGenerator:
@@ -21,3 +28,35 @@ class InterruptibleGenerator:
         """Draw, or raise Cancelled if the user pressed cancel."""
         host.stop_if_interrupted()
         return self._generator.draw(prompt, source, seed)
+
+    def set_anchor(self, anchor: Picture | None) -> None:
+        """Name the story's first image to a generator that asks for it."""
+        if isinstance(self._generator, FollowsAnchor):
+            self._generator.set_anchor(anchor)
+
+
+class ListenedCritic:
+    """Implements loop.Judges around a Critic: `listener` gets its words, and it stops within one of them."""
+
+    def __init__(self, critic: Critic, listener: Callable[[str], None]) -> None:
+        self._critic, self._listener = critic, listener
+
+    @property
+    def identity(self) -> str:
+        return self._critic.identity
+
+    @property
+    def prompt_set_digest(self) -> str:
+        return self._critic.prompt_set_digest
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        """Judge, or raise Cancelled if the user pressed cancel."""
+
+        def hear(text: str) -> None:
+            host.stop_if_interrupted()
+            self._listener(text)
+
+        host.stop_if_interrupted()
+        return self._critic.judge(before, after, original_prompt, prompt_used, hear)

@@ -5,27 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from comfy_api.latest import io
-from PIL import Image
 
 from ..backend.chat.protocol import ChatModel
 from ..backend.errors import GeneratorError
-from ..backend.events import AttemptDrawn, AttemptJudged, Event, Finished
-from ..backend.exporters.sheet import contact_sheet
 from ..backend.generators.protocol import Generator
-from ..backend.loop import Judges, run
+from ..backend.journal_files import PICTURES
 from ..backend.types import RunSettings, StepResult, Trajectory
 from . import host
 from .images import to_batch
-from .interruptible import InterruptibleGenerator
+from .live_show import carry_out
 from .plan_text import step_text
-from .run_folder import run_folder
-from .run_view import RunView, report
+from .run_folder import ChoiceWatch, run_folder
+from .run_view import report
 from .sockets import CATEGORY, AgentSocket, GeneratorSocket, PlannedRequest, PlanSocket, TrajectorySocket
-from .surroundings import needing
+from .strictness import accept_at_of
 
 OWN_WORD = 0.0
-PREVIEW_COLUMNS = 2
+NO_LIMIT = 0.0
 FIELDS = RunSettings.model_fields
+
+choices = ChoiceWatch()
 
 
 class CriticLoop(io.ComfyNode):
@@ -41,6 +40,7 @@ class CriticLoop(io.ComfyNode):
             "queue it again after a crash or a change, and only what is new is drawn.",
             search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
+            hidden=[io.Hidden.unique_id],
             inputs=[
                 PlanSocket.Input("plan", tooltip="From a Planner."),
                 GeneratorSocket.Input(
@@ -60,7 +60,8 @@ class CriticLoop(io.ComfyNode):
                     min=0.0,
                     max=1.0,
                     step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes the critic's own word.",
+                    tooltip="Strictness: the probability of success needed to accept an image. "
+                    "0 takes what the critic was loaded with, else its own word.",
                 ),
                 io.Combo.Input(
                     "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
@@ -85,6 +86,25 @@ class CriticLoop(io.ComfyNode):
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     tooltip=FIELDS["seed"].description,
                 ),
+                io.Combo.Input(
+                    "seed_rule",
+                    options=["every try", "every step"],
+                    default="every try",
+                    optional=True,
+                    advanced=True,
+                    tooltip=FIELDS["seed_rule"].description,
+                ),
+                io.Float.Input(
+                    "time_budget",
+                    default=NO_LIMIT,
+                    min=0.0,
+                    max=1e6,
+                    step=10.0,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Seconds for the whole run; no try starts after that, and queueing again goes on. "
+                    "0 is no limit.",
+                ),
             ],
             outputs=[
                 io.Image.Output("images", is_output_list=True, tooltip="The kept image of every drawn step."),
@@ -95,69 +115,44 @@ class CriticLoop(io.ComfyNode):
         )
 
     @classmethod
+    def fingerprint_inputs(cls, **inputs: Any) -> int:
+        return choices.edition(cls.hidden.unique_id or "")
+
+    @classmethod
     def execute(
         cls,
         plan: PlannedRequest,
         generator: Generator,
         accept_at: float,
         critic: ChatModel | None = None,
+        time_budget: float = NO_LIMIT,
         **settings: Any,
     ) -> io.NodeOutput:
-        policy = RunSettings(accept_at=accept_at or None, **settings)
+        policy = RunSettings(
+            accept_at=accept_at_of(critic, accept_at), time_budget=time_budget or None, **settings
+        )
+        folder = run_folder(host.output_folder(), plan.request)
+        choices.runs(cls.hidden.unique_id or "", folder)
         with host.host_interrupts():
-            trajectory = run_in_host(plan, generator, critic, policy)
+            trajectory = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
         images = [result.image for result in trajectory.results if result.image]
         if not images and any(step.prompt for step in plan.plan.steps):
             raise GeneratorError("No step has an image.", first_fault(trajectory))
-        batches = [to_batch(picture.image) for picture in images]
         return io.NodeOutput(
-            batches or host.nothing(),
+            [to_batch(picture.image) for picture in images] or host.nothing(),
             [step_text_of(result) for result in trajectory.results],
             trajectory,
             report(trajectory),
-            ui=host.shown_images(batches, cls),
+            ui=host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
         )
 
 
-def run_in_host(
-    plan: PlannedRequest, generator: Generator, chat: ChatModel | None, settings: RunSettings
-) -> Trajectory:
-    """Run the loop with its journal below the host's output folder, showing it on the node. Raises Cancelled."""
-    from ..backend.journal import Journal
-
-    critic = None if chat is None else critic_with(chat)
-    journal = Journal(run_folder(host.output_folder(), plan.request))
-    view = RunView(plan.plan, settings, judged=critic is not None)
-    progress = host.NodeProgress()
-    trajectory = None
-    with host.listening_to_steps(lambda share, preview: progress.show(view.within_try(share), preview)):
-        drawer = InterruptibleGenerator(generator)
-        for event in run(plan.request, None, drawer, critic, settings, journal, plan=plan.plan):
-            view.follow(event)
-            if isinstance(event, Finished):
-                trajectory = event.trajectory
-            preview = preview_of(event)
-            progress.show(view.share, host.as_preview(preview) if preview else None)
-            progress.say(view.line)
-    assert trajectory is not None  # Finished is the last event of every stream
-    return trajectory
-
-
-def preview_of(event: Event) -> Image.Image | None:
-    """What the node shows at this moment: the newest image, and at the end, since it stays, the whole story."""
-    if isinstance(event, AttemptDrawn | AttemptJudged) and event.record.image is not None:
-        return event.record.image.image
-    if isinstance(event, Finished) and any(result.image for result in event.trajectory.results):
-        return contact_sheet(event.trajectory, columns=PREVIEW_COLUMNS, captions=False)
-    return None
-
-
-def critic_with(chat: ChatModel) -> Judges:
-    """The critic that speaks through this agent."""
-    with needing("json-repair"):
-        from ..backend.agents import Critic
-
-    return Critic(chat)
+def workflow_of(hidden: io.HiddenHolder) -> str | None:
+    """Id of the workflow in the browser, None where the prompt did not come from one."""
+    information = hidden.extra_pnginfo
+    workflow = information.get("workflow") if isinstance(information, dict) else None
+    identity = workflow.get("id") if isinstance(workflow, dict) else None
+    return str(identity)[:200] if identity else None
 
 
 def step_text_of(result: StepResult) -> str:

@@ -1,7 +1,8 @@
 """A run as the artist follows it on the node, and the report that stays when it is over.
 
 Decision: every line is made from the loop's events, in the words of the exports, so the node cannot say more than was
-recorded; how each step ended (accepted, tries used up, error...) is always said.
+recorded; how each step ended (accepted, tries used up, error...) is always said. The host sends the state of the whole
+graph with every move of a bar, so a step has a fixed allowance of moves and of preview bytes, however many tries it takes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from ..backend.events import (
 )
 from ..backend.exporters.wording import Outcome, outcome, stop_sentence, summarize, told_steps
 from ..backend.types import Attempt, Plan, RunSettings, Step, Trajectory
+
+MOVES_PER_STEP = 24
+PREVIEW_BYTES_PER_STEP = 250_000
 
 
 class RunView:
@@ -63,6 +67,38 @@ class RunView:
 
     def _try(self, step: Step, attempt: int, what: str) -> str:
         return f"Step {step.number}, try {attempt + 1} of {self._tries}: {what}"
+
+
+class Allowance:
+    """How often a step's bar may move while sampling, and how many bytes its previews may take."""
+
+    def __init__(self, tries: int) -> None:
+        self._moves = max(1, MOVES_PER_STEP // tries)
+        self._last = 0
+        self._bytes = PREVIEW_BYTES_PER_STEP
+
+    def new_step(self) -> None:
+        """A step begins: the bytes are its own."""
+        self._bytes = PREVIEW_BYTES_PER_STEP
+
+    def new_try(self) -> None:
+        """An attempt begins."""
+        self._last = 0
+
+    def may_move(self, share: float) -> bool:
+        """Whether the bar may move to this share (0..1) of the attempt; counts it if so."""
+        move = int(share * self._moves)
+        if move <= self._last:
+            return False
+        self._last = move
+        return True
+
+    def may_send(self, count: int) -> bool:
+        """Whether a preview of `count` bytes may be sent; counts it if so."""
+        if count > self._bytes:
+            return False
+        self._bytes -= count
+        return True
 
 
 def attempt_words(attempt: Attempt, settings: RunSettings) -> str:

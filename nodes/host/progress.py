@@ -1,6 +1,7 @@
-"""What the running node shows: bar, preview image, a line of text.
+"""What the running node shows: bar, preview image, a line of text, and messages for a front end of its own.
 
-Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries.
+Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries. Everything goes to the
+browser that queued the prompt, and to no other.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import BytesIO
+from typing import Any
 
 import comfy.model_management as memory
 import comfy.utils
+from comfy_execution.progress import get_progress_state
 from comfy_execution.utils import get_executing_context
 from PIL import Image
 from server import PromptServer
@@ -19,6 +23,8 @@ from .interrupt import stop_if_interrupted
 
 PROGRESS_UNITS = 1000
 PREVIEW_PIXELS = 512
+JPEG_QUALITY = 95
+"""The host's own for previews."""
 
 Preview = tuple[str, Image.Image, int]
 StepListener = Callable[[float, Preview | None], None]
@@ -34,6 +40,13 @@ class NodeProgress:
         self._node = context.node_id if context else None
         self._bar = comfy.utils.ProgressBar(PROGRESS_UNITS, node_id=self._node)
 
+    @property
+    def node(self) -> str:
+        """Id of the node as the browser knows it (inside an expansion: of the node that the user sees)."""
+        if self._node is None:
+            return ""
+        return str(get_progress_state().dynprompt.get_display_node_id(self._node))
+
     def show(self, share: float, preview: Preview | None = None) -> None:
         """Set the bar to a share of 0..1."""
         try:
@@ -48,10 +61,25 @@ class NodeProgress:
         if server is not None and self._node is not None:
             server.send_progress_text(text, self._node, server.client_id)
 
+    def send(self, event: str, message: dict[str, Any]) -> None:
+        """Send a message to the front end; nobody gets it if the prompt came from no browser."""
+        server = getattr(PromptServer, "instance", None)
+        if server is not None and server.client_id is not None:
+            server.send_sync(event, message, server.client_id)
+
 
 def as_preview(image: Image.Image) -> Preview:
     """An image as the host's progress wants it."""
     return ("JPEG", image, PREVIEW_PIXELS)
+
+
+def small_preview(preview: Preview, pixels: int) -> tuple[Preview, int]:
+    """The preview with its longer side cut to `pixels`, and the bytes that the host will send for it."""
+    image = preview[1].convert("RGB")
+    image.thumbnail((pixels, pixels))
+    buffer = BytesIO()
+    image.save(buffer, "JPEG", quality=JPEG_QUALITY)
+    return ("JPEG", image, pixels), buffer.tell()
 
 
 @contextmanager

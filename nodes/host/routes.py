@@ -1,0 +1,78 @@
+"""The pack's own routes on the host's server: JSON in, JSON out, both through pydantic models.
+
+Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds up the server.
+The host lets only its own pages in (its origin check covers every route); a body must be declared as JSON besides, which
+a form of a foreign page cannot do. Refusals are one line in `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+from server import PromptServer
+
+from ...backend.errors import InterleaveError
+
+MAX_BODY = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Route:
+    """What is served under a path: `answer` gets the validated query (GET) or body (POST)."""
+
+    method: str
+    path: str
+    model: type[BaseModel]
+    answer: Callable[[Any], BaseModel]
+
+
+def register_routes(routes: Sequence[Route]) -> None:
+    """Add routes to the host's server, once; a second copy of the pack would stop the server otherwise."""
+    server = getattr(PromptServer, "instance", None)
+    if server is None:
+        return
+    taken = {(route.method, route.path) for route in server.routes if isinstance(route, web.RouteDef)}
+    for route in routes:
+        if (route.method, route.path) in taken:
+            logging.warning("InterleaveThinker is installed twice; %s is the other copy's.", route.path)
+            continue
+        server.routes.route(route.method, route.path)(_handler(route))
+
+
+def _handler(route: Route) -> Callable[[web.Request], Any]:
+    async def handle(request: web.Request) -> web.Response:
+        try:
+            given = await _given(request, route)
+            answer = await asyncio.to_thread(route.answer, given)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(str(part) for part in fault["loc"])
+            return _refused(400, f"{place or 'request'}: {fault['msg']}")
+        except InterleaveError as error:
+            return _refused(404 if request.method == "GET" else 400, str(error))
+        return web.json_response(text=answer.model_dump_json())
+
+    return handle
+
+
+async def _given(request: web.Request, route: Route) -> BaseModel:
+    if request.method == "GET":
+        return route.model.model_validate(dict(request.query))
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="The body must be application/json.")
+    body = await request.content.read(MAX_BODY + 1)
+    while len(body) <= MAX_BODY and not request.content.at_eof():
+        body += await request.content.read(MAX_BODY + 1 - len(body))
+    if len(body) > MAX_BODY:
+        raise web.HTTPRequestEntityTooLarge(MAX_BODY, len(body))
+    return route.model.model_validate_json(body)
+
+
+def _refused(status: int, message: str) -> web.Response:
+    return web.json_response({"error": message}, status=status)

@@ -1,0 +1,153 @@
+// The live view of the Critic Loop: one extension, which finds the node that a message is about and hands it to that node's view.
+// Everything works without it: the node then shows the host's own previews and images.
+
+import { app } from "../../scripts/app.js";
+import { api } from "../../scripts/api.js";
+import { Requests } from "./live/requests.js";
+import { RunState } from "./live/state.js";
+import { RunView } from "./live/view.js";
+
+const EVENT = "interleave-thinker";
+const VERSION = 1;
+const NODE = "InterleaveCriticLoop";
+const RUN_PROPERTY = "interleave_run";
+const IDLE_HEIGHT = 36;
+const LEAST_HEIGHT = 260;
+const FIRST_HEIGHT = 460;
+
+const requests = new Requests(api);
+const views = new Map(); // node -> {state, view}
+
+const style = document.createElement("link");
+style.rel = "stylesheet";
+style.href = new URL("./interleave.css", import.meta.url).href;
+
+function rootGraph() {
+  return app.rootGraph ?? app.graph;
+}
+
+/** The node at an execution id such as "7", or "75:62" inside a sub-graph; undefined if this graph has none. */
+function nodeAt(path) {
+  let graph = rootGraph();
+  let node;
+  for (const part of String(path).split(":")) {
+    node = graph?.getNodeById?.(Number(part));
+    graph = node?.subgraph;
+  }
+  return node;
+}
+
+/** The execution ids of a node: one for a node of the graph, one for every use of its sub-graph otherwise. */
+function pathsOf(node, graph = rootGraph(), prefix = "") {
+  if (!graph) return [];
+  if (node.graph === graph) return [`${prefix}${node.id}`];
+  return (graph.nodes ?? [])
+    .filter((one) => one.subgraph)
+    .flatMap((one) => pathsOf(node, one.subgraph, `${prefix}${one.id}:`));
+}
+
+function shownFor(node) {
+  if (node?.comfyClass !== NODE) return undefined;
+  let shown = views.get(node);
+  if (!shown) {
+    shown = attach(node);
+    views.set(node, shown);
+  }
+  return shown;
+}
+
+function attach(node) {
+  const state = new RunState();
+  const view = new RunView(state, requests, { again: () => app.queuePrompt(0, 1) });
+  const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
+    serialize: false,
+    hideOnZoom: true,
+    getMinHeight: () => (state.isEmpty ? IDLE_HEIGHT : LEAST_HEIGHT),
+    getValue: () => "",
+    setValue: () => {},
+  });
+  widget.serialize = false;
+  // The host's own previews would show the same images a second time, below.
+  node.hideOutputImages = true;
+  node.onDrawBackground = () => {};
+  const removed = node.onRemoved;
+  node.onRemoved = function (...values) {
+    removed?.apply(this, values);
+    view.dispose();
+    views.delete(node);
+  };
+  return { state, view };
+}
+
+function makeRoom(node, wasEmpty, state) {
+  if (!wasEmpty || state.isEmpty) return;
+  const wanted = node.computeSize?.()[1] ?? 0;
+  node.setSize?.([Math.max(node.size[0], 340), Math.max(node.size[1], wanted - LEAST_HEIGHT + FIRST_HEIGHT)]);
+  node.setDirtyCanvas?.(true, true);
+}
+
+function ofThisWorkflow(workflow) {
+  const id = rootGraph()?.id;
+  return !workflow || !id || workflow === String(id);
+}
+
+function receive(message) {
+  if (message?.version !== VERSION || !ofThisWorkflow(message.workflow)) return;
+  const node = nodeAt(message.node);
+  const shown = shownFor(node);
+  if (!shown) return;
+  const wasEmpty = shown.state.isEmpty;
+  shown.state.take(message);
+  if (message.shown.kind === "run" && node.properties[RUN_PROPERTY] !== message.shown.run)
+    node.properties[RUN_PROPERTY] = message.shown.run;
+  makeRoom(node, wasEmpty, shown.state);
+  shown.view.update();
+}
+
+/** What is known of a node's newest run: from the running server, else from the folder of the run it carried out last. */
+async function recall(node) {
+  const shown = shownFor(node);
+  if (!shown) return;
+  const known = shown.state.version;
+  let told = { messages: [] };
+  for (const path of pathsOf(node)) {
+    told = await requests.live(path, rootGraph()?.id);
+    if (told.messages.length) break;
+  }
+  const run = shown.state.run || node.properties?.[RUN_PROPERTY];
+  if (!told.messages.length && run) told = await requests.run(run);
+  // What came over the wire in the meantime is newer.
+  if (!told.messages.length || shown.state.version !== known) return;
+  const wasEmpty = shown.state.isEmpty;
+  shown.state.restore(told);
+  makeRoom(node, wasEmpty, shown.state);
+  shown.view.update();
+}
+
+function recallAll() {
+  for (const node of views.keys()) recall(node).catch((error) => console.warn("InterleaveThinker:", error));
+}
+
+app.registerExtension({
+  name: "InterleaveThinker.Live",
+  setup() {
+    document.head.append(style);
+    api.addEventListener(EVENT, ({ detail }) => receive(detail));
+    api.addEventListener("reconnected", recallAll);
+    api.addEventListener("progress", ({ detail }) => {
+      const shown = views.get(nodeAt(detail?.node ?? ""));
+      if (!shown) return;
+      shown.state.share = detail.value / detail.max;
+      shown.view.update();
+    });
+    api.addEventListener("b_preview_with_metadata", ({ detail }) => {
+      views.get(nodeAt(detail?.displayNodeId ?? detail?.nodeId ?? ""))?.view.preview(detail.blob);
+    });
+  },
+  nodeCreated(node) {
+    shownFor(node);
+  },
+  afterConfigureGraph() {
+    recallAll();
+  },
+});

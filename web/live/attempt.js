@@ -1,0 +1,181 @@
+// One attempt, folded: its summary in a line, and inside its image, prompt, verdict, and what a person may say of it.
+
+import { iconButton, make, marked, set, setText, show, textButton } from "./elements.js";
+
+const DOING = { drawing: "drawing…", judging: "judging…" };
+
+export class AttemptView {
+  /** `acts`: {choose(attempt), say(attempt, word)}, both asynchronous. */
+  constructor(state, pictureUrl, acts) {
+    Object.assign(this, { state, pictureUrl, acts, touched: false });
+    this.dot = make("span", "it-dot");
+    this.title = make("span", "it-attempt-title");
+    this.word = make("span", "it-attempt-word");
+    this.kept = make("span", "it-badge", {}, "kept");
+    const summary = make("summary", "it-summary", {}, this.dot, this.title, this.word, this.kept);
+    summary.addEventListener("click", () => (this.touched = true));
+    this.image = make("img", "it-image", { alt: "", decoding: "async" });
+    this.prompt = make("p", "it-prompt");
+    this.reasoning = make("p", "it-reasoning");
+    this.refinedTitle = make("p", "it-label", {}, "The critic would draw");
+    this.refined = make("p", "it-prompt");
+    this.error = make("p", "it-error");
+    this.#makeActions();
+    const words = make(
+      "div",
+      "it-words",
+      {},
+      make("p", "it-label", {}, "Drawn with"),
+      this.prompt,
+      this.reasoningTitle = make("p", "it-label", {}, "The critic"),
+      this.reasoning,
+      this.refinedTitle,
+      this.refined,
+      this.error,
+      this.actions,
+      this.editor,
+    );
+    this.element = make("details", "it-attempt", {}, summary, make("div", "it-attempt-body", {}, this.image, words));
+  }
+
+  /** Show what is known now; `open` is obeyed until a person folds or unfolds it. */
+  update(attempt, { chosen, open }) {
+    this.attempt = attempt;
+    if (!this.touched) set(this.element, "open", open);
+    this.dot.dataset.tone = attempt.tone;
+    setText(this.title, `Try ${attempt.attempt + 1}`);
+    setText(this.word, wordOf(attempt));
+    show(this.kept, chosen);
+    this.#showImage(attempt);
+    this.#showPieces(this.prompt, attempt.prompt);
+    const reasoning = attempt.reasoning || readable(this.state.wordsOf(attempt));
+    show(this.reasoningTitle, Boolean(reasoning));
+    show(this.reasoning, Boolean(reasoning));
+    setText(this.reasoning, reasoning);
+    this.reasoning.classList.toggle("it-live-words", attempt.status === "judging");
+    show(this.refinedTitle, attempt.refined.length > 0);
+    show(this.refined, attempt.refined.length > 0);
+    this.#showPieces(this.refined, attempt.refined);
+    show(this.error, Boolean(attempt.error));
+    setText(this.error, attempt.error);
+    this.#updateActions(attempt, chosen);
+  }
+
+  /** The latent preview of the draw that is going on. */
+  preview(url) {
+    if (this.attempt?.status !== "drawing") return false;
+    set(this.image, "src", url);
+    show(this.image, true);
+    return true;
+  }
+
+  #showImage(attempt) {
+    if (attempt.image) {
+      set(this.image, "src", this.pictureUrl(attempt.image.digest));
+      set(this.image, "alt", `Try ${attempt.attempt + 1}`);
+      this.image.classList.toggle("it-small", attempt.image.width <= 160);
+      this.image.style.aspectRatio = `${attempt.image.width} / ${attempt.image.height}`;
+      show(this.image, true);
+    } else if (attempt.status !== "drawing") {
+      show(this.image, false);
+    } else if (!this.image.getAttribute("src")) {
+      show(this.image, false);
+    }
+  }
+
+  #showPieces(element, pieces) {
+    const text = JSON.stringify(pieces);
+    if (element.pieces === text) return;
+    element.pieces = text;
+    element.replaceChildren(...marked(pieces));
+  }
+
+  #makeActions() {
+    this.up = iconButton("pi-thumbs-up", "This image is right", () => this.#say({ accepted: true }));
+    this.down = iconButton("pi-thumbs-down", "This image is wrong", () => this.#say({ accepted: false }));
+    this.better = textButton("Better prompt", "Write the prompt that should have been drawn with", () => this.#edit());
+    this.use = textButton("Use this try", "Make it the step's result and go on from it", () => this.#choose());
+    this.note = make("span", "it-quiet");
+    this.actions = make("div", "it-actions", {}, this.use, this.up, this.down, this.better, this.note);
+    this.text = make("textarea", "it-textarea", { rows: 3, maxLength: 20000, spellcheck: true });
+    this.text.setAttribute("aria-label", "Better prompt");
+    const save = textButton("Save", "Keep it as feedback for training", () => this.#saveBetter());
+    const leave = textButton("Cancel", "Leave it as it was", () => show(this.editor, false));
+    this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, save, leave));
+  }
+
+  #updateActions(attempt, chosen) {
+    const word = this.state.wordOn(attempt);
+    show(this.actions, Boolean(attempt.image));
+    for (const [button, value] of [[this.up, true], [this.down, false]])
+      button.setAttribute("aria-pressed", String(word?.accepted === value));
+    this.better.setAttribute("aria-pressed", String(Boolean(word?.better_prompt)));
+    const picked = this.state.choices[attempt.step];
+    const isPicked = picked !== undefined && picked === attempt.image?.digest;
+    setText(this.use, isPicked ? "Picked" : "Use this try");
+    set(this.use, "disabled", picked === undefined && chosen && !this.state.running);
+    this.use.title = isPicked ? "Leave the choice to the critic again" : "Make it the step's result and go on from it";
+    this.use.setAttribute("aria-pressed", String(isPicked));
+  }
+
+  #edit() {
+    const word = this.state.wordOn(this.attempt);
+    const whole = this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
+    this.text.value = word?.better_prompt ?? (this.attempt.clipped ? "" : whole);
+    show(this.editor, true);
+    this.text.focus();
+  }
+
+  async #saveBetter() {
+    if (await this.#say({ better_prompt: this.text.value.trim() || null })) show(this.editor, false);
+  }
+
+  /** A word replaces the one before, so what was said before is said again with it. */
+  async #say(part) {
+    const before = this.state.wordOn(this.attempt);
+    const same = "accepted" in part && before?.accepted === part.accepted;
+    const word = {
+      step: this.attempt.step,
+      attempt: this.attempt.attempt,
+      accepted: before?.accepted ?? null,
+      better_prompt: before?.better_prompt ?? null,
+      note: before?.note ?? null,
+      image: this.attempt.image.digest,
+      ...part,
+    };
+    if (same) word.accepted = null;
+    return this.#doing(() => this.acts.say(word));
+  }
+
+  #choose() {
+    const picked = this.state.choices[this.attempt.step] === this.attempt.image.digest;
+    return this.#doing(() => this.acts.choose(this.attempt.step, picked ? null : this.attempt.image.digest));
+  }
+
+  async #doing(act) {
+    try {
+      await act();
+      setText(this.note, "");
+      return true;
+    } catch (error) {
+      setText(this.note, error.message);
+      return false;
+    }
+  }
+}
+
+function wordOf(attempt) {
+  if (attempt.status !== "done") return DOING[attempt.status];
+  const parts = [attempt.outcome || "not judged"];
+  if (attempt.probability !== null && attempt.probability !== undefined)
+    parts.push(`P(success) ${Math.round(attempt.probability * 100)} %`);
+  parts.push(attempt.reused ? "kept from before" : `${attempt.seconds.toFixed(1)} s`);
+  return parts.join(" · ");
+}
+
+/** The critic's words while they come: the reasoning without its tags, and not the answer after it. */
+function readable(words) {
+  const [thought, answer] = words.split("<answer>");
+  const text = thought.replace(/<\/?think>/g, "").trim();
+  return answer !== undefined && !text ? "…" : text;
+}

@@ -1,0 +1,41 @@
+// Making DOM elements. Text goes in as text, never as markup: prompts and critics' words come from strangers.
+
+/** An element with a class, properties, and children (elements or texts). */
+export function make(tag, className = "", properties = {}, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  Object.assign(element, properties);
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Set a property only where it differs, so that an unchanged element is left alone by the browser. */
+export function set(element, name, value) {
+  if (element[name] !== value) element[name] = value;
+}
+
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function show(element, visible) {
+  if (element.hidden === visible) element.hidden = !visible;
+}
+
+/** An icon of the host's icon font with a name for those who do not see it. */
+export function iconButton(icon, label, onclick) {
+  const button = make("button", "it-button it-icon", { type: "button", title: label, onclick });
+  button.setAttribute("aria-label", label);
+  button.append(make("i", `pi ${icon}`));
+  return button;
+}
+
+export function textButton(label, title, onclick) {
+  return make("button", "it-button", { type: "button", title, onclick }, label);
+}
+
+/** A prompt whose changes are marked: pairs of "same", "ins" or "del" and a text. */
+export function marked(pieces) {
+  const tags = { ins: "ins", del: "del" };
+  return pieces.map(([kind, text]) => (tags[kind] ? make(tags[kind], "", {}, text) : document.createTextNode(text)));
+}

@@ -1,0 +1,54 @@
+// What the view asks of the server, and where pictures are.
+
+export class Requests {
+  constructor(api) {
+    this.api = api;
+  }
+
+  /** The newest run of a node, `messages` empty if there was none since the server started. */
+  live(node, workflow) {
+    const query = new URLSearchParams({ node });
+    if (workflow) query.set("workflow", String(workflow));
+    return this.#get(`/interleave-thinker/live?${query}`);
+  }
+
+  /** A run as its folder has it; empty if the folder is not here (a workflow from somebody else). */
+  run(run) {
+    return this.#get(`/interleave-thinker/run?${new URLSearchParams({ run })}`);
+  }
+
+  /** Pick an image as a step's result, or (null) leave the step to the critic. Throws what the server refused. */
+  choose(run, step, picture) {
+    return this.#post("/interleave-thinker/choice", { run, step, picture });
+  }
+
+  /** Note a word on an attempt. Throws what the server refused. */
+  say(run, feedback) {
+    return this.#post("/interleave-thinker/feedback", { run, feedback });
+  }
+
+  picture(run, digest) {
+    const query = new URLSearchParams({
+      filename: `${digest}.png`,
+      subfolder: `interleave-thinker/${run}/pictures`,
+      type: "output",
+    });
+    return this.api.apiURL(`/view?${query}`);
+  }
+
+  async #get(path) {
+    const answer = await this.api.fetchApi(path, { cache: "no-store" });
+    return answer.ok ? await answer.json() : { messages: [] };
+  }
+
+  async #post(path, body) {
+    const answer = await this.api.fetchApi(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const told = await answer.json().catch(() => ({}));
+    if (!answer.ok) throw new Error(told.error ?? `The server answered ${answer.status}.`);
+    return told;
+  }
+}

@@ -1,0 +1,107 @@
+// The state of one run, put together from messages: the newest of every key counts, so nothing is told twice or out of order.
+
+export class RunState {
+  constructor() {
+    this.version = 0;
+    this.#clear(null);
+    this.choices = {};
+    this.feedback = new Map();
+  }
+
+  get isEmpty() {
+    return !this.about;
+  }
+
+  get run() {
+    return this.about?.run ?? "";
+  }
+
+  get running() {
+    return this.about?.status === "running";
+  }
+
+  /** Step numbers in their order. */
+  get order() {
+    return this.about?.steps ?? [...this.steps.keys()];
+  }
+
+  /** One message from the server. */
+  take(message) {
+    if (message.id !== this.id) {
+      const other = message.shown.kind === "run" && message.shown.run !== this.run;
+      this.#clear(message.id);
+      if (other) this.#forget();
+    }
+    this.version += 1;
+    const shown = message.shown;
+    const key = [shown.kind, shown.step ?? "", shown.attempt ?? ""].join(" ");
+    if ((this.seen.get(key) ?? -1) >= message.seq) return;
+    this.seen.set(key, message.seq);
+    if (shown.kind === "run") {
+      if (this.run && this.run !== shown.run) this.#forget();
+      this.about = shown;
+      this.share = shown.share;
+    } else if (shown.kind === "step") {
+      this.steps.set(shown.step, shown);
+    } else if (shown.kind === "attempt") {
+      const attempts = this.attempts.get(shown.step) ?? [];
+      attempts[shown.attempt] = shown;
+      this.attempts.set(shown.step, attempts);
+      if (shown.status === "drawing") this.current = shown.step;
+    } else if (shown.kind === "words") {
+      const words = this.words.get(wordsKey(shown)) ?? "";
+      this.words.set(wordsKey(shown), words.slice(0, shown.at) + shown.text);
+    }
+  }
+
+  /** A whole state, as the server gives it to who connects later. */
+  restore(told) {
+    this.#clear(null);
+    for (const message of told.messages) this.take(message);
+    this.noted(told);
+  }
+
+  /** Choices and words of people, as the server has them now. */
+  noted(told) {
+    this.choices = told.choices ?? {};
+    this.feedback = new Map((told.feedback ?? []).map((word) => [`${word.step} ${word.attempt}`, word]));
+    this.version += 1;
+  }
+
+  wordsOf(attempt) {
+    return this.words.get(wordsKey(attempt)) ?? "";
+  }
+
+  wordOn(attempt) {
+    const word = this.feedback.get(`${attempt.step} ${attempt.attempt}`);
+    return word && (!word.image || word.image === attempt.image?.digest) ? word : undefined;
+  }
+
+  /** The image that stands for a step: of the kept attempt, else of the newest. */
+  imageOf(step) {
+    const attempts = this.attempts.get(step) ?? [];
+    const chosen = this.steps.get(step)?.chosen;
+    const image = chosen === null || chosen === undefined ? undefined : attempts[chosen]?.image;
+    return image ?? attempts.findLast((attempt) => attempt?.image)?.image;
+  }
+
+  #clear(id) {
+    this.id = id;
+    this.about = null;
+    this.share = 0;
+    this.current = null;
+    this.steps = new Map();
+    this.attempts = new Map();
+    this.words = new Map();
+    this.seen = new Map();
+  }
+
+  #forget() {
+    this.choices = {};
+    this.feedback = new Map();
+  }
+}
+
+function wordsKey(shown) {
+  return `${shown.step} ${shown.attempt}`;
+}
