@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from .drift import first_image
+from .drift import first_image
 from .errors import Cancelled, ChatError, GeneratorError, SettingsError
 from .events import (
     AttemptDrawn,
@@ -26,7 +28,7 @@ from .events import (
     PlanReady,
     StepFinished,
 )
-from .generators.protocol import Generator
+from .generators.protocol import FollowsAnchor, Generator
 from .memory import DrawKey, Drawn, Judged, JudgeKey, Memory, PlanKey, Remembers
 from .pictures import Picture
 from .policy import accepted, check_source, choose, next_prompt, picked, seed_of, source_of
@@ -179,6 +181,8 @@ class _Run:
             yield self._close(step, StopReason.text_only)
             return
         source = source_of(self.request, self.results, self.settings)
+        if isinstance(self.generator, FollowsAnchor):
+            self.generator.set_anchor(first_image(self.request.images, self.results))
         pick = self.memory.picked(step.number)
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1

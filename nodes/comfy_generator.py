@@ -1,86 +1,140 @@
 """Any diffusion model that the host has loaded, as the backend's Generator.
 
-Decision: an image is drawn exactly as the official FLUX.2 klein graphs draw it, to the bit: text-to-image without a
-source, and with one an edit that hands the source to the model as a reference latent.
+Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what differs between
+families is in edit_modes.py, the sampling is here and the same for all.
 """
 
 from __future__ import annotations
 
-import math
+from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from ..backend.errors import GeneratorError, boundary
+from ..backend.errors import Cancelled, GeneratorError, InterleaveError
 from ..backend.pictures import Picture
 from . import host
-from .draw_settings import FLUX2, DrawSettings, Size, edit_size, on_grid
+from .draw_settings import FLUX2, MAX_REFERENCES, DrawSettings
+from .edit_modes import MODES, Desk, Start
 from .images import to_batch, to_pictures
+from .model_families import edit_choice
 from .weights_identity import weights_identity
+
+WHERE = "Step Generator"
+MISMATCH = (
+    "mat1 and mat2",
+    "size mismatch",
+    "shape",
+    "dimension",
+    "channels",
+    "pooled",
+    "normalized",
+    "same size",
+)
+OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
 class ComfyGenerator:
-    """Draws with MODEL, CLIP and VAE of the host."""
+    """Draws with MODEL, CLIP and VAE of the host; `references` are shown to the model at every step.
 
-    def __init__(self, model: Any, clip: Any, vae: Any, settings: DrawSettings) -> None:
-        self._model, self._clip, self._vae = model, clip, vae
-        self._settings = settings
+    Raises SettingsError where the edit mode, the VAE or a setting does not fit the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        clip: Any,
+        vae: Any,
+        settings: DrawSettings,
+        edit: str = "auto",
+        references: Sequence[Picture] = (),
+    ) -> None:
+        traits = host.model_traits(model)
+        self._choice = edit_choice(traits, edit)
+        self._mode = MODES[self._choice]
+        host.check_vae(traits, vae)
+        self._encoded: OrderedDict[int, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
+        self._desk = Desk(model, clip, vae, traits, settings, self._encode)
+        self._references = tuple(references)
+        self._mode.check(self._desk, len(self._references))
 
     @cached_property
     def identity(self) -> str:
-        """Weights and settings that make the image, readable; computed once."""
-        weights = [weights_identity(part) for part in (self._model, self._clip.patcher, self._vae.patcher)]
-        layer = getattr(self._clip, "layer_idx", None)
-        return f"comfyui {' '.join(weights)} clip-layer={layer} {self._settings.model_dump_json()}"
+        """Weights, settings, edit mode and references that make the image, readable; computed once."""
+        desk = self._desk
+        weights = [weights_identity(part) for part in (desk.model, desk.clip.patcher, desk.vae.patcher)]
+        clip = (
+            f"clip-layer={desk.clip.layer_idx} {getattr(desk.clip, 'tokenizer_options', None) or ''}".strip()
+        )
+        guidance = self._mode.second_guidance(desk)
+        parts = [
+            f"comfyui {' '.join(weights)} {clip} {desk.settings.model_dump_json()}",
+            f"edit={self._choice!r} guidance={guidance}",
+            *(f"reference={picture.digest}" for picture in self._references),
+        ]
+        return " ".join(parts)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""
-        with boundary(GeneratorError, "Step Generator"), host.drawing(), torch.inference_mode():
-            pixels = None if source is None else to_batch(source.image)
-            size, latent, conditioning = self._prepare(prompt, pixels)
-            sampled = host.sample(
-                self._model,
-                conditioning,
-                self._settings.cfg,
-                self._settings.sampler,
-                self._sigmas(size, edit=source is not None),
-                latent,
-                seed,
-            )
-            decoded = self._vae.decode(sampled)
-            return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
+        desk = self._desk
+        try:
+            with host.drawing(), torch.inference_mode():
+                references = [to_batch(picture.image) for picture in self._references]
+                pixels = None if source is None else to_batch(source.image)
+                start = self._mode.start(desk, prompt, pixels, references)
+                sampled = host.sample(
+                    desk.model,
+                    (start.positive, start.negative),
+                    desk.settings.cfg,
+                    desk.settings.sampler,
+                    self._sigmas(start),
+                    start.latent,
+                    seed,
+                    start.middle,
+                    self._mode.second_guidance(desk) or 1.0,
+                )
+                decoded = desk.vae.decode(sampled)
+                return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
+        except (Cancelled, GeneratorError):
+            raise
+        except InterleaveError as error:
+            raise GeneratorError(error.message, error.hint) from error
+        except Exception as error:
+            raise _explained(error, desk.traits.name) from error
 
-    def _prepare(
-        self, prompt: str, source: torch.Tensor | None
-    ) -> tuple[Size, torch.Tensor, tuple[list, list]]:
-        """Size for the noise schedule, latent to start from, and both conditionings."""
-        settings = self._settings
-        positive = host.encode_text(self._clip, prompt)
-        # Without guidance the negative is never looked at; the templates of distilled models leave it empty so.
-        unguided = math.isclose(settings.cfg, 1.0)
-        negative = host.zero_out(positive) if unguided else host.encode_text(self._clip, settings.negative)
-        if source is None:
-            size = settings.width, settings.height
-            return size, host.empty_latent(self._model, size), (positive, negative)
-        size = edit_size((source.shape[2], source.shape[1]), settings.width * settings.height)
-        encoded = self._vae.encode(cut_to_grid(host.scale(source, size)))
-        if settings.edit == "image to image":
-            return size, encoded, (positive, negative)
-        positive, negative = (host.add_reference(text, encoded) for text in (positive, negative))
-        return size, host.empty_latent(self._model, size), (positive, negative)
-
-    def _sigmas(self, size: Size, edit: bool) -> torch.Tensor:
-        settings = self._settings
-        share = settings.denoise if edit and settings.edit == "image to image" else 1.0
+    def _sigmas(self, start: Start) -> torch.Tensor:
+        settings = self._desk.settings
         if settings.scheduler != FLUX2:
-            return host.model_sigmas(self._model, settings.sampler, settings.scheduler, settings.steps, share)
-        return host.flux2_sigmas(int(settings.steps / share), size)[-(settings.steps + 1) :]
+            return host.model_sigmas(
+                self._desk.model, settings.sampler, settings.scheduler, settings.steps, start.denoise
+            )
+        return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
+
+    def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) is kept."""
+        key = hash(pixels.cpu().numpy().tobytes())
+        kept = self._encoded.get(key)
+        if kept is None or not torch.equal(kept[0], pixels):
+            kept = self._encoded[key] = (pixels, self._desk.vae.encode(pixels))
+        self._encoded.move_to_end(key)
+        while len(self._encoded) > MAX_REFERENCES + 1:
+            self._encoded.popitem(last=False)
+        return kept[1]
 
 
-def cut_to_grid(pixels: torch.Tensor) -> torch.Tensor:
-    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of GRID, as the host's FLUX.2 VAE cuts it."""
-    height, width = pixels.shape[1:3]
-    kept_width, kept_height = on_grid((width, height))
-    top, left = (height - kept_height) // 2, (width - kept_width) // 2
-    return pixels[:, top : top + kept_height, left : left + kept_width]
+def _explained(error: Exception, model: str) -> GeneratorError:
+    """The host's error in words that name what to do."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    if any(sign in words.lower() for sign in OUT_OF_MEMORY):
+        hint = "Choose a smaller width and height, or start ComfyUI with --lowvram."
+        return GeneratorError(f"{WHERE}: the image does not fit into memory ({words[:200]}).", hint)
+    if isinstance(error, (RuntimeError, ValueError, KeyError, AttributeError, TypeError)) and any(
+        sign in words.lower() for sign in MISMATCH
+    ):
+        return GeneratorError(
+            f"{WHERE}: {model} failed with {type(error).__name__}: {words[:300].rstrip('.')}.",
+            "Most often the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
+        )
+    return GeneratorError(f"{WHERE}: {type(error).__name__}: {words.rstrip('.')}.")

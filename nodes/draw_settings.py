@@ -1,29 +1,30 @@
-"""How a step is drawn, as far as that can be said without the host: settings, edit mode and the size of an edit.
+"""How a step is drawn, as far as that can be said without the host: settings, and the size of an edit.
 
-Decision: models that ignore reference latents do so silently, hence the edit mode is a setting, and `auto` knows only
-models that leave no doubt. Sizes are chosen so that a story of many edits is scaled at its first step at most.
+Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling blurs and shifts
+a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from pydantic import Field
 
-from ..backend.errors import SettingsError
 from ..backend.types import Value
 
-EditMode = Literal["reference latents", "image to image"]
-EDIT_MODES = ("auto", "reference latents", "image to image")
 FLUX2 = "flux2"
 GRID = 16
+TEMPLATE_GUIDANCE = 0.0
+MEGAPIXEL = 1024 * 1024
+MAX_REFERENCES = 8
 Size = tuple[int, int]
 
-EDITS_BY_REFERENCE = ("Flux2", "Omnigen2")
-"""Model classes of the host that are all trained to edit by reference latents."""
-EDITS_BY_NOISE = ("BaseModel", "SDXL", "SDXLRefiner", "SD3", "AuraFlow", "PixArt", "HunyuanDiT", "Chroma")
-"""Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and 2)."""
+KONTEXT_SIZES: tuple[Size, ...] = (
+    (672, 1568), (688, 1504), (720, 1456), (752, 1392), (800, 1328), (832, 1248), (880, 1184), (944, 1104), (1024, 1024),
+    (1104, 944), (1184, 880), (1248, 832), (1328, 800), (1392, 752), (1456, 720), (1504, 688), (1568, 672),
+)  # fmt: skip
+"""Sizes of about one megapixel that FLUX.1 Kontext was trained at (the host's FluxKontextImageScale)."""
+AREA_TOLERANCE = 0.1
 
 
 class DrawSettings(Value):
@@ -47,39 +48,64 @@ class DrawSettings(Value):
         le=16384,
         description="Height in pixels. An edit keeps its source's shape and takes this many pixels in all.",
     )
-    edit: EditMode = "reference latents"
     denoise: float = Field(
         default=0.75, gt=0.0, le=1.0, description="Image to image only: share of the source that is redrawn."
     )
     negative: str = Field(default="", description="What must not appear; used only if cfg is not 1.")
-
-
-def edit_mode_of(model_class: str, chosen: str) -> EditMode:
-    """The edit mode for a model class of the host; raises SettingsError if `auto` cannot know it."""
-    if chosen == "reference latents" or (chosen == "auto" and model_class in EDITS_BY_REFERENCE):
-        return "reference latents"
-    if chosen == "image to image" or (chosen == "auto" and model_class in EDITS_BY_NOISE):
-        return "image to image"
-    raise SettingsError(
-        f"Whether this {model_class} model edits by reference latents cannot be told from the model.",
-        "Set 'edit' to 'reference latents' for an edit model (Kontext, Qwen-Image-Edit...), else to 'image to image'.",
+    guidance: float = Field(
+        default=TEMPLATE_GUIDANCE,
+        ge=0.0,
+        le=100.0,
+        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, 3.5 for FLUX.1, "
+        "4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
     )
 
+    @property
+    def size(self) -> Size:
+        """Width and height as set."""
+        return self.width, self.height
 
-def edit_size(source: Size, area: int) -> Size:
+    @property
+    def area(self) -> int:
+        """Pixels of an image."""
+        return self.width * self.height
+
+
+def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
     """Width and height to which a source is scaled before an edit: its shape with `area` pixels, as the templates do.
 
     A source that may be the result of such an edit stays as it is: scaling it again at every step of a story would blur
-    and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by less than GRID.)
+    and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by less than `grid`.)
     """
     width, height = source
-    smallest, largest = (width - 0.5) * (height - 0.5), (width + GRID - 0.5) * (height + GRID - 0.5)
-    if on_grid(source) == source and smallest <= area <= largest:
+    smallest, largest = (width - 0.5) * (height - 0.5), (width + grid - 0.5) * (height + grid - 0.5)
+    if on_grid(source, grid) == source and smallest <= area <= largest:
         return source
     factor = math.sqrt(area / (width * height))
-    return max(GRID, round(width * factor)), max(GRID, round(height * factor))
+    return max(grid, round(width * factor)), max(grid, round(height * factor))
 
 
-def on_grid(size: Size) -> Size:
-    """Width and height cut down to multiples of GRID pixels: what every model can draw."""
-    return size[0] // GRID * GRID, size[1] // GRID * GRID
+def kontext_size(source: Size, area: int) -> Size:
+    """The one of KONTEXT_SIZES whose shape is nearest, as FluxKontextImageScale chooses it.
+
+    For an area that is not about a megapixel the sizes are scaled to it. A source that has one of them stays as it is.
+    """
+    sizes = KONTEXT_SIZES
+    if abs(area / MEGAPIXEL - 1) > AREA_TOLERANCE:
+        factor = math.sqrt(area / MEGAPIXEL)
+        sizes = tuple(
+            (_rounded(width * factor), _rounded(height * factor)) for width, height in KONTEXT_SIZES
+        )
+    if source in sizes:
+        return source
+    shape = source[0] / source[1]
+    return min(sizes, key=lambda size: (abs(shape - size[0] / size[1]), size))
+
+
+def on_grid(size: Size, grid: int = GRID) -> Size:
+    """Width and height cut down to multiples of `grid` pixels: what the model can draw."""
+    return size[0] // grid * grid, size[1] // grid * grid
+
+
+def _rounded(side: float) -> int:
+    return max(GRID, round(side / GRID) * GRID)

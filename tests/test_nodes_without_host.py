@@ -1,4 +1,4 @@
-"""What of the node pack works without ComfyUI: sizes, edit modes, folders, reports, and words for broken surroundings."""
+"""What of the node pack works without ComfyUI: images, folders, reports, and words for broken surroundings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from small_agents import STORY, OneInThree
 
 from interleave_thinker.backend.errors import SettingsError
@@ -22,7 +20,6 @@ from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes import agent_folders, surroundings
-from interleave_thinker.nodes.draw_settings import edit_mode_of, edit_size, on_grid
 from interleave_thinker.nodes.images import to_batch, to_pictures
 from interleave_thinker.nodes.plan_text import plan_text
 from interleave_thinker.nodes.run_folder import run_folder
@@ -30,44 +27,6 @@ from interleave_thinker.nodes.run_view import RunView, report
 from interleave_thinker.nodes.weights_identity import weights_identity
 
 WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
-sides = st.integers(min_value=32, max_value=4096)
-
-
-# How a step is drawn
-
-
-@given(sides, sides, st.integers(min_value=256 * 256, max_value=2048 * 2048))
-def test_a_story_of_edits_is_scaled_at_its_first_step_at_most(width: int, height: int, area: int) -> None:
-    drawn = on_grid(edit_size((width, height), area))
-    assert edit_size(drawn, area) == drawn
-
-
-@given(sides, sides)
-def test_an_edit_keeps_the_shape_and_takes_the_area(width: int, height: int) -> None:
-    area = 1024 * 1024
-    scaled = edit_size((width, height), area)
-    assert scaled[0] * scaled[1] == pytest.approx(area, rel=16 / min(scaled) * 2)
-    assert scaled[0] / scaled[1] == pytest.approx(width / height, rel=2 / min(scaled))
-
-
-@pytest.mark.parametrize(
-    ("model", "chosen", "mode"),
-    [
-        ("Flux2", "auto", "reference latents"),
-        ("SDXL", "auto", "image to image"),
-        ("BaseModel", "auto", "image to image"),
-        ("SDXL", "reference latents", "reference latents"),
-        ("QwenImage", "image to image", "image to image"),
-    ],
-)
-def test_edit_mode(model: str, chosen: str, mode: str) -> None:
-    assert edit_mode_of(model, chosen) == mode
-
-
-@pytest.mark.parametrize("model", ["Flux", "QwenImage", "Lumina2", "SomethingNew"])
-def test_auto_does_not_guess(model: str) -> None:
-    with pytest.raises(SettingsError, match="Set 'edit'"):
-        edit_mode_of(model, "auto")
 
 
 def test_images_survive_the_way_there_and_back() -> None:

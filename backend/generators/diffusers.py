@@ -112,6 +112,13 @@ class DiffusersGenerator:
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
 
+    @property
+    def modules(self) -> list[Any]:
+        """The torch modules of the pipelines, for who moves them between devices; they share their weights."""
+        import torch
+
+        return [part for part in self._pair.edit.components.values() if isinstance(part, torch.nn.Module)]
+
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16 pixels).
 

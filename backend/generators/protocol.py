@@ -21,3 +21,12 @@ class Generator(Protocol):
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when interrupted."""
         ...
+
+
+@runtime_checkable
+class FollowsAnchor(Protocol):
+    """A generator whose edits also depend on the story's first image: the loop names it before every step."""
+
+    def set_anchor(self, anchor: Picture | None) -> None:
+        """The request's first image, else the first one drawn, None before there is any."""
+        ...

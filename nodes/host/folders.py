@@ -25,6 +25,11 @@ def agent_roots() -> list[Path]:
     return [Path(root) for root in folder_paths.get_folder_paths(AGENT_FOLDER)]
 
 
+def pipeline_roots() -> list[Path]:
+    """Every folder in which diffusers pipelines may lie."""
+    return [Path(root) for root in folder_paths.get_folder_paths("diffusers")]
+
+
 def output_folder() -> Path:
     """The host's output folder."""
     return Path(folder_paths.get_output_directory())

@@ -16,6 +16,11 @@ from ...backend.errors import Cancelled, GeneratorError
 STOPPED = "Stopped from ComfyUI."
 
 
+def interrupted() -> bool:
+    """Whether the user pressed cancel."""
+    return memory.processing_interrupted()
+
+
 def stop_if_interrupted() -> None:
     """Raise Cancelled if the user pressed cancel; the host's flag stays set for the node to clear."""
     if memory.processing_interrupted():

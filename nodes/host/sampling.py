@@ -60,11 +60,21 @@ def add_reference(conditioning: list, latent: torch.Tensor) -> list:
     return node_helpers.conditioning_set_values(conditioning, {"reference_latents": [latent]}, append=True)
 
 
-def scale(pixels: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    """Images `[B, H, W, C]` at another width and height, nearest-exact (ImageScaleToTotalPixels of the templates)."""
-    return comfy.utils.common_upscale(
-        pixels.movedim(-1, 1), size[0], size[1], "nearest-exact", "disabled"
-    ).movedim(1, -1)
+def add_guidance(conditioning: list, guidance: float) -> list:
+    """The conditioning with a distilled guidance (FluxGuidance)."""
+    return node_helpers.conditioning_set_values(conditioning, {"guidance": guidance})
+
+
+def lay_out_references(conditioning: list, method: str) -> list:
+    """The conditioning with its references laid out by this method (Edit Model Reference Method)."""
+    return node_helpers.conditioning_set_values(conditioning, {"reference_latents_method": method})
+
+
+def scale(
+    pixels: torch.Tensor, size: tuple[int, int], method: str = "nearest-exact", crop: str = "disabled"
+) -> torch.Tensor:
+    """Images `[B, H, W, C]` at another width and height (ImageScale); `crop` "center" keeps the shape by cutting."""
+    return comfy.utils.common_upscale(pixels.movedim(-1, 1), size[0], size[1], method, crop).movedim(1, -1)
 
 
 def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
@@ -84,17 +94,32 @@ def sample(
     sigmas: torch.Tensor,
     latent: torch.Tensor,
     seed: int,
+    middle: list | None = None,
+    middle_cfg: float = 1.0,
 ) -> torch.Tensor:
-    """Latent after sampling (CFGGuider, RandomNoise, SamplerCustomAdvanced), reporting every step."""
+    """Latent after sampling (CFGGuider, RandomNoise, SamplerCustomAdvanced), reporting every step.
+
+    With a `middle` conditioning it is guided twice (DualCFGGuider): by `cfg` from middle to positive, by `middle_cfg` from
+    negative to middle.
+    """
     previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
 
     def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
         preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
         report_step((step + 1) / total, preview)
 
-    guider = comfy.samplers.CFGGuider(model)
-    guider.set_conds(*conditioning)
-    guider.set_cfg(cfg)
+    positive, negative = conditioning
+    if middle is None:
+        guider = comfy.samplers.CFGGuider(model)
+        guider.set_conds(positive, negative)
+        guider.set_cfg(cfg)
+    else:
+        from comfy_extras.nodes_custom_sampler import Guider_DualCFG
+
+        guider = Guider_DualCFG(model)
+        guider.set_conds(positive, middle, negative)
+        guider.set_cfg(cfg, middle_cfg)
+    latent = comfy.sample.fix_empty_latent_channels(model, latent)
     noise = comfy.sample.prepare_noise(latent, seed)
     result = guider.sample(
         noise, latent, comfy.samplers.sampler_object(sampler), sigmas,

@@ -1,0 +1,308 @@
+"""The ways of editing an image, one class each: what the host's official graph of that model family does.
+
+Decision: a mode says what sampling starts from and what it is told, never how it samples. Each mode follows one official
+template node for node, so that its pixels are the template's; without a source it draws from text as the family's
+text-to-image template does. Latents of an image just drawn are not kept for the next edit: the official graph edits the
+8-bit picture, whose encoding is another one, and a run resumed from its journal would differ from one that was not stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..backend.errors import SettingsError
+from . import host, model_families
+from .draw_settings import GRID, DrawSettings, Size, edit_size, kontext_size, on_grid
+from .model_families import ModelTraits
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]`, the same one only once."""
+
+    model: Any
+    clip: Any
+    vae: Any
+    traits: ModelTraits
+    settings: DrawSettings
+    encode: Callable[[torch.Tensor], torch.Tensor]
+
+    @property
+    def grid(self) -> int:
+        """Sides are multiples of this many pixels."""
+        return max(GRID, self.traits.pixels_per_latent)
+
+    @property
+    def unguided(self) -> bool:
+        """The negative is never looked at; the templates of distilled models leave it empty then."""
+        always_looks = self.model.model_options.get("disable_cfg1_optimization", False)
+        return math.isclose(self.settings.cfg, 1.0) and not always_looks
+
+    def empty(self, size: Size | None) -> torch.Tensor:
+        """A latent with nothing in it for an image of this size, None for the size of the settings."""
+        return host.empty_latent(self.model, on_grid(size or self.settings.size, self.grid))
+
+
+@dataclass(frozen=True)
+class Start:
+    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is redrawn."""
+
+    size: Size
+    latent: torch.Tensor
+    positive: list
+    negative: list
+    middle: list | None = None
+    denoise: float = 1.0
+
+
+class EditMode:
+    """Draws from text; the modes differ in what they do with a source and with reference images."""
+
+    max_images = 1
+    """Images that it can be told of, the source among them."""
+    guidance: float | None = None
+    """The template's second guidance; None leaves the model's own."""
+    scaling = "lanczos"
+
+    def start(
+        self, desk: Desk, prompt: str, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> Start:
+        """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
+        if source is None and not references:
+            return self._from_text(desk, prompt)
+        images = self._images(desk, source, references)
+        return self._edit(desk, prompt, images, None if source is None else _size(images[0]))
+
+    def check(self, desk: Desk, references: int) -> None:
+        """Raise SettingsError for settings that this mode would ignore."""
+        room = self.max_images - 1
+        if references > room:
+            raise SettingsError(
+                f"{references} reference images are connected; this edit mode takes "
+                f"{f'at most {room} beside the image that a step edits' if room else 'none'}.",
+                "Disconnect them, or use an edit model such as FLUX.2 klein.",
+            )
+        if desk.settings.guidance and not self.takes_guidance(desk.traits):
+            raise SettingsError(
+                f"{desk.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
+            )
+
+    def takes_guidance(self, traits: ModelTraits) -> bool:
+        """Whether the setting `guidance` does anything."""
+        return traits.distilled_guidance
+
+    def second_guidance(self, desk: Desk) -> float | None:
+        """The setting, or the template's value."""
+        return desk.settings.guidance or self.guidance
+
+    def _from_text(self, desk: Desk, prompt: str) -> Start:
+        positive, negative = self._texts(desk, prompt)
+        return Start(desk.settings.size, desk.empty(None), self._guided(desk, positive), negative)
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        """The start for the images of `_images`; `size` is the source's, None where there is none."""
+        raise NotImplementedError
+
+    def _images(
+        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """All images at the sizes in which the model is told of them, the source first."""
+        return [self._scaled(desk, one) for one in ([] if source is None else [source]) + [*references]]
+
+    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
+        positive = host.encode_text(desk.clip, prompt)
+        host.check_text(desk.traits, positive)
+        if desk.unguided:
+            return positive, host.zero_out(positive)
+        return positive, host.encode_text(desk.clip, desk.settings.negative)
+
+    def _guided(self, desk: Desk, conditioning: list) -> list:
+        guidance = self.second_guidance(desk)
+        if guidance is None or not desk.traits.distilled_guidance:
+            return conditioning
+        return host.add_guidance(conditioning, guidance)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), self.scaling)
+
+
+class ImageToImage(EditMode):
+    """The source, noised, is the start: for models that were trained on text alone."""
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        latent = desk.encode(cut_to_grid(images[0], desk.grid))
+        positive, negative = self._texts(desk, prompt)
+        return Start(
+            size or desk.settings.size,
+            latent,
+            self._guided(desk, positive),
+            negative,
+            denoise=desk.settings.denoise,
+        )
+
+
+class ReferenceLatents(EditMode):
+    """FLUX.2 (klein's and dev's templates): every image is a reference latent on both conditionings, the start is empty."""
+
+    max_images = 9
+    scaling = "nearest-exact"
+
+    def second_guidance(self, desk: Desk) -> float | None:
+        return desk.settings.guidance or (4.0 if desk.traits.is_flux2 else None)
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        positive, negative = self._texts(desk, prompt)
+        positive = self._guided(desk, positive)
+        for image in images:
+            latent = desk.encode(cut_to_grid(image, desk.grid))
+            positive, negative = (host.add_reference(text, latent) for text in (positive, negative))
+        return Start(size or desk.settings.size, desk.empty(size), positive, negative)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        # The template of FLUX.2 dev scales with lanczos, klein's with nearest-exact.
+        method = "lanczos" if desk.traits.distilled_guidance else self.scaling
+        return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), method)
+
+
+class OmniGen2(EditMode):
+    """OmniGen2: references on the positive and the middle conditioning, guided by text and by images apart."""
+
+    max_images = 5
+    guidance = 2.0
+    scaling = "area"
+
+    def takes_guidance(self, traits: ModelTraits) -> bool:
+        return True
+
+    def _from_text(self, desk: Desk, prompt: str) -> Start:
+        start = super()._from_text(desk, prompt)
+        return replace(start, middle=start.negative)
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        positive, negative = self._texts(desk, prompt)
+        middle = negative
+        for image in images:
+            latent = desk.encode(cut_to_grid(image, desk.grid))
+            positive, middle = (host.add_reference(text, latent) for text in (positive, middle))
+        return Start(size or desk.settings.size, desk.empty(size), positive, negative, middle=middle)
+
+    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
+        positive = host.encode_text(desk.clip, prompt)
+        host.check_text(desk.traits, positive)
+        return positive, host.encode_text(desk.clip, desk.settings.negative)
+
+
+class Kontext(EditMode):
+    """FLUX.1 Kontext: the source at one of its trained sizes is reference and start at once.
+
+    The template joins several images side by side into one, so that the result takes the shape of the joint image: a page
+    would widen at every step. Here each further image is a reference latent of its own.
+    """
+
+    max_images = 5
+    guidance = 2.5
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        latents = [desk.encode(image) for image in images]
+        positive, negative = self._texts(desk, prompt)
+        for latent in latents:
+            positive = host.add_reference(positive, latent)
+        begin = latents[0] if size else desk.empty(None)
+        return Start(size or desk.settings.size, begin, self._guided(desk, positive), negative)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        return host.scale(pixels, kontext_size(_size(pixels), desk.settings.area), "lanczos", "center")
+
+
+class QwenEdit(EditMode):
+    """Qwen-Image-Edit: the text encoder looks at the source, whose encoding is also the start."""
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        positive = self._told(desk, prompt, images)
+        host.check_text(desk.traits, positive)
+        negative = (
+            host.zero_out(positive) if desk.unguided else self._told(desk, desk.settings.negative, images)
+        )
+        begin = desk.encode(images[0]) if size else desk.empty(None)
+        return Start(size or desk.settings.size, begin, positive, negative)
+
+    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_qwen_edit(desk.clip, prompt, desk.vae, images[0])
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        return cut_to_grid(super()._scaled(desk, pixels), desk.grid)
+
+
+class QwenEditPlus(QwenEdit):
+    """Qwen-Image-Edit-2509: up to three images, the source at one of Kontext's sizes, the others as they are."""
+
+    max_images = 3
+
+    def _images(
+        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        if source is None:
+            return [*references]
+        size = kontext_size(_size(source), desk.settings.area)
+        return [host.scale(source, size, "lanczos", "center"), *references]
+
+    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_qwen_edit_plus(desk.clip, prompt, desk.vae, images)
+
+
+class QwenEdit2511(QwenEditPlus):
+    """Qwen-Image-Edit-2511: as 2509, its references laid out at time zero."""
+
+    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.lay_out_references(super()._told(desk, prompt, images), "index_timestep_zero")
+
+
+class ZImageOmni(EditMode):
+    """Z-Image Omni: references with the prompt cut in pieces around them; the host ships a node and no template."""
+
+    max_images = 3
+    scaling = "area"
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        positive = self._told(desk, prompt, images)
+        host.check_text(desk.traits, positive)
+        negative = (
+            host.zero_out(positive) if desk.unguided else self._told(desk, desk.settings.negative, images)
+        )
+        return Start(size or desk.settings.size, desk.empty(size), positive, negative)
+
+    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_z_image_omni(desk.clip, prompt, desk.vae, images)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        return cut_to_grid(super()._scaled(desk, pixels), desk.grid)
+
+
+MODES: dict[str, EditMode] = {
+    model_families.REFERENCE: ReferenceLatents(),
+    model_families.NOISE: ImageToImage(),
+    model_families.KONTEXT: Kontext(),
+    model_families.QWEN_EDIT: QwenEdit(),
+    model_families.QWEN_PLUS: QwenEditPlus(),
+    model_families.QWEN_2511: QwenEdit2511(),
+    model_families.OMNIGEN2: OmniGen2(),
+    model_families.Z_OMNI: ZImageOmni(),
+}
+"""By the names of EDIT_CHOICES, `auto` aside."""
+
+
+def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
+    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts it."""
+    height, width = pixels.shape[1:3]
+    kept_width, kept_height = on_grid((width, height), grid)
+    top, left = (height - kept_height) // 2, (width - kept_width) // 2
+    return pixels[:, top : top + kept_height, left : left + kept_width]
+
+
+def _size(pixels: torch.Tensor) -> Size:
+    return pixels.shape[2], pixels.shape[1]

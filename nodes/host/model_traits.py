@@ -1,0 +1,73 @@
+"""What the host knows of a loaded MODEL and VAE before anything is run.
+
+Decision: a VAE or text encoder of another family fails deep inside a layer, in words about matrices. What can be compared
+beforehand is compared, and the message names the socket.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import comfy.model_management as memory
+
+from ...backend.errors import SettingsError
+from ..model_families import ModelTraits
+
+TEXT_WIDTHS = ("context_in_dim", "context_dim", "cap_feat_dim", "text_feat_dim")
+
+
+def model_traits(model: Any) -> ModelTraits:
+    """The traits of a MODEL."""
+    latent = model.get_model_object("latent_format")
+    config = model.model.model_config.unet_config
+    width = next((config[key] for key in TEXT_WIDTHS if config.get(key)), None)
+    return ModelTraits(
+        name=type(model.model).__name__,
+        latent_channels=latent.latent_channels,
+        latent_dimensions=latent.latent_dimensions,
+        pixels_per_latent=latent.spacial_downscale_ratio,
+        # A checkpoint of several transformer depths lists the width for each.
+        text_width=width[-1] if isinstance(width, (list, tuple)) else width,
+        distilled_guidance=bool(config.get("guidance_embed")),
+        image_features=bool(config.get("siglip_feat_dim")),
+        timestep_zero=config.get("default_ref_method") == "index_timestep_zero",
+        layered=bool(config.get("use_additional_t_cond")),
+    )
+
+
+def pipeline_dtype() -> str:
+    """Number format in which a diffusers pipeline runs here."""
+    device = memory.get_torch_device()
+    if device.type == "cpu":
+        return "float32"
+    return "bfloat16" if memory.should_use_bf16(device) else "float16"
+
+
+def check_vae(model: ModelTraits, vae: Any) -> None:
+    """Raise SettingsError if the VAE's latents cannot be the model's."""
+    if vae.first_stage_model is None:
+        raise SettingsError("The VAE is empty.", "The checkpoint has none; load one with Load VAE.")
+    channels = vae.latent_channels
+    if channels != model.latent_channels:
+        found = f"its latents have {channels} channels, the model's have {model.latent_channels}"
+    elif vae.latent_dim == 3 and model.latent_dimensions == 2:
+        found = "it is made for video latents"
+    elif vae.spacial_compression_decode() != model.pixels_per_latent:
+        found = f"it has {vae.spacial_compression_decode()} pixels to a latent, the model {model.pixels_per_latent}"
+    else:
+        return
+    raise SettingsError(
+        f"The VAE does not belong to the {model.name} model: {found}.",
+        "Connect the VAE that came with the model.",
+    )
+
+
+def check_text(model: ModelTraits, conditioning: list) -> None:
+    """Raise SettingsError if the text encoder's vectors have a length that the model cannot read."""
+    width = conditioning[0][0].shape[-1]
+    if model.text_width is not None and width != model.text_width:
+        raise SettingsError(
+            f"The text encoder does not belong to the {model.name} model: its vectors have {width} numbers, the model "
+            f"reads {model.text_width}.",
+            "Connect the CLIP that the model's own workflow loads, with the type it is loaded with there.",
+        )
