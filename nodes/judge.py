@@ -13,12 +13,15 @@ from comfy_api.latest import io
 
 from ..backend.chat.protocol import ChatModel
 from ..backend.errors import AnswerError, SettingsError
+from ..backend.loop import Judges
 from ..backend.policy import accepted
 from ..backend.types import Verdict
 from . import host
 from .host import expansion
-from .loop import critic_with
+from .interruptible import ListenedCritic
 from .sockets import CATEGORY, AgentSocket
+from .strictness import accept_at_of
+from .surroundings import needing
 from .try_open import only_picture
 
 OWN_WORD = 0.0
@@ -107,10 +110,10 @@ class Judge(io.ComfyNode):
         shown = only_picture(after, "after")
         earlier = None if before is None else only_picture(before, "before")
         with host.host_interrupts():
-            verdict = critic_with(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
+            verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
             raise AnswerError(verdict.reasoning, hint="Try another agent, or give it more tokens.")
-        passes = accepted(verdict, accept_at or None)
+        passes = accepted(verdict, accept_at_of(agent, accept_at))
         unknown = "This agent reports no probability: use the output 'success'."
         text = verdict_text(verdict, passes)
         return io.NodeOutput(
@@ -121,6 +124,14 @@ class Judge(io.ComfyNode):
             text,
             ui={"text": (text,)},
         )
+
+
+def critic_of(chat: ChatModel) -> Judges:
+    """The critic that speaks through this agent and stops when the user presses cancel."""
+    with needing("json-repair"):
+        from ..backend.agents import Critic
+
+    return ListenedCritic(Critic(chat), lambda text: None)
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:

@@ -31,7 +31,7 @@ from ..backend.types import RunSettings, StopReason, Trajectory
 from . import host
 from .host import expansion
 from .images import to_batch
-from .loop import critic_with
+from .judge import critic_of
 from .run_folder import run_folder
 from .run_view import attempt_words, report
 from .sockets import CATEGORY, AgentSocket, TrajectorySocket
@@ -148,7 +148,7 @@ class TryClose(io.ComfyNode):
         one, agent = only(opened, "try"), critic[0]
         carried = Carried(
             tries=tries_of(one, graph, body, settings),
-            critic=None if agent is None else critic_with(agent),
+            critic=None if agent is None else critic_of(agent),
             body=body,
             wanted=one.wanted,
         )
