@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..backend.chat.protocol import ChatModel
 from ..backend.generators.protocol import FollowsAnchor, Generator
 from ..backend.pictures import Picture
 from ..backend.types import Verdict
 from . import host
+from .surroundings import needing
 
 if TYPE_CHECKING:
     from ..backend.agents import Critic
@@ -60,3 +62,11 @@ class ListenedCritic:
 
         host.stop_if_interrupted()
         return self._critic.judge(before, after, original_prompt, prompt_used, hear)
+
+
+def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:
+    """The critic that speaks through this agent; `listener` gets its words as they come."""
+    with needing("json-repair"):
+        from ..backend.agents import Critic
+
+    return ListenedCritic(Critic(chat), listener)

@@ -12,15 +12,14 @@ from ..backend.chat.protocol import ChatModel
 from ..backend.errors import InterleaveError
 from ..backend.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ..backend.generators.protocol import Generator
-from ..backend.loop import Judges, run
+from ..backend.loop import run
 from ..backend.types import RunSettings, Trajectory
 from . import host
-from .interruptible import InterruptibleGenerator, ListenedCritic
+from .interruptible import InterruptibleGenerator, critic_with
 from .live_events import EVENT
 from .live_run import LIVE_RUNS, LiveRun
 from .run_view import Allowance
 from .sockets import PlannedRequest
-from .surroundings import needing
 
 PREVIEW_PIXELS = 256
 
@@ -48,7 +47,7 @@ def carry_out(
         workflow=workflow,
     )
     LIVE_RUNS.begin(live)
-    critic = None if chat is None else critic_with(chat, live)
+    critic = None if chat is None else critic_with(chat, live.hear)
     bar = _Bar(progress, live, settings.max_attempts if judged else 1)
     trajectory = None
     try:
@@ -61,18 +60,12 @@ def carry_out(
                     trajectory = event.trajectory
     except BaseException as error:
         if trajectory is None:
-            live.fail(str(error) if isinstance(error, InterleaveError) else f"{type(error).__name__}: {error}")
+            live.fail(
+                str(error) if isinstance(error, InterleaveError) else f"{type(error).__name__}: {error}"
+            )
         raise
     assert trajectory is not None  # Finished is the last event of every stream
     return trajectory
-
-
-def critic_with(chat: ChatModel, live: LiveRun) -> Judges:
-    """The critic that speaks through this agent, heard by the live view."""
-    with needing("json-repair"):
-        from ..backend.agents import Critic
-
-    return ListenedCritic(Critic(chat), live.hear)
 
 
 class _Bar:

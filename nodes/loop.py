@@ -13,6 +13,7 @@ from ..backend.journal_files import PICTURES
 from ..backend.types import RunSettings, StepResult, Trajectory
 from . import host
 from .images import to_batch
+from .interruptible import critic_with  # noqa: F401 - others import it from here
 from .live_show import carry_out
 from .plan_text import step_text
 from .run_folder import ChoiceWatch, run_folder

@@ -73,7 +73,7 @@ def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
     live = LiveRun("run", plan, RunSettings(), True, sent.append, clock=lambda: now[0])
     live.follow(PlanReady(plan))
     live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
-    for word in "the house is too small".split():
+    for word in ["the", "house", "is", "too", "small"]:
         now[0] += 1.0
         live.hear(word + " ")
     (words,) = [message.shown for message in live.state() if message.shown.kind == "words"]
