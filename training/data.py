@@ -1,53 +1,191 @@
 """Reads and checks the SFT data files (list of `{"messages", "images"}`, FORMATS: data files) before anything is loaded.
 
-Decision: rows become trl's prompt / completion / images form, whose loss is on the answer alone by default, and the
-literal `<image>` marks become image parts, because trl would train on the literal and add its own marks besides.
+Decisions. Every row is looked at by itself, and what is wrong is said with its place, field and reason: one bad row of a
+hundred thousand must neither stop a training an hour in nor vanish silently. Rows become trl's prompt / completion / images
+form, whose loss is on the answer alone by default, and the literal `<image>` marks become image parts, because trl would
+train on the literal and add its own marks besides.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..backend.errors import SettingsError
+from ..backend.answers import read_verdict
+from ..backend.errors import AnswerError, PictureError, SettingsError
+from ..backend.pictures import Picture
 from ..backend.sft_rows import MARK, SftMessage, SftRow
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 MAX_FILE = 4 * 1024**3
+MAX_LINE = 16 * 1024**2
+SHOWN_PROBLEMS = 20
 
-__all__ = ["MARK", "SftMessage", "SftRow", "as_dataset", "as_prompt_completion", "read_rows", "write_rows"]
+__all__ = [
+    "MARK",
+    "RowProblem",
+    "SftMessage",
+    "SftRow",
+    "as_dataset",
+    "as_prompt_completion",
+    "check_rows",
+    "read_lines",
+    "read_rows",
+    "show_problems",
+    "verdict_balance",
+    "write_rows",
+]
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """Why a row cannot be used: its place in the file ("row 3" counts from 0, "line 3" from 1), the field, the reason."""
+
+    place: str
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}, {self.field}: {self.reason.rstrip('.')}."
+
+    @classmethod
+    def of(cls, place: str, error: ValidationError) -> RowProblem:
+        """The first fault that a model found."""
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "row"
+        return cls(place, field, first["msg"].removeprefix("Value error, "))
 
 
 def read_rows(path: Path) -> list[SftRow]:
-    """Read a data file; raises SettingsError that names the row, the field and the reason."""
+    """Read a data file; raises SettingsError that names the first bad row, the field and the reason.
+
+    Images have to be there, but are not opened: for files that were made by this package.
+    """
+    rows: list[SftRow] = []
+    for row in _parsed(path):
+        problem = row if isinstance(row, RowProblem) else _missing_image(f"row {len(rows)}", row, path.parent)
+        if problem is not None:
+            raise SettingsError(f"{path.name}, {problem}")
+        assert isinstance(row, SftRow)
+        rows.append(row)
+    return rows
+
+
+def check_rows(path: Path, skip_bad: bool = False) -> tuple[list[SftRow], list[RowProblem]]:
+    """Read a data file and open every image; returns the good rows and what was wrong with the others.
+
+    Raises SettingsError for the first bad row unless `skip_bad`, and for a file without a good row.
+    """
+    parsed = list(_parsed(path))
+    names = sorted({name for row in parsed if isinstance(row, SftRow) for name in row.images})
+    damaged = damaged_images(names, path.parent)
+    rows: list[SftRow] = []
+    problems: list[RowProblem] = []
+    for number, row in enumerate(parsed):
+        problem = row if isinstance(row, RowProblem) else None
+        if isinstance(row, SftRow):
+            bad = next((name for name in row.images if name in damaged), None)
+            if bad is None:
+                rows.append(row)
+                continue
+            problem = RowProblem(f"row {number}", "images", damaged[bad])
+        assert problem is not None
+        if not skip_bad:
+            raise SettingsError(f"{path.name}, {problem}", "Mend it, or leave such rows out: --skip-bad.")
+        problems.append(problem)
+    if not rows:
+        raise SettingsError(
+            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
+        )
+    return rows, problems
+
+
+def damaged_images(names: Sequence[str], folder: Path) -> dict[str, str]:
+    """The images that cannot be read, with the reason (missing, truncated, too large...); all are decoded once."""
+
+    def reason(name: str) -> str | None:
+        try:
+            Picture.open(folder / name)
+        except PictureError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
+        found = pool.map(reason, names)
+        return {name: why for name, why in zip(names, found, strict=True) if why is not None}
+
+
+def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str], None]) -> None:
+    """Say how many rows were left out, and the first of them one by one."""
+    if not problems:
+        return
+    log(f"left out {len(problems)} of {good + len(problems)} rows:")
+    for problem in problems[:SHOWN_PROBLEMS]:
+        log(f"  {problem}")
+    if len(problems) > SHOWN_PROBLEMS:
+        log(f"  ... and {len(problems) - SHOWN_PROBLEMS} more")
+
+
+def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
+    """How many answers say True, how many False, and how many hold no verdict that can be read."""
+    counts = {True: 0, False: 0, None: 0}
+    for row in rows:
+        try:
+            counts[read_verdict(row.messages[-1].content).success] += 1
+        except AnswerError:
+            counts[None] += 1
+    return counts[True], counts[False], counts[None]
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """("line N", value or RowProblem) for every line of a JSONL file that is not blank; raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(MAX_LINE + 1):
+                number += 1
+                place = f"line {number}"
+                if len(line) > MAX_LINE:
+                    raise SettingsError(f"{path.name}, {place}: longer than {MAX_LINE} bytes.")
+                if not line.strip():
+                    continue
+                try:
+                    yield place, json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    yield place, RowProblem(place, "row", f"not JSON ({error})")
+    except OSError as error:
+        raise SettingsError(f"Data file {str(path)!r} cannot be read ({error}).") from error
+
+
+def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
     try:
         if path.stat().st_size > MAX_FILE:
             raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"Data file {str(path)!r} cannot be read ({error}).") from error
     if not isinstance(content, list) or not content:
         raise SettingsError(f"Data file {str(path)!r} must hold a list of rows.", "See docs/training.md.")
-    rows: list[SftRow] = []
     for number, item in enumerate(content):
         try:
-            row = SftRow.model_validate(item)
+            yield SftRow.model_validate(item)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "row"
-            raise SettingsError(f"{path.name}, row {number}, {where}: {first['msg']}.") from error
-        for image in row.images:
-            if not (path.parent / image).is_file():
-                raise SettingsError(f"{path.name}, row {number}, images: {image!r} does not exist.")
-        rows.append(row)
-    return rows
+            yield RowProblem.of(f"row {number}", error)
+
+
+def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
+    missing = next((name for name in row.images if not (folder / name).is_file()), None)
+    return None if missing is None else RowProblem(place, "images", f"{missing!r} does not exist")
 
 
 def write_rows(path: Path, rows: Iterable[SftRow]) -> None:

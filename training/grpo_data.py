@@ -1,0 +1,167 @@
+"""Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic is asked.
+
+Decisions. A question is made by the same function that asks the running critic, so that what is trained is what is used. A
+row without a page before it is shown plain white of the same size, as in use. The seed of a row's redraws comes from the
+row's content: siblings of a group differ by their refined prompts alone, and the order of rows changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..backend.agents import critic_message
+from ..backend.chat.pixels import AREA_OF_FEW, scaled_down
+from ..backend.errors import SettingsError
+from ..backend.pictures import Picture
+from ..backend.prompts import PromptSet
+from ..backend.types import Score, Text
+from .data import RowProblem, damaged_images, read_lines
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+MAX_SEED = 2**31
+
+
+class Evaluation(BaseModel):
+    """What a judge said of the edited image."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    success: bool = Field(strict=True)
+    semantics: float = Field(ge=0, le=10)
+    quality: float = Field(ge=0, le=10)
+
+    @property
+    def score(self) -> Score:
+        return Score(semantics=self.semantics, quality=self.quality)
+
+
+class CriticRlRow(BaseModel):
+    """An edit that was made and judged: from which image, for which prompt, drawn with which. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    origin_prompt: Text = Field(min_length=1)
+    rewritten_prompt: Text = ""
+    origin_image_path: str | None = Field(default=None, max_length=4096)
+    edited_image_path: str = Field(min_length=1, max_length=4096)
+    evaluation: Evaluation
+    generator: str | None = None
+    seed: int | None = None
+    judge: str | None = None
+    raw_scores: Any = None
+
+    @field_validator("origin_image_path", mode="after")
+    @classmethod
+    def _empty_is_none(cls, value: str | None) -> str | None:
+        return value or None
+
+    @property
+    def image_paths(self) -> dict[str, str]:
+        """The paths by field; no entry where there is no image before."""
+        before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
+        return before | {"edited_image_path": self.edited_image_path}
+
+    @property
+    def prompt_used(self) -> str:
+        """What the edited image was drawn with."""
+        return self.rewritten_prompt or self.origin_prompt
+
+
+def read_rl_rows(path: Path, skip_bad: bool = False) -> tuple[list[CriticRlRow], list[RowProblem]]:
+    """The rows of a file, image paths relative to it, every image opened once; and what was wrong with the others.
+
+    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
+    """
+    parsed: list[tuple[str, CriticRlRow | RowProblem]] = []
+    for place, item in read_lines(path):
+        if not isinstance(item, RowProblem):
+            try:
+                item = CriticRlRow.model_validate(item)
+            except ValidationError as error:
+                item = RowProblem.of(place, error)
+        parsed.append((place, item))
+    names = {name for _, row in parsed if isinstance(row, CriticRlRow) for name in row.image_paths.values()}
+    damaged = damaged_images(sorted(names), path.parent)
+    rows: list[CriticRlRow] = []
+    problems: list[RowProblem] = []
+    for place, row in parsed:
+        if isinstance(row, CriticRlRow):
+            bad = next((field for field, name in row.image_paths.items() if name in damaged), None)
+            if bad is None:
+                rows.append(row)
+                continue
+            row = RowProblem(place, bad, damaged[row.image_paths[bad]])
+        if not skip_bad:
+            raise SettingsError(f"{path.name}, {row}", "Mend it, or leave such rows out: --skip-bad.")
+        problems.append(row)
+    if not rows:
+        raise SettingsError(
+            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
+        )
+    return rows, problems
+
+
+def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
+    """Write a data file, one row a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [row.model_dump_json(exclude_none=True) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
+    """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content, 0..2^31."""
+    told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{row.edited_image_path}"
+    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
+
+
+def _shown(picture: Picture, path: Path | None, shown: Path) -> str:
+    """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or plain white."""
+    small = scaled_down(picture, AREA_OF_FEW)
+    if path is not None and small is picture:
+        return str(path.resolve())
+    copy = shown / f"{small.digest}.png"
+    if not copy.exists():
+        shown.mkdir(parents=True, exist_ok=True)
+        part = copy.with_suffix(".part")
+        part.write_bytes(small.png())
+        part.replace(copy)
+    return str(copy.resolve())
+
+
+def as_question(row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet) -> dict[str, Any]:
+    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its JSON.
+
+    `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
+    """
+    after = Picture.open(folder / row.edited_image_path)
+    before = (
+        Picture.open(folder / row.origin_image_path) if row.origin_image_path else Picture.white(after.size)
+    )
+    message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
+    paths = [
+        _shown(before, folder / row.origin_image_path if row.origin_image_path else None, shown),
+        _shown(after, folder / row.edited_image_path, shown),
+    ]
+    content = [
+        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
+        for part in message.content
+    ]
+    return {
+        "prompt": [{"role": "user", "content": content}],
+        "images": paths,
+        "row": row.model_dump_json(exclude_none=True),
+    }
+
+
+def as_questions(rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet) -> Dataset:
+    """The rows as a `datasets.Dataset`; images stay paths until a batch needs them."""
+    from datasets import Dataset
+
+    return Dataset.from_list([as_question(row, folder, shown, prompt_set) for row in rows])
