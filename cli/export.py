@@ -7,16 +7,33 @@ from typing import Annotated
 
 import typer
 
-from ..backend.exporters import export_by_name
+from ..backend.errors import SettingsError
+from ..backend.exporters import ANIMATIONS, export_by_name
 from ..backend.journal import load_trajectory
 
 
 def command(
     folder: Annotated[Path, typer.Argument(help="The --out folder of a run.")],
-    to: Annotated[str, typer.Option("--to", help="page, markdown, sheet (PNG) or record (JSON).")] = "page",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="page, pdf, comic (CBZ), gif, webp, markdown, sheet (PNG) or record (JSON)."
+        ),
+    ] = "page",
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to write into; by default the run's own.")
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds a step, for gif and webp; 2 by default.")
+    ] = None,
+    attempts: Annotated[bool, typer.Option("--attempts", help="Every try, for gif and webp.")] = False,
 ) -> None:
-    """Write a run as a self-contained page, Markdown, a contact sheet or an execution record."""
-    print(export_by_name(to, load_trajectory(folder), out or folder))
+    """Write a run as a page, PDF, comic archive, moving picture, Markdown, contact sheet or execution record."""
+    options: dict[str, float | bool] = {} if seconds is None else {"seconds": seconds}
+    if attempts:
+        options["attempts"] = True
+    if options and to not in ANIMATIONS:
+        raise SettingsError(
+            f"{to} takes neither --seconds nor --attempts.", f"Only {', '.join(ANIMATIONS)} do."
+        )
+    print(export_by_name(to, load_trajectory(folder), out or folder, **options))

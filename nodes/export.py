@@ -11,6 +11,7 @@ from comfy_api.latest import io
 
 from ..backend.errors import JournalError, SettingsError
 from ..backend.exporters import ANIMATIONS, export_by_name
+from ..backend.exporters.sheet_text import font_note
 from ..backend.types import Trajectory
 from . import host
 from .sockets import CATEGORY, TrajectorySocket
@@ -25,6 +26,8 @@ FORMATS = {
     "Markdown": "markdown",
     "execution record (JSON)": "record",
 }
+DRAWN = ("pdf", "comic", "gif", "webp", "sheet")
+"""Exports whose text is drawn here, in a font of this machine."""
 PICTURES = (".png", ".gif", ".webp")
 
 
@@ -83,7 +86,8 @@ class Export(io.ComfyNode):
         options = {"seconds": seconds, "attempts": attempts} if kind in ANIMATIONS else {}
         path = write_export(trajectory, kind, host.new_name(filename_prefix), options)
         saved = host.saved_file(path)
-        host.NodeProgress().say(f"saved: {path}")
+        note = font_note(trajectory) if kind in DRAWN else ""
+        host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         shown: dict[str, Any] = {"text": (str(path),), "interleave_files": ({**saved, "format": kind},)}
         if path.suffix in PICTURES:
             shown |= {"images": [saved], "animated": (path.suffix != ".png",)}

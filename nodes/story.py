@@ -7,6 +7,7 @@ from typing import Literal
 from comfy_api.latest import io
 
 from ..backend.exporters.sheet import contact_sheet
+from ..backend.exporters.sheet_text import font_note
 from ..backend.types import Trajectory
 from . import host
 from .images import to_batch
@@ -26,12 +27,12 @@ class Storyboard(io.ComfyNode):
             search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop."),
+                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
                 io.Combo.Input(
                     "show",
                     options=["chosen", "attempts"],
                     default="chosen",
-                    tooltip="The kept image of every step, or every try of every step, a row a step.",
+                    tooltip="The kept image of every step, or every try of every step side by side.",
                 ),
                 io.Int.Input(
                     "columns",
@@ -62,5 +63,6 @@ class Storyboard(io.ComfyNode):
         cell: int,
         captions: bool,
     ) -> io.NodeOutput:
+        host.NodeProgress().say(font_note(trajectory) if captions else "")
         sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
         return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))

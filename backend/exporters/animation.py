@@ -16,8 +16,8 @@ from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StopReason, Trajectory
 from .folder import write_whole
-from .sheet_text import wrap
-from .story_pages import INK, PAPER, SOFT
+from .sheet_text import Block, wrap
+from .story_pages import INK, PAPER, SOFT, Color
 from .wording import outcome, stop_sentence, told_steps
 
 GIF_NAME, WEBP_NAME = "story.gif", "story.webp"
@@ -99,46 +99,57 @@ def _draw(
     frames = _frames(trajectory, attempts)
     if not frames:
         raise SettingsError("No step of this run was reached, so there is nothing to show.")
-    pictures = [frame.picture for frame in frames if frame.picture]
-    largest = max((max(picture.size) for picture in pictures), default=side)
-    scale = min(1.0, side / largest) if largest >= SMALLEST_SIDE else SMALLEST_SIDE / largest
-    width = round(max((p.size[0] for p in pictures), default=side) * scale)
-    height = round(max((p.size[1] for p in pictures), default=side * 3 // 4) * scale)
-    return [_draw_frame(frame, (width, height), scale, captions) for frame in frames]
+    layout = _Layout(frames, side, captions)
+    return [layout.draw(frame) for frame in frames]
 
 
-def _draw_frame(frame: Frame, size: tuple[int, int], scale: float, captions: bool) -> Image.Image:
-    width, height = size
-    letters = max(12, min(width, 640) // 26)
-    gap = letters // 2
-    small = max(10, letters * 3 // 4)
-    below = gap + LINES * round(letters * 1.35) + round(small * 1.35) + gap if captions else 0
-    image = Image.new("RGB", (width, height + below), PAPER)
-    canvas = ImageDraw.Draw(image)
-    if frame.picture:
-        shown = tuple(max(1, round(length * scale)) for length in frame.picture.size)
-        fitted = frame.picture.image.resize((shown[0], shown[1]), Image.Resampling.LANCZOS)
-        image.paste(fitted, ((width - shown[0]) // 2, (height - shown[1]) // 2))
-    else:
-        block = wrap(
-            frame.words, letters, width - 4 * gap, min(TEXT_LINES, max(1, height // round(letters * 1.35)))
+class _Layout:
+    """The measures that all frames share."""
+
+    def __init__(self, frames: list[Frame], side: int, captions: bool) -> None:
+        sizes = [frame.picture.size for frame in frames if frame.picture] or [(side, side * 3 // 4)]
+        largest = max(max(size) for size in sizes)
+        self._scale = min(1.0, side / largest) if largest >= SMALLEST_SIDE else SMALLEST_SIDE / largest
+        self.width, self.height = (
+            max(1, round(max(lengths) * self._scale)) for lengths in zip(*sizes, strict=True)
         )
-        top = (height + below - block.height) // 2
+        self.letters = max(12, min(self.width, 640) // 26)
+        self.small, self.gap = max(10, self.letters * 3 // 4), self.letters // 2
+        self.captions = captions
+        words = [self._words(frame).height + self._mark(frame).height for frame in frames if frame.picture]
+        self.below = 2 * self.gap + max(words, default=0) if captions else 0
+
+    def draw(self, frame: Frame) -> Image.Image:
+        """The frame as an RGB image of `width` by `height` + `below` pixels."""
+        image = Image.new("RGB", (self.width, self.height + self.below), PAPER)
+        canvas = ImageDraw.Draw(image)
+        if frame.picture is None:
+            lines = max(1, (self.height + self.below) // round(self.letters * 1.35) - 2)
+            block = wrap(frame.words, self.letters, self.width - 4 * self.gap, min(TEXT_LINES, lines))
+            top = (self.height + self.below - block.height - self._mark(frame).height) // 2
+            top = self._write(canvas, block, 2 * self.gap, top, INK)
+            self._write(canvas, self._mark(frame), 2 * self.gap, top, SOFT)
+            return image
+        width, height = (max(1, round(length * self._scale)) for length in frame.picture.size)
+        fitted = frame.picture.image.resize((width, height), Image.Resampling.LANCZOS)
+        image.paste(fitted, ((self.width - width) // 2, (self.height - height) // 2))
+        if self.captions:
+            top = self._write(canvas, self._words(frame), self.gap, self.height + self.gap, INK)
+            self._write(canvas, self._mark(frame), self.gap, top, SOFT)
+        return image
+
+    def _words(self, frame: Frame) -> Block:
+        return wrap(frame.words, self.letters, self.width - 2 * self.gap, LINES)
+
+    def _mark(self, frame: Frame) -> Block:
+        return wrap(frame.mark, self.small, self.width - 2 * self.gap, 1)
+
+    @staticmethod
+    def _write(canvas: ImageDraw.ImageDraw, block: Block, left: int, top: int, color: Color) -> int:
         for line in block.lines:
-            canvas.text((2 * gap, top), line, font=block.font, fill=INK)
+            canvas.text((left, top), line, font=block.font, fill=color)
             top += block.pitch
-    if captions and frame.picture:
-        top = height + gap
-        block = wrap(frame.words, letters, width - 2 * gap, LINES)
-        for line in block.lines:
-            canvas.text((gap, top), line, font=block.font, fill=INK)
-            top += block.pitch
-    if captions and frame.mark:
-        block = wrap(frame.mark, small, width - 2 * gap, 1)
-        canvas.text(
-            (gap, height + below - gap - block.pitch), "".join(block.lines), font=block.font, fill=SOFT
-        )
-    return image
+        return top
 
 
 def _few_colors(image: Image.Image) -> Image.Image:

@@ -8,11 +8,14 @@ letter where there is one (é as e), so that a sheet on a bare machine stays rea
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from PIL import ImageFont
+
+from ..types import Trajectory
 
 ELLIPSIS = "…"
 MAX_CHARACTERS = 2000
@@ -24,15 +27,34 @@ INSTALLED = (
     "Arial Unicode.ttf",
     "arial.ttf",
     "NotoSansCJK-Regular.ttc",
+    "NotoSansCJK-VF.otf.ttc",
     "NotoSansCJKsc-Regular.otf",
+    "NotoSansCJKjp-Regular.otf",
+    "NotoSansSC-Regular.otf",
+    "NotoSansJP-Regular.otf",
+    "SourceHanSans.ttc",
+    "SourceHanSansSC-Regular.otf",
+    "wqy-microhei.ttc",
+    "wqy-zenhei.ttc",
+    "DroidSansFallbackFull.ttf",
+    "DroidSansFallback.ttf",
     "msyh.ttc",
+    "simsun.ttc",
+    "meiryo.ttc",
+    "msgothic.ttc",
     "YuGothM.ttc",
     "malgun.ttf",
     "PingFang.ttc",
     "Hiragino Sans GB.ttc",
     "AppleSDGothicNeo.ttc",
+    "Nirmala.ttf",
+    "NotoSansArabic-Regular.ttf",
+    "NotoSansDevanagari-Regular.ttf",
+    "NotoSansHebrew-Regular.ttf",
+    "NotoSansThai-Regular.ttf",
 )
 NO_LETTER = "\uffff"
+NOTED = 20
 
 
 @dataclass(frozen=True)
@@ -49,6 +71,7 @@ class Block:
         return len(self.lines) * self.pitch
 
 
+@lru_cache(maxsize=256)
 def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHARACTERS) -> Block:
     """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes after that
     many `characters`, ends in an ellipsis.
@@ -81,6 +104,32 @@ def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHA
             last = last[:-1]
         broken[-1] = last.rstrip() + ELLIPSIS
     return Block(tuple(broken), font, round(size * 1.35))
+
+
+def font_note(trajectory: Trajectory) -> str:
+    """A sentence that names the letters of a story that cannot be drawn here and what to do; empty if all can."""
+    steps = {step.number: step for step in trajectory.plan.steps}
+    steps |= {result.step.number: result.step for result in trajectory.results}
+    texts = [trajectory.request.text]
+    for step in steps.values():
+        texts += [step.name, step.instruction or "", step.prompt or "", step.auxiliary_text or ""]
+    missing = letters_without_font(texts)
+    if not missing:
+        return ""
+    shown = missing if len(missing) <= NOTED else f"{missing[:NOTED]}{ELLIPSIS}"
+    return f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese and Japanese)."
+
+
+def letters_without_font(texts: Iterable[str]) -> str:
+    """The letters of these texts, each once, that no font found here has: they are drawn as empty boxes."""
+    missing: dict[str, None] = {}
+    for text in texts:
+        for paragraph in text.splitlines():
+            name = _font_with(frozenset(paragraph[:MAX_CHARACTERS].strip()))
+            for letter in paragraph:
+                if not _has(name, _plain(letter, name)) and unicodedata.category(letter)[0] not in "CM":
+                    missing[letter] = None
+    return "".join(missing)
 
 
 @lru_cache(maxsize=64)
