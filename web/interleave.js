@@ -128,6 +128,16 @@ function recallAll() {
   for (const node of views.keys()) recall(node).catch((error) => console.warn("InterleaveThinker:", error));
 }
 
+// Where the host lays nodes out itself it has no way to leave its own preview out, so it is not told of ours. This has to be
+// heard first, hence before the host listens.
+api.addEventListener("b_preview_with_metadata", (event) => {
+  const { displayNodeId, nodeId, blob } = event.detail ?? {};
+  const shown = views.get(nodeAt(displayNodeId ?? nodeId ?? ""));
+  if (!shown) return;
+  shown.view.preview(blob);
+  if (globalThis.LiteGraph?.vueNodesMode) event.stopImmediatePropagation();
+});
+
 app.registerExtension({
   name: "InterleaveThinker.Live",
   setup() {
@@ -139,9 +149,6 @@ app.registerExtension({
       if (!shown) return;
       shown.state.share = detail.value / detail.max;
       shown.view.update();
-    });
-    api.addEventListener("b_preview_with_metadata", ({ detail }) => {
-      views.get(nodeAt(detail?.displayNodeId ?? detail?.nodeId ?? ""))?.view.preview(detail.blob);
     });
   },
   nodeCreated(node) {

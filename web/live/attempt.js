@@ -73,7 +73,6 @@ export class AttemptView {
     if (attempt.image) {
       set(this.image, "src", this.pictureUrl(attempt.image.digest));
       set(this.image, "alt", `Try ${attempt.attempt + 1}`);
-      this.image.classList.toggle("it-small", attempt.image.width <= 160);
       this.image.style.aspectRatio = `${attempt.image.width} / ${attempt.image.height}`;
       show(this.image, true);
     } else if (attempt.status !== "drawing") {

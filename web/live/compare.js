@@ -54,7 +54,6 @@ export class Compare {
       if (!option) continue;
       set(image, "src", this.pictureUrl(option.image.digest));
       set(image, "alt", option.name);
-      image.classList.toggle("it-small", option.image.width <= 160);
       if (image === this.under) this.frame.style.aspectRatio = `${option.image.width} / ${option.image.height}`;
     }
   }

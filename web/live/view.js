@@ -116,6 +116,15 @@ export class RunView {
       if (this.row.children[index] !== card.element) this.row.insertBefore(card.element, this.row.children[index] ?? null);
       card.update(state, this.pictureUrl, step === this.#shownStep());
     });
+    this.#bringIntoView(this.cards.get(this.#shownStep()));
+  }
+
+  /** Only the row is scrolled, and only when another step is shown: a person may look around in the meantime. */
+  #bringIntoView(card) {
+    if (!card || card === this.inView || !this.row.clientWidth) return;
+    this.inView = card;
+    const middle = card.element.offsetLeft + card.element.offsetWidth / 2;
+    this.row.scrollLeft = middle - this.row.clientWidth / 2;
   }
 
   #drop(step, card) {
@@ -207,7 +216,6 @@ class Card {
     setText(this.blank, shown.prompt ? "" : shown.text);
     if (!image) return;
     set(this.image, "src", pictureUrl(image.digest));
-    this.image.classList.toggle("it-small", image.width <= 160);
   }
 }
 
