@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .nodes.old_host import NODE_IDS, stand_ins
+
 if TYPE_CHECKING:
     from comfy_api.latest import ComfyExtension
 
 __version__ = "0.1.0"
 WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by the host."""
+NODE_CLASS_MAPPINGS = stand_ins()
+"""Only where ComfyUI is too old for the nodes themselves."""
+NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
 
 
 async def comfy_entrypoint() -> ComfyExtension:

@@ -22,8 +22,8 @@ from ...backend.errors import ChatError
 EVERYTHING = 1e32
 WORDS_OF_WANT = ("out of memory", "not enough memory", "can't allocate memory", "allocation on device")
 WHAT_TO_LOWER = (
-    "In Load Agent choose a smaller agent or, where it is offered, the precision 8-bit or 4-bit; or give smaller images "
-    "to the Planner; or start ComfyUI with --lowvram, which leaves it more room."
+    "In Load Agent choose a smaller agent or, where it is offered, the precision 8-bit or 4-bit; "
+    "or give smaller images; or close other programs that use the card."
 )
 
 

@@ -1,0 +1,312 @@
+"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books.
+
+Decision: the card is the device `cpu:0`, which torch computes on like on any CPU but which compares unequal to `cpu`; where
+each weight is, is noted whenever a module is moved, and the room that is left follows from that. So what the manager
+decides on a machine with little memory can be watched on one without a card. Prints a JSON object, one entry a scenario.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import json
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+COMFY, ROOT = sys.argv[1:3]
+sys.argv = ["main.py", "--cpu"]
+sys.path.insert(0, COMFY)
+
+import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
+import comfy.options  # noqa: E402
+
+comfy.options.enable_args_parsing()
+
+import comfy.model_management as mm  # noqa: E402
+import comfy.ops  # noqa: E402
+import server  # noqa: E402, F401 - before the pack, as in the host
+import torch  # noqa: E402
+from comfy.model_patcher import ModelPatcher  # noqa: E402
+
+spec = importlib.util.spec_from_file_location(
+    "interleave_thinker", f"{ROOT}/__init__.py", submodule_search_locations=[ROOT]
+)
+package = importlib.util.module_from_spec(spec)
+sys.modules["interleave_thinker"] = package
+spec.loader.exec_module(package)
+
+from interleave_thinker.backend.chat import Message, ReplySettings, open_chat  # noqa: E402
+from interleave_thinker.backend.errors import ChatError  # noqa: E402
+from interleave_thinker.nodes import managed_chat  # noqa: E402
+from interleave_thinker.nodes.host import memory as ours  # noqa: E402
+from interleave_thinker.nodes.managed_chat import ManagedChat  # noqa: E402
+
+CPU, CARD = torch.device("cpu"), torch.device("cpu", 0)
+KILO = 1024
+SHORT = ReplySettings(max_tokens=3)
+ASK = [Message(role="user", content=("A boat?",))]
+TINY = Path(ROOT) / "backend" / "tinyworld" / "checkpoints"
+
+
+class Identities:
+    """A weak set of tensors by identity, since tensors compare element by element."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, one: Any) -> None:
+        self._held[id(one)] = weakref.ref(one, lambda _, key=id(one): self._held.pop(key, None))
+
+    def discard(self, one: Any) -> None:
+        self._held.pop(id(one), None)
+
+    def __contains__(self, one: Any) -> bool:
+        return id(one) in self._held
+
+    def __iter__(self) -> Iterator[Any]:
+        return (one for one in [held() for held in list(self._held.values())] if one is not None)
+
+
+class Card:
+    """The books of the card: its size, what lies on it, and how often an agent was brought there."""
+
+    def __init__(self) -> None:
+        self.size = 1 << 40
+        self.real_size: int | None = None
+        self.weights = Identities()
+        self.arrivals = 0
+
+    def used(self) -> int:
+        return sum(one.nbytes for one in self.weights)
+
+    def note(self, module: torch.nn.Module, device: torch.device) -> None:
+        for one in module.parameters():
+            if device != CARD:
+                self.weights.discard(one)
+            elif one not in self.weights:
+                if self.real_size is not None and self.used() + one.nbytes > self.real_size:
+                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.")
+                self.weights.add(one)
+
+
+card = Card()
+move = torch.nn.Module.to
+
+
+def noted_move(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    target = args[0] if args else kwargs.get("device")
+    if isinstance(target, (torch.device, str)):
+        card.note(module, torch.device(target))
+    return move(module, *args, **kwargs)
+
+
+def counted_load(patcher: Any, *args: Any, **kwargs: Any) -> Any:
+    card.arrivals += 1
+    return load(patcher, *args, **kwargs)
+
+
+load = ours._WholePatcher.load
+ours._WholePatcher.load = counted_load
+torch.nn.Module.to = noted_move
+mm.get_torch_device = lambda: CARD
+mm.is_device_cpu = lambda device: device == CPU
+mm.minimum_inference_memory = lambda: 64 * KILO
+mm.extra_reserved_memory = lambda: 0
+mm.get_total_memory = lambda device=None, torch_total_too=False: card.size
+managed_chat.ACTIVATION_BYTES = 64 * KILO
+
+
+def free(device: Any = None, torch_free_too: bool = False) -> Any:
+    left = card.size - card.used() if device in (None, CARD) else 1 << 40
+    return (left, left) if torch_free_too else left
+
+
+mm.get_free_memory = free
+
+
+def on_card(module: torch.nn.Module) -> float:
+    """Share of a module's weights that are on the card."""
+    sizes = [(one.nbytes, one in card.weights) for one in module.parameters()]
+    return sum(size for size, there in sizes if there) / max(1, sum(size for size, _ in sizes))
+
+
+def agent(role: str, on: bool = True) -> tuple[ManagedChat, Any]:
+    """A managed agent and its torch module, which refuses to compute unless all of it is on the card."""
+    chat = open_chat(f"transformers:{TINY / role}", device="cpu", share=on)
+    module = chat.model
+    module.register_forward_pre_hook(lambda *_: check_whole(module))
+    return ManagedChat(chat), module
+
+
+def check_whole(module: torch.nn.Module) -> None:
+    if on_card(module) != 1:
+        raise RuntimeError(f"computes with {on_card(module):.0%} of its weights on the card")
+
+
+def diffusion(kilobytes: int) -> ModelPatcher:
+    """A model whose layers the host can cast on demand, as its diffusion models are."""
+    layers = [comfy.ops.manual_cast.Linear(128, 128, bias=False) for _ in range(kilobytes // 64)]
+    return ModelPatcher(torch.nn.Sequential(*layers), load_device=CARD, offload_device=CPU)
+
+
+def agents_loaded() -> int:
+    return sum(isinstance(one.model.model, ours.AgentModel) for one in mm.current_loaded_models)
+
+
+@contextmanager
+def fresh(size: int, state: Any = None) -> Iterator[None]:
+    """An empty card of this size, in one of the host's memory states."""
+    mm.vram_state = state or mm.VRAMState.NORMAL_VRAM
+    card.size, card.real_size, card.arrivals = size, None, 0
+    try:
+        yield
+    finally:
+        card.size, card.real_size = 1 << 40, None
+        mm.unload_all_models()
+        gc.collect()
+
+
+def alternate(state: Any) -> dict[str, Any]:
+    """Planner, critic and image model take turns on a card that holds about one of them."""
+    planner, planner_module = agent("planner")
+    critic, critic_module = agent("critic")
+    largest = max(ours.bytes_of(planner_module), ours.bytes_of(critic_module))
+    image_model = diffusion(int(largest * 0.8) // KILO)
+    shares, most = [], 0
+    # The manager asks for a tenth more than the weights, so that is what "holds one of them" means.
+    with fresh(int(largest * 1.25) + 512 * KILO, state):
+        for _ in range(3):
+            for speaker in (planner, None, critic, None):
+                if speaker is None:
+                    mm.load_models_gpu([image_model], memory_required=64 * KILO)
+                else:
+                    speaker.reply(ASK, SHORT)
+                shares += [on_card(planner_module), on_card(critic_module)]
+                most = max(most, card.used())
+        arrivals = card.arrivals
+        within = most <= card.size
+    return {"half": [s for s in shares if 0 < s < 1], "arrivals": arrivals, "within": within}
+
+
+def stays() -> dict[str, Any]:
+    """Calls in a row, with an image model beside it for which there is room."""
+    chat, module = agent("critic")
+    image_model = diffusion(256)
+    with fresh(64 * KILO * KILO):
+        for _ in range(4):
+            chat.reply(ASK, SHORT)
+            mm.load_models_gpu([image_model], memory_required=64 * KILO)
+        return {"arrivals": card.arrivals, "on_card": on_card(module)}
+
+
+def shared() -> dict[str, Any]:
+    first, module = agent("critic")
+    second, again = agent("critic")
+    with fresh(64 * KILO * KILO):
+        first.reply(ASK, SHORT)
+        second.reply(ASK, SHORT)
+        return {"same": module is again, "managed": agents_loaded(), "arrivals": card.arrivals}
+
+
+def unloaded() -> dict[str, Any]:
+    """The host's button takes all of it back; the next call brings it again; dropped, nothing is left."""
+    chat, module = agent("critic")
+    with fresh(64 * KILO * KILO):
+        chat.reply(ASK, SHORT)
+        before = card.used()
+        mm.unload_all_models()
+        after = card.used()
+        chat.reply(ASK, SHORT)
+        arrivals = card.arrivals
+        gone = weakref.ref(module)
+        module._forward_pre_hooks.clear()
+        del chat, module
+        gc.collect()
+        mm.cleanup_models_gc()
+        return {"before": before, "after": after, "arrivals": arrivals, "freed": gone() is None,
+                "left": agents_loaded()}  # fmt: skip
+
+
+def too_big() -> dict[str, Any]:
+    """An agent larger than the card: said at once, and the image model stays."""
+    chat, module = agent("critic")
+    image_model = diffusion(256)
+    with fresh(ours.bytes_of(module) // 2):
+        mm.load_models_gpu([image_model], memory_required=0)
+        return {"said": said(lambda: chat.reply(ASK, SHORT)), "image_model": on_card(image_model.model),
+                "agent": on_card(module)}  # fmt: skip
+
+
+def runs_out_while_loading() -> dict[str, Any]:
+    """The card has less than it says: what arrived goes back."""
+    chat, module = agent("critic")
+    with fresh(64 * KILO * KILO):
+        card.real_size = ours.bytes_of(module) // 2
+        text = said(lambda: chat.reply(ASK, SHORT))
+        on = on_card(module)
+        card.real_size = None
+        return {"said": text, "agent": on, "then": bool(chat.reply(ASK, SHORT).tokens)}
+
+
+def runs_out_while_writing() -> dict[str, Any]:
+    chat, module = agent("critic")
+    with fresh(64 * KILO * KILO):
+
+        def fail(*_: Any) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+
+        hook = module.lm_head.register_forward_pre_hook(fail)
+        text = said(lambda: chat.reply(ASK, SHORT))
+        hook.remove()
+        return {"said": text, "agent": on_card(module), "then": bool(chat.reply(ASK, SHORT).tokens)}
+
+
+def reread() -> dict[str, Any]:
+    """Weights that cannot be moved are forgotten for the image model, and read again for the next reply."""
+    base = open_chat(f"transformers:{TINY / 'critic'}", device="cpu", share=False)
+    before = base.reply(ASK, SHORT).text
+    managed = ours.ManagedModel.of_reloadable(base.base)
+    size = managed.size
+    with fresh(int(size * 1.2) + 256 * KILO):
+        card_holds = agents_loaded()
+        managed.ensure_loaded(KILO)
+        kept = base.base.model is not None
+        mm.free_memory(2 * card.size, CARD)
+        forgotten = base.base.model is None
+        managed.ensure_loaded(KILO)
+        again = base.base.model is not None
+        mm.unload_all_models()
+        same = base.reply(ASK, SHORT).text == before
+    return {"registered": card_holds, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
+
+
+def said(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except ChatError as error:
+        return str(error)
+    return ""
+
+
+SCENARIOS: dict[str, Callable[[], Any]] = {
+    "normal": lambda: alternate(mm.VRAMState.NORMAL_VRAM),
+    "lowvram": lambda: alternate(mm.VRAMState.LOW_VRAM),
+    "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
+    "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM),
+    "stays": stays,
+    "shared": shared,
+    "unloaded": unloaded,
+    "too_big": too_big,
+    "runs_out_while_loading": runs_out_while_loading,
+    "runs_out_while_writing": runs_out_while_writing,
+    "reread": reread,
+}
+
+if __name__ == "__main__":
+    with torch.inference_mode():
+        results = {name: act() for name, act in SCENARIOS.items()}
+    print(f"RESULTS {json.dumps(results)}")

@@ -1,0 +1,101 @@
+"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and words for want of memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .comfy_server import ROOT, ComfyServer, HostHome
+from .example_graphs import CHECKPOINTS, need_checkpoints
+from .klein_graphs import Graph, node, story
+
+LOADED = "Requested to load AgentModel"
+AGENT = "memory/critic"
+
+
+@pytest.fixture(scope="module")
+def rig(host_home: HostHome) -> dict[str, Any]:
+    """What the host's memory manager did in every scenario of `memory_rig.py`."""
+    need_checkpoints()
+    command = [str(host_home.python), str(Path(__file__).parent / "memory_rig.py"), str(host_home.folder), str(ROOT)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    ended = subprocess.run(
+        command, cwd=host_home.folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("RESULTS ")]
+    assert lines, ended.stderr[-3000:]
+    return json.loads(lines[0].removeprefix("RESULTS "))
+
+
+@pytest.mark.parametrize("state", ["normal", "lowvram", "novram", "highvram"])
+def test_agents_and_image_model_take_turns_and_none_is_ever_half_there(rig: dict[str, Any], state: str) -> None:
+    # Two agents speak three times each on a card that holds one of them.
+    assert rig[state] == {"half": [], "arrivals": 6, "within": True}
+
+
+def test_an_agent_stays_between_calls_where_there_is_room(rig: dict[str, Any]) -> None:
+    assert rig["stays"] == {"arrivals": 1, "on_card": 1.0}
+
+
+def test_planner_and_critic_on_one_base_are_one_model_to_the_manager(rig: dict[str, Any]) -> None:
+    assert rig["shared"] == {"same": True, "managed": 1, "arrivals": 1}
+
+
+def test_unloading_gives_everything_back(rig: dict[str, Any]) -> None:
+    seen = rig["unloaded"]
+    assert seen["before"] > 1_000_000 and seen["after"] == 0
+    assert seen["arrivals"] == 2, "the next call brings it again"
+    assert seen["freed"] and seen["left"] == 0, "what nobody holds is gone"
+
+
+def test_an_agent_larger_than_the_card_is_refused_before_anything_is_evicted(rig: dict[str, Any]) -> None:
+    seen = rig["too_big"]
+    assert "The agent needs" in seen["said"] and "8-bit or 4-bit" in seen["said"]
+    assert seen["image_model"] == 1.0 and seen["agent"] == 0.0
+
+
+def test_want_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: dict[str, Any]) -> None:
+    for scenario, share in (("runs_out_while_loading", 0.0), ("runs_out_while_writing", 1.0)):
+        seen = rig[scenario]
+        assert "ran out of memory" in seen["said"] and "8-bit or 4-bit" in seen["said"]
+        assert "\n" not in seen["said"]
+        assert seen["agent"] == share and seen["then"], "the next call works"
+
+
+def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> None:
+    expected = {"registered": 1, "kept": True, "forgotten": True, "again": True, "same": True}
+    assert rig["reread"] == expected
+
+
+def agent_graph(request: str) -> Graph:
+    """Planner and critic from one checkpoint, loaded by a node each; two loops have a step judged."""
+    graph = story(request, ["a house"], (64, 64), max_attempts=2)
+    graph["critic"] = node("InterleaveLoadAgent", agent=AGENT)
+    graph["other"] = node("InterleaveLoadAgent", agent=AGENT, strictness="strict")
+    graph["second"] = node(
+        "InterleaveCriticLoop", **{**graph["loop"]["inputs"], "seed": 5, "critic": ["other", 0]}
+    )
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    graph["again"] = node("PreviewAny", source=["second", 3])
+    return graph
+
+
+def test_a_run_loads_its_agent_once_and_the_hosts_button_frees_it(host: ComfyServer) -> None:
+    need_checkpoints()
+    folder = host.base / "models" / "interleave_agents" / AGENT
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(CHECKPOINTS / "critic", target_is_directory=True)
+    before = host.log_path.read_text(errors="replace").count(LOADED)
+    host.run(agent_graph("loaded once"))
+    host.run(agent_graph("and again"))
+    assert host.log_path.read_text(errors="replace").count(LOADED) == before + 1
+    assert host.post("/free", {"unload_models": True, "free_memory": True}).status_code == 200
+    time.sleep(1.5)  # the host looks at the button between prompts
+    host.run(agent_graph("once more"))
+    assert host.log_path.read_text(errors="replace").count(LOADED) == before + 2
