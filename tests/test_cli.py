@@ -313,7 +313,7 @@ def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, 
     assert json.loads(as_json.output)["success"] == {0: True, 3: False, 1: None}[code]
 
 
-@pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record"])
+@pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record", "pdf", "comic", "gif", "webp"])
 def test_export_prints_the_file_it_wrote(tmp_path: Path, scripts: Scripts, to: str) -> None:
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
     result = call("export", tmp_path / "out", "--to", to, "--out", tmp_path / "exported")
@@ -327,6 +327,9 @@ def test_export_of_nothing(tmp_path: Path, scripts: Scripts) -> None:
     assert call("export", tmp_path).exit_code == 1
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
     assert call("export", tmp_path / "out", "--to", "film").exit_code == 2
+    assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "0.5", "--attempts").exit_code == 0
+    assert call("export", tmp_path / "out", "--to", "pdf", "--seconds", "0.5").exit_code == 2
+    assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "900").exit_code == 2
 
 
 def test_doctor_finds_models_and_says_what_is_missing(

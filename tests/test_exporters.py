@@ -119,7 +119,7 @@ def test_a_folder_that_is_a_file_is_a_typed_error(tmp_path: Path) -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(SettingsError, match="page, markdown, sheet, record"):
-        open_exporter("pdf")
+        open_exporter("film")
 
 
 # Words
@@ -400,9 +400,11 @@ def test_wrapping_loses_no_words_that_fit() -> None:
 def test_letters_beyond_the_own_font_are_drawn_or_made_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet_text, "_names", lambda: (sheet_text.OWN,))
     sheet_text._font_with.cache_clear()
+    sheet_text.wrap.cache_clear()
     assert sheet_text.wrap("Père Noël", 12, 900, 1).lines == ("Pere Noel",)
     monkeypatch.undo()
     sheet_text._font_with.cache_clear()
+    sheet_text.wrap.cache_clear()
     block = sheet_text.wrap("Père Noël", 12, 900, 1)
     assert block.lines[0] in ("Père Noël", "Pere Noel")
     assert sheet_text.wrap("plain words", 12, 900, 1).font.getname()[0] == "Aileron"

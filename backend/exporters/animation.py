@@ -70,11 +70,12 @@ def _times(trajectory: Trajectory, seconds: float, attempts: bool) -> list[int]:
 
 
 def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
-    frames = []
+    frames, missing = [], 0
     for told in told_steps(trajectory):
         step, result = told.step, told.result
         story = step.auxiliary_text or step.instruction or step.name
         if result is None:
+            missing += 1
             continue
         if attempts:
             for number, attempt in enumerate(result.attempts):
@@ -88,6 +89,8 @@ def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
             mark = f"try {result.chosen + 1}: {kept}, kept"
         if result.image or story:
             frames.append(Frame(result.image, story, mark, 1.0))
+    if missing or not frames:
+        frames.append(Frame(None, f"Not reached: {missing} of {len(told_steps(trajectory))} steps.", "", 1.0))
     return frames
 
 
@@ -97,8 +100,6 @@ def _draw(
     if not SHORTEST <= seconds <= LONGEST:
         raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {seconds:g}.")
     frames = _frames(trajectory, attempts)
-    if not frames:
-        raise SettingsError("No step of this run was reached, so there is nothing to show.")
     layout = _Layout(frames, side, captions)
     return [layout.draw(frame) for frame in frames]
 
