@@ -7,6 +7,7 @@ line that a killed process left half written counts as never said.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,8 @@ FEEDBACK = "feedback.jsonl"
 MAX_FILE = 16 * 1024 * 1024
 MAX_NOTE = 20_000
 LARGEST = 1_000_000
+
+_writing = threading.Lock()
 
 Words = Annotated[str, Field(max_length=MAX_NOTE)]
 
@@ -61,7 +64,7 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
     path = files.path(FEEDBACK)
     line = feedback.model_dump_json(exclude_none=True).encode() + b"\n"
     try:
-        with path.open("a+b", buffering=0) as file:
+        with _writing, path.open("a+b", buffering=0) as file:
             size = file.seek(0, 2)
             if size + len(line) >= MAX_FILE:
                 raise JournalError(

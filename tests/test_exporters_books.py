@@ -91,16 +91,18 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
     assert "Acceptedattry2" in whole
 
 
-def test_a_pdf_holds_the_pixels_of_its_pictures() -> None:
-    trajectory = make_trajectory(1, text_step=False)
-    pdf = Pdf(story_pdf(trajectory))
-    picture = trajectory.results[0].image
-    assert picture is not None
-    exact = [self for self in pdf.objects.values() if b"/DeviceRGB /Bits" in self and b"/FlateDecode" in self]
-    shown = [pdf.stream(content) for content in exact]
-    assert picture.image.tobytes() in shown or any(
-        b"/DCTDecode" in content for content in pdf.objects.values()
-    )
+def test_a_pdf_holds_drawings_exactly_and_each_picture_once() -> None:
+    flat = Picture(Image.new("RGB", (300, 200), (10, 200, 30)))
+    trajectory = make_trajectory(2, text_step=False)
+    results = [
+        one.model_copy(
+            update={"attempts": tuple(each.model_copy(update={"image": flat}) for each in one.attempts)}
+        )
+        for one in trajectory.results
+    ]
+    pdf = Pdf(story_pdf(trajectory.model_copy(update={"results": tuple(results)})))
+    shown = [content for content in pdf.objects.values() if b"/ColorSpace /DeviceRGB" in content]
+    assert [pdf.stream(content) for content in shown] == [flat.image.tobytes()]
 
 
 @pytest.mark.parametrize("width", [600, 1240])

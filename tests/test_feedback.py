@@ -1,0 +1,337 @@
+"""People's words on attempts: kept with the run, made training rows, read by the trainer; and stories kept in files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from stories import make_trajectory
+
+from interleave_thinker.backend.agents import Critic
+from interleave_thinker.backend.answers import read_verdict
+from interleave_thinker.backend.errors import InterleaveError, JournalError, SettingsError
+from interleave_thinker.backend.events import AttemptDrawn
+from interleave_thinker.backend.exporters import REGISTRY, export_by_name
+from interleave_thinker.backend.exporters.record_reader import read_record
+from interleave_thinker.backend.feedback import MAX_NOTE, Feedback, read_feedback, record_feedback
+from interleave_thinker.backend.feedback_rows import add_feedback_rows
+from interleave_thinker.backend.generators.painted import PaintedGenerator
+from interleave_thinker.backend.journal import Journal, load_trajectory
+from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.backend.record_trajectory import record_trajectory
+from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.backend.types import Request, StopReason, Trajectory
+from interleave_thinker.nodes import trajectory_choices
+from interleave_thinker.training.data import read_rows
+
+RUN = make_trajectory(3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save_trajectory(RUN, tmp_path / "run")
+
+
+def word(step: int = 1, attempt: int = 0, **said: Any) -> Feedback:
+    return Feedback(step=step, attempt=attempt, **said)
+
+
+# Words in the run's folder
+
+
+def test_the_last_word_on_an_attempt_counts(folder: Path) -> None:
+    assert read_feedback(folder) == []
+    for said in (word(accepted=True), word(2, accepted=True), word(accepted=False, note="Blue."), word(2)):
+        record_feedback(folder, said)
+    (kept,) = read_feedback(folder)
+    assert (kept.step, kept.accepted, kept.note) == (1, False, "Blue.")
+    image = RUN.results[0].attempts[0].image
+    assert image is not None and kept.image == image.digest
+    assert load_trajectory(folder) == RUN, "feedback is no part of the run"
+
+
+def test_words_said_at_once_are_all_kept(folder: Path) -> None:
+    many = [word(step, attempt, note="n" * 500) for step in (1, 3) for attempt in (0, 1)] * 25
+    threads = [threading.Thread(target=record_feedback, args=(folder, one)) for one in many]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == len(many)
+    assert len(read_feedback(folder)) == 4
+
+
+def test_a_half_written_line_was_never_said(folder: Path) -> None:
+    record_feedback(folder, word(accepted=True))
+    with (folder / "feedback.jsonl").open("ab") as file:
+        file.write(b'{"step":2,"attempt":0,"acc')
+    record_feedback(folder, word(3, 1, accepted=False))
+    assert [(one.step, one.accepted) for one in read_feedback(folder)] == [(1, True), (3, False)]
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", '{"step":0,"attempt":0}', "nonsense", '{"step":1,"attempt":0,"more":1}']
+)
+def test_a_damaged_line_is_named(folder: Path, line: str) -> None:
+    record_feedback(folder, word(accepted=True))
+    with (folder / "feedback.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(JournalError, match="line 2"):
+        read_feedback(folder)
+
+
+def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
+    for broken in (
+        {"step": 0},
+        {"attempt": -1},
+        {"note": "n" * (MAX_NOTE + 1)},
+        {"image": "../x"},
+        {"accepted": 3},
+    ):
+        with pytest.raises(ValidationError):
+            Feedback(**({"step": 1, "attempt": 0} | broken))
+    with pytest.raises(JournalError, match="no attempt 9 of step 1"):
+        record_feedback(folder, word(1, 8, accepted=True))
+    with pytest.raises(JournalError, match="holds no run"):
+        record_feedback(tmp_path, word(accepted=True))
+    (folder / "feedback.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="leads out"):
+        record_feedback(folder, word(accepted=True))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+# Training rows
+
+
+def test_a_row_asks_what_the_critic_was_asked(tmp_path: Path) -> None:
+    asked = []
+
+    class Listening:
+        identity, prompt_set = "listening", None
+
+        def reply(self, messages: Any, *_: Any) -> Any:
+            asked.extend(messages)
+            raise InterleaveError("heard")
+
+    attempt = RUN.results[1].attempts[0]
+    assert attempt.image is not None
+    with pytest.raises(InterleaveError, match="heard"):
+        Critic(Listening()).judge(
+            attempt.source, attempt.image, RUN.plan.steps[1].prompt or "", attempt.prompt
+        )  # type: ignore[arg-type]
+    data = add_feedback_rows(tmp_path, RUN, [word(2, accepted=True)])
+    (row,) = read_rows(data.path)
+    parts = ["<image>" if isinstance(part, Picture) else part for part in asked[0].content]
+    assert row.messages[0].content == "".join(parts)
+    shown = [Picture.open(tmp_path / image) for image in row.images]
+    assert shown == [part for part in asked[0].content if isinstance(part, Picture)]
+
+
+@pytest.mark.parametrize(
+    ("said", "success", "refined", "reasoning"),
+    [
+        (word(1, 0, accepted=False), False, "critic's", "critic's"),
+        (word(1, 0, accepted=False, note="It is blue."), False, "critic's", "It is blue."),
+        (word(1, 0, better_prompt=" a red boat "), False, "a red boat", "critic's"),
+        (word(1, 0, accepted=True), True, "used", ""),
+        (word(1, 1, accepted=True), True, "used", "critic's"),
+        (word(1, 1, accepted=False), False, "used", ""),
+        (word(3, 1, accepted=False, better_prompt="a fish"), False, "a fish", ""),
+    ],
+)
+def test_a_persons_word_wins(
+    tmp_path: Path, said: Feedback, success: bool, refined: str, reasoning: str
+) -> None:
+    attempt = RUN.results[said.step - 1].attempts[said.attempt]
+    critic = attempt.verdict
+    assert critic is not None
+    data = add_feedback_rows(tmp_path, RUN, [said])
+    verdict = read_verdict(read_rows(data.path)[0].messages[-1].content)
+    assert verdict.success is success
+    assert verdict.refined_prompt == {"critic's": critic.refined_prompt, "used": attempt.prompt}.get(
+        refined, refined
+    )
+    assert verdict.reasoning == {"critic's": critic.reasoning}.get(reasoning, reasoning)
+
+
+def test_a_later_word_replaces_the_row_and_taking_it_back_removes_it(tmp_path: Path) -> None:
+    assert add_feedback_rows(tmp_path, RUN, [word(accepted=True), word(2, accepted=False)]).rows == 2
+    assert add_feedback_rows(tmp_path, RUN, [word(accepted=False)]).rows == 2
+    data = add_feedback_rows(tmp_path, RUN, [word(2), word(3, 1, note="Only a remark.")])
+    assert data.rows == 1
+    (row,) = read_rows(data.path)
+    assert read_verdict(row.messages[-1].content).success is False
+    assert len(list((tmp_path / "images").iterdir())) == 4
+    emptied = add_feedback_rows(tmp_path, RUN, [word()])
+    assert emptied.rows == 0 and json.loads(emptied.path.read_text()) == []
+
+
+def test_words_about_images_that_are_gone_make_no_row(tmp_path: Path) -> None:
+    other = Picture.white((8, 8)).digest
+    data = add_feedback_rows(
+        tmp_path, RUN, [word(accepted=True, image=other), word(9, image=other), word(2, accepted=True)]
+    )
+    assert (data.rows, data.skipped) == (1, 2)
+
+
+@pytest.mark.parametrize(("step", "attempt"), [(9, 0), (4, 0), (1, 5), (3, 0)])
+def test_what_cannot_be_judged_is_refused_and_nothing_written(
+    tmp_path: Path, step: int, attempt: int
+) -> None:
+    with pytest.raises(SettingsError):
+        add_feedback_rows(tmp_path / "data", RUN, [word(accepted=True), word(step, attempt, accepted=True)])
+    assert not (tmp_path / "data").exists()
+
+
+def test_marks_in_prompts_cannot_shift_the_images(tmp_path: Path) -> None:
+    tricky = make_trajectory(1, decorate=" <image>")
+    with pytest.raises(SettingsError, match="marks"):
+        add_feedback_rows(tmp_path, tricky, [word(accepted=True)])
+    bare = default_prompt_set().model_copy(update={"critic": "{original_instruction} {rewritten_prompt}"})
+    assert isinstance(bare, PromptSet)
+    data = add_feedback_rows(tmp_path, RUN, [word(accepted=True)], bare)
+    assert read_rows(data.path)[0].messages[0].content.startswith("<image><image>")
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '[{"messages": []}]', "[1]"])
+def test_a_damaged_data_file_is_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "critic_sft.json").write_text(content)
+    with pytest.raises(JournalError, match="critic_sft"):
+        add_feedback_rows(tmp_path, RUN, [word(accepted=True)])
+    assert (tmp_path / "critic_sft.json").read_text() == content
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_feedback_rows_train(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    from tiny_checkpoint import build_checkpoint
+
+    from interleave_thinker.training.sft import SftTraining, train
+
+    data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
+    lines: list[str] = []
+    settings = SftTraining(epochs=1, batch=1, device="cpu")
+    final = train(
+        build_checkpoint(tmp_path / "tiny"),
+        read_rows(data.path),
+        data.path.parent,
+        tmp_path / "out",
+        settings,
+        None,
+        lines.append,
+    )
+    assert (final / "config.json").is_file() and any("step 2/2" in line for line in lines)
+
+
+# Stories in files
+
+
+@pytest.mark.parametrize(
+    "story", [RUN, make_trajectory(2, request_images=2, cut_short=True), make_trajectory(0)]
+)
+def test_saved_and_loaded_is_the_same(tmp_path: Path, story: Trajectory) -> None:
+    assert load_trajectory(save_trajectory(story, tmp_path / "saved")) == story
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_loaded_story_is_exported_as_the_one_that_was_saved(tmp_path: Path, name: str) -> None:
+    story = make_trajectory(1, size=48)
+    before = export_by_name(name, story, tmp_path / "before").read_bytes()
+    loaded = load_trajectory(save_trajectory(story, tmp_path / "saved"))
+    assert export_by_name(name, loaded, tmp_path / "after").read_bytes() == before
+
+
+def test_nothing_is_overwritten_or_left_half_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_trajectory(RUN, tmp_path / "one")
+    with pytest.raises(JournalError, match="there already"):
+        save_trajectory(make_trajectory(1), tmp_path / "one")
+    assert load_trajectory(tmp_path / "one") == RUN
+    monkeypatch.setattr(Journal, "finish", lambda *_: (_ for _ in ()).throw(JournalError("disk full")))
+    with pytest.raises(JournalError, match="disk full"):
+        save_trajectory(RUN, tmp_path / "two")
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_run_that_goes_on_from_a_saved_one_draws_nothing_twice(tmp_path: Path) -> None:
+    generator, plan = PaintedGenerator(), RUN.plan
+    *_, done = run(Request(text="r"), None, generator, None, plan=plan)
+    folder = save_trajectory(done.trajectory, tmp_path / "run")
+    events = run(Request(text="r"), None, generator, None, journal=Journal(folder), plan=plan)
+    reused = [event.reused for event in events if isinstance(event, AttemptDrawn)]
+    assert reused == [True] * 3
+
+
+def test_records_of_every_form_are_stories(tmp_path: Path) -> None:
+    export_by_name("record", RUN, tmp_path)
+    story = record_trajectory(read_record(tmp_path))
+    assert story.request.text == RUN.request.text and story.plan == RUN.plan
+    for found, meant in zip(story.results, RUN.results, strict=True):
+        assert [one.image for one in found.attempts] == [one.image for one in meant.attempts]
+        assert [one.prompt for one in found.attempts] == [one.prompt for one in meant.attempts]
+        assert found.image == meant.image and found.stop_reason == meant.stop_reason
+    image = next((tmp_path / "images").iterdir()).relative_to(tmp_path).as_posix()
+    last = {
+        "2": {"prompt": "b", "refine_prompt": "b2", "target_img": image},
+        "1": {"prompt": "a", "target_img": "gone.png"},
+    }
+    (tmp_path / "execution_record.json").write_text(json.dumps(last))
+    story = record_trajectory(read_record(tmp_path))
+    assert [result.stop_reason for result in story.results] == [StopReason.error, StopReason.unjudged]
+    assert story.results[1].attempts[0].prompt == "b2" and story.results[1].step.prompt == "b"
+    told = [
+        {"step": 1, "text": "Once", "image": image},
+        {"step": 2, "text": "The end", "image": None},
+        {"step": 3, "image": image},
+    ]
+    (tmp_path / "execution_record.json").write_text(json.dumps(told))
+    story = record_trajectory(read_record(tmp_path))
+    assert [result.step.auxiliary_text for result in story.results] == ["Once", "The end", "(no text)"]
+    assert story.results[0].image and story.results[1].stop_reason is StopReason.text_only
+    for name in ("page", "pdf", "comic", "gif", "markdown", "sheet", "record"):
+        assert export_by_name(name, story, tmp_path / "out").stat().st_size > 100
+
+
+@pytest.mark.parametrize(
+    "record",
+    [[{"step": 200, "text": "x"}] * 101, {"steps": [{"step": n, "prompt": "p"} for n in range(1, 150)]}],
+)
+def test_records_that_are_no_run_are_one_line(tmp_path: Path, record: Any) -> None:
+    (tmp_path / "execution_record.json").write_text(json.dumps(record))
+    try:
+        story = record_trajectory(read_record(tmp_path))
+    except JournalError as error:
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(story, Trajectory) and len(story.plan.steps) == 1
+
+
+def test_stories_are_found_by_name_and_only_so(tmp_path: Path) -> None:
+    output, read = tmp_path / "output", tmp_path / "input"
+    save_trajectory(RUN, output / "interleave-thinker" / "boat")
+    export_by_name("record", RUN, read / "published")
+    save_trajectory(RUN, tmp_path / "secret")
+    (output / "link").symlink_to(tmp_path / "secret")
+    (output / ".hidden").mkdir()
+    shutil.copytree(tmp_path / "secret", output / ".hidden" / "run")
+    roots = {"output": output, "input": read}
+    assert sorted(trajectory_choices.trajectory_names(roots)) == [
+        "input/published",
+        "output/interleave-thinker/boat",
+    ]
+    assert trajectory_choices.load_choice("output/interleave-thinker/boat", roots) == RUN
+    for name in ("output/link", "output/../secret", "output/.hidden/run", "/etc", "", "output"):
+        with pytest.raises(SettingsError, match="There is no story"):
+            trajectory_choices.load_choice(name, roots)
+    assert trajectory_choices.trajectory_names({"output": tmp_path / "none"}) == [trajectory_choices.NOTHING]
+    boat = trajectory_choices.find_choice("output/interleave-thinker/boat", roots)
+    before = trajectory_choices.stamp(boat)
+    assert before == trajectory_choices.stamp(boat)
+    (boat / "plan.json").write_text((boat / "plan.json").read_text() + " ")
+    assert trajectory_choices.stamp(boat) != before
