@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -55,6 +56,14 @@ class NextTry(Cancelled):
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(f"Step {wanted.step}, try {wanted.attempt + 1} is not drawn yet.")
         self.wanted = wanted
+
+
+class Given(NamedTuple):
+    """A draw that was made, and the wall seconds it took."""
+
+    wanted: Wanted
+    image: Picture
+    seconds: float = 0.0
 
 
 class Trial(Value):
@@ -126,6 +135,7 @@ class Tries:
     def __init__(self, trial: Trial, identity: str, settings: RunSettings, folder: Path) -> None:
         self.trial = trial
         self.settings = settings.model_copy(update={"seed": trial.seed})
+        self.folder = folder
         self._identity = identity
         self._journal = _TrialJournal(folder, trial)
 
@@ -136,7 +146,7 @@ class Tries:
     def follow(
         self,
         critic: Judges | None,
-        given: tuple[Wanted, Picture] | None,
+        given: Given | None,
         on_event: Callable[[Event], None],
     ) -> Trajectory:
         """Take in a `given` draw, judge it, and return the whole trajectory if that ends the trial.
@@ -144,8 +154,9 @@ class Tries:
         Raises NextTry with what is to be drawn before it can go on; the journal then holds everything so far. Raises
         JournalError, ChatError, Cancelled as the loop does.
         """
-        wanted, image = given or (None, None)
-        self._journal.given = Drawn(key=wanted.key(self._identity), image=image) if wanted else None
+        self._journal.given = given and Drawn(
+            key=given.wanted.key(self._identity), image=given.image, seconds=given.seconds
+        )
         trajectory = _play(self.trial, self._identity, critic, self.settings, self._journal, on_event)
         return self._journal.whole(trajectory)
 

@@ -13,8 +13,10 @@ an expansion is kept as it was before the first further try.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,9 +26,10 @@ from ..backend.chat.protocol import ChatModel
 from ..backend.errors import SettingsError
 from ..backend.events import AttemptDrawn, AttemptJudged, Event, StepFinished
 from ..backend.exporters.wording import stop_sentence
+from ..backend.journal_files import PICTURES
 from ..backend.loop import Judges
 from ..backend.pictures import Picture
-from ..backend.tries import NextTry, Tries, Wanted
+from ..backend.tries import Given, NextTry, Tries, Wanted
 from ..backend.types import RunSettings, StopReason, Trajectory
 from . import host
 from .host import expansion
@@ -35,7 +38,7 @@ from .judge import critic_of
 from .run_folder import run_folder
 from .run_view import attempt_words, report
 from .sockets import CATEGORY, AgentSocket, TrajectorySocket
-from .try_graph import Body, body_digest, find_body, lay_out
+from .try_graph import Body, all_makers, body_digest, find_body, lay_out
 from .try_open import OpenedTry, TrySocket, only_picture
 
 OWN_WORD = 0.0
@@ -50,6 +53,12 @@ class Carried:
     critic: Judges | None
     body: Body
     wanted: Wanted
+    began: float
+    """When the nodes of this try were asked for (time.monotonic)."""
+
+
+_asked: dict[str, float] = {}
+"""When the first try of a Try Close, by its id, was asked for."""
 
 
 def closed_outputs(lists: bool) -> list[io.Output]:
@@ -116,11 +125,15 @@ class TryClose(io.ComfyNode):
         )
 
     @classmethod
-    async def check_lazy_status(cls, opened: list[OpenedTry], **others: Any) -> list[str]:
+    async def check_lazy_status(
+        cls, opened: list[OpenedTry], image: Sequence[torch.Tensor | None] = (None,), **others: Any
+    ) -> list[str]:
+        if image[0] is not None:
+            return []
         dynprompt, name = cls.hidden.dynprompt, cls.hidden.unique_id
         graph = expansion.graph_of(dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
-        await expansion.settle_changes(dynprompt, graph)
+        await expansion.settle_changes(dynprompt, all_makers(graph, body))
         one = only(opened, "try")
         if body.edits and one.wanted.source is None:
             raise SettingsError(
@@ -130,7 +143,10 @@ class TryClose(io.ComfyNode):
         if expansion.keeps_no_results() and not body.has_previews:
             # Laid out like the later tries it shares with them what comes from outside, made once for all.
             return []
-        return [] if tries_of(one, graph, body, RunSettings()).is_drawn(one.wanted) else ["image"]
+        if tries_of(one, graph, body, RunSettings()).is_drawn(one.wanted):
+            return []
+        _asked[name] = time.monotonic()
+        return ["image"]
 
     @classmethod
     def execute(
@@ -151,6 +167,7 @@ class TryClose(io.ComfyNode):
             critic=None if agent is None else critic_of(agent),
             body=body,
             wanted=one.wanted,
+            began=_asked.pop(cls.hidden.unique_id, time.monotonic()),
         )
         return go_on(cls, carried, image, None)
 
@@ -159,34 +176,28 @@ def go_on(
     node: type[io.ComfyNode], carried: Carried, images: Sequence[torch.Tensor | None], held: object | None
 ) -> io.NodeOutput:
     """Judge the image of a try, if one was drawn; then the results, or the next try."""
-    dynprompt = node.hidden.dynprompt
+    dynprompt, tries = node.hidden.dynprompt, carried.tries
     shown_at = dynprompt.get_display_node_id(carried.body.closed)
 
     def say(event: Event) -> None:
-        line = told(event, carried.tries.settings)
+        line = told(event, carried.wanted, tries.settings)
         if line:
             expansion.say_at(line, shown_at)
 
-    given = drawn_image(carried.wanted, images)
-    try:
-        with host.host_interrupts():
-            try:
-                trajectory = carried.tries.follow(
-                    carried.critic, (carried.wanted, given) if given else None, say
-                )
-            except NextTry as missing:
-                wanted = missing.wanted
-            else:
-                return results(node, trajectory)
-    finally:
-        del given
+    image = drawn_image(carried.wanted, images)
+    given = None if image is None else Given(carried.wanted, image, time.monotonic() - carried.began)
+    with host.host_interrupts():
+        try:
+            return results(tries.follow(carried.critic, given, say), tries.folder)
+        except NextTry as missing:
+            wanted = missing.wanted
     nodes, end = lay_out(
         expansion.graph_of(dynprompt),
         carried.body,
         prefix=f"{carried.body.closed}.{wanted.step}.{wanted.attempt + 1}.",
         shown_as=dynprompt.get_display_node_id,
-        opened=OpenedTry(trial=carried.tries.trial, wanted=wanted),
-        carried=replace(carried, wanted=wanted),
+        opened=OpenedTry(trial=tries.trial, wanted=wanted),
+        carried=replace(carried, wanted=wanted, began=time.monotonic()),
         held=held,
         hold=expansion.keeps_no_results(),
     )
@@ -211,26 +222,33 @@ def tries_of(opened: OpenedTry, graph: dict[str, Any], body: Body, settings: Run
     return Tries(opened.trial, f"comfyui-graph {digest}", settings, folder)
 
 
-def results(node: type[io.ComfyNode], trajectory: Trajectory) -> io.NodeOutput:
-    """The outputs and the display of a trial that has ended."""
+def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
+    """The outputs and the display of a trial that has ended, whose journal is in `folder`."""
     drawn = [result for result in trajectory.results if result.image is not None]
     kept = [result.attempts[result.chosen or 0] for result in drawn]
-    images = [to_batch(result.image.image) for result in drawn if result.image]
-    attempts = [
-        to_batch(attempt.image.image) for result in drawn for attempt in result.attempts if attempt.image
-    ]
+    images = [attempt.image for attempt in kept if attempt.image]
+    attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
     passed = all(result.stop_reason in (StopReason.accepted, StopReason.picked) for result in drawn)
     words = report(trajectory)
-    display = {**host.shown_images(images, node), "text": (words,)}
-    return io.NodeOutput(images, words, passed, attempts, kept[-1].prompt, trajectory, ui=display)
+    display = host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images])
+    return io.NodeOutput(
+        [to_batch(picture.image) for picture in images],
+        words,
+        passed,
+        [to_batch(picture.image) for picture in attempts],
+        kept[-1].prompt,
+        trajectory,
+        ui={**display, "text": (words,)},
+    )
 
 
-def told(event: Event, settings: RunSettings) -> str:
-    """What the node says of an event; empty for one that needs no word."""
-    if isinstance(event, AttemptDrawn) and not event.reused:
-        return ""
-    if isinstance(event, AttemptJudged):
-        words = attempt_words(event.record, settings)
+def told(event: Event, wanted: Wanted, settings: RunSettings) -> str:
+    """What the node says of an event while `wanted` is the draw at hand; empty where it says nothing."""
+    if isinstance(event, AttemptDrawn | AttemptJudged):
+        if (event.step.number, event.attempt) != (wanted.step, wanted.attempt):
+            return ""
+        judged = isinstance(event, AttemptJudged)
+        words = attempt_words(event.record, settings) if judged else "judging"
         return f"Step {event.step.number}, try {event.attempt + 1} of {settings.max_attempts}: {words}"
     if isinstance(event, StepFinished) and event.result.stop_reason is not StopReason.cancelled:
         return f"Step {event.result.step.number}: {stop_sentence(event.result)}"

@@ -93,7 +93,8 @@ def _check_pairs(
     graph: Graph, opened: str, closed: str, image: Link, below: set[str], makers: set[str]
 ) -> None:
     rivals = [node for node in below if _class(graph, node) == CLOSE and node != closed]
-    if any(as_link(graph[node]["inputs"].get("opened", None)) == (opened, 0) for node in rivals):
+    starts = [as_link(graph[node]["inputs"].get("opened")) for node in rivals]
+    if any(start is not None and start[0] == opened for start in starts):
         raise SettingsError(
             "Two Try Close are connected to one Try Open.", "Give each Try Close a Try Open of its own."
         )
@@ -114,6 +115,11 @@ def _check_pairs(
             "The image at Try Close is not made with what Try Open gives, so every try would be the same.",
             "Connect Try Open's prompt and seed to the nodes that make the image.",
         )
+
+
+def all_makers(graph: Graph, body: Body) -> set[str]:
+    """All nodes that the image is made with, also those before the body; not Try Open and what is before that alone."""
+    return set(_in_order(graph, body.image[0], stop=body.opened))
 
 
 def body_digest(

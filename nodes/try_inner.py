@@ -65,12 +65,7 @@ class TryNext(io.ComfyNode):
             is_dev_only=True,
             is_input_list=True,
             enable_expand=True,
-            hidden=[
-                io.Hidden.unique_id,
-                io.Hidden.dynprompt,
-                io.Hidden.prompt,
-                io.Hidden.extra_pnginfo,
-            ],
+            hidden=[io.Hidden.dynprompt],
             inputs=[
                 io.Image.Input("image", tooltip="The image of this try."),
                 CarriedSocket.Input("carried", tooltip="What the tries hand on to one another."),

@@ -1,0 +1,144 @@
+"""Nodes for tests alone that write down when they run: a checkpoint, a sampler and what comes after it.
+
+Decision: counting is by a file in the output folder, so it counts what the host really ran, in whatever process.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import folder_paths
+
+from .stand_ins import CATEGORY, pack
+
+FILE = "test-nodes-that-ran.txt"
+
+
+def note(line: str) -> None:
+    """Write down that a node ran."""
+    folder = Path(folder_paths.get_output_directory())
+    folder.mkdir(exist_ok=True)
+    with (folder / FILE).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+class CountedLoader:
+    """Stands for a checkpoint loader."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "load"
+    RETURN_TYPES = ("TEST_MODEL",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"name": ("STRING", {"default": "model"})}}
+
+    def load(self, name: str) -> tuple[Any]:
+        note("load")
+        return ({"name": name},)
+
+
+class CountedPaint:
+    """Stands for a sampler: the picture of a model, a prompt, a seed and an image."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "paint"
+    RETURN_TYPES = ("IMAGE",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {
+                "model": ("TEST_MODEL",),
+                "prompt": ("STRING", {"forceInput": True}),
+                "seed": ("INT", {"forceInput": True}),
+            },
+            "optional": {
+                "source": ("IMAGE",),
+                "batch": ("INT", {"default": 1}),
+                "seconds": ("FLOAT", {"default": 0.0}),
+            },
+        }
+
+    def paint(
+        self, model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1, seconds: float = 0.0
+    ) -> tuple[Any]:
+        import comfy.model_management as memory
+
+        note(f"paint {prompt} {seed}")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            memory.throw_exception_if_processing_interrupted()
+            time.sleep(0.02)
+        images = pack("nodes.images")
+        picture = None if source is None else images.to_pictures(source)[0]
+        painter = pack("backend.generators.painted").PaintedGenerator(64)
+        drawn = painter.draw(f"{model['name']} {prompt}", picture, seed)
+        return (images.to_batch(drawn.image).repeat(batch, 1, 1, 1),)
+
+
+class CountedTint:
+    """Stands for what comes after the sampler."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "tint"
+    RETURN_TYPES = ("IMAGE",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"image": ("IMAGE",), "strength": ("FLOAT", {"default": 0.5})}}
+
+    def tint(self, image: Any, strength: float) -> tuple[Any]:
+        note("tint")
+        return (image * strength,)
+
+
+class AlwaysNew(CountedTint):
+    """The same, but the host must take it for changed every time."""
+
+    @classmethod
+    def IS_CHANGED(cls, **inputs: Any) -> float:
+        return float("nan")
+
+
+class SlowAgent:
+    """An agent that takes its time over every word of one reply, which refuses."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "agent"
+    RETURN_TYPES = ("INTERLEAVE_AGENT",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {"seconds_a_word": ("FLOAT", {"default": 0.05}), "words": ("INT", {"default": 400})}
+        }
+
+    def agent(self, seconds_a_word: float, words: int) -> tuple[Any]:
+        scripted = pack("backend.chat.scripted")
+
+        class Slow(scripted.ScriptedChat):
+            def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
+                note("ask")
+
+                def slowly(text: str) -> None:
+                    time.sleep(seconds_a_word)
+                    if on_token is not None:
+                        on_token(text)
+
+                return super().reply(messages, settings, slowly)
+
+        answer = '<answer>{"previous_step_success": false, "refine_prompt": "better"}</answer>'
+        chat = Slow([f"<think>{'word ' * words}</think>{answer}"] * 9)
+        return (pack("nodes.managed_chat").ManagedChat(chat),)
+
+
+COUNTED: dict[str, type] = {
+    "InterleaveTestLoader": CountedLoader,
+    "InterleaveTestPaint": CountedPaint,
+    "InterleaveTestTint": CountedTint,
+    "InterleaveTestAlwaysNew": AlwaysNew,
+    "InterleaveTestSlowAgent": SlowAgent,
+}
