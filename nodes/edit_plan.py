@@ -83,7 +83,8 @@ class EditPlan(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(cls, edits: Any = None) -> bool | str:
+    def validate_inputs(cls, edits: Any = None, images: Any = None) -> bool | str:
+        # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known yet.
         try:
             if isinstance(edits, str):
                 read_edits(edits)
@@ -101,7 +102,6 @@ class EditPlan(io.ComfyNode):
     ) -> io.NodeOutput:
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
-        host.NodeProgress().say(outcome.note)
         return io.NodeOutput(
             PlannedRequest(request=asked, plan=outcome.plan),
             plan_text(outcome.plan),
