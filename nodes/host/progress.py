@@ -26,7 +26,7 @@ PREVIEW_PIXELS = 512
 JPEG_QUALITY = 95
 """The host's own for previews."""
 
-Preview = tuple[str, Image.Image, int]
+Preview = tuple[str, Image.Image, int | None]
 StepListener = Callable[[float, Preview | None], None]
 
 _step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_listener", default=None)
@@ -74,12 +74,15 @@ def as_preview(image: Image.Image) -> Preview:
 
 
 def small_preview(preview: Preview, pixels: int) -> tuple[Preview, int]:
-    """The preview with its longer side cut to `pixels`, and the bytes that the host will send for it."""
+    """The preview with its longer side cut to `pixels`, and the bytes that the host will send for it.
+
+    Given a size, the host would enlarge a smaller one; this one is sent as it is.
+    """
     image = preview[1].convert("RGB")
     image.thumbnail((pixels, pixels))
     buffer = BytesIO()
     image.save(buffer, "JPEG", quality=JPEG_QUALITY)
-    return ("JPEG", image, pixels), buffer.tell()
+    return ("JPEG", image, None), buffer.tell()
 
 
 @contextmanager

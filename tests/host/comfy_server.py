@@ -27,6 +27,7 @@ HOW_TO_ENABLE = (
     "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
 )
 BOOT_SECONDS = 180.0
+EXTRA_PATHS = "extra_model_paths.yaml"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,31 @@ class ComfyServer:
         self._http = httpx.Client(timeout=60.0)
 
     def start(self) -> None:
-        """Lay out a fresh base directory with this pack and the test shim, and wait until the server answers."""
+        """Wait until the server answers; the first time it gets a fresh base directory with this pack and the test shim."""
+        if not self.base.exists():
+            self._lay_out()
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        command = [
+            str(self.home.python), "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port),
+            "--base-directory", str(self.base), "--disable-api-nodes", "--disable-auto-launch",
+            "--disable-assets-autoscan", "--database-url", f"sqlite:///{self.base / 'host.db'}",
+            "--extra-model-paths-config", str(self.base / EXTRA_PATHS),
+        ]  # fmt: skip
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.home.folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        self._await_answer()
+
+    def kill(self) -> None:
+        """End the server process as a crash would: at once, with nothing put in order."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(timeout=10)
+
+    def _lay_out(self) -> None:
         packs = self.base / "custom_nodes"
         packs.mkdir(parents=True)
         (packs / PACK).symlink_to(ROOT, target_is_directory=True)
@@ -74,18 +99,10 @@ class ComfyServer:
         settings.parent.mkdir(parents=True)
         chosen = {"Comfy.TutorialCompleted": True, "Comfy.Locale": "en", "Comfy.Minimap.Visible": False}
         settings.write_text(json.dumps(chosen))
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        command = [
-            str(self.home.python), "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port),
-            "--base-directory", str(self.base), "--disable-api-nodes", "--disable-auto-launch",
-            "--disable-assets-autoscan", "--database-url", f"sqlite:///{self.base / 'host.db'}",
-        ]  # fmt: skip
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
-        with self.log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.home.folder, env=environment, stdout=log, stderr=subprocess.STDOUT
-            )
+        (self.base / EXTRA_PATHS).write_text("elsewhere:\n  base_path: elsewhere\n  interleave_agents: agents\n")
+
+    def _await_answer(self) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + BOOT_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
