@@ -1,5 +1,4 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY, which
-names the function too if it has another name.
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY.
 
 Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an agent or
 a generator anything, so every run that can be read can be exported again, in any form, at any time.
@@ -21,8 +20,8 @@ REGISTRY = {
     "record": ".record",
     "pdf": ".pdf",
     "comic": ".comic",
-    "gif": ".animation:export_gif",
-    "webp": ".animation:export_webp",
+    "gif": ".gif",
+    "webp": ".webp",
 }
 ANIMATIONS = ("gif", "webp")
 """Exports that also take `seconds` and `attempts`."""
@@ -41,8 +40,7 @@ def open_exporter(name: str) -> Exporter:
     if name not in REGISTRY:
         raise SettingsError(f"There is no export {name!r}.", f"Known: {', '.join(REGISTRY)}.")
     try:
-        module, _, function = REGISTRY[name].partition(":")
-        return getattr(import_module(module, __package__), function or "export")
+        return import_module(REGISTRY[name], __package__).export
     except ImportError as error:
         missing = error.name or str(error)
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""A run as a moving picture: animated GIF, which everything shows, and animated WebP, smaller and in full colour.
+"""A run as a moving picture: the frames that GIF and WebP share.
 
 Decision: one frame a step, as long as it takes to read; all frames have one size with the picture in the middle, since a
 moving picture cannot change its shape. Every try can be shown too: then refused ones are short and say so.
@@ -10,7 +10,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageDraw, features
+from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
 from ..pictures import Picture
@@ -20,8 +20,6 @@ from .sheet_text import Block, wrap
 from .story_pages import INK, PAPER, SOFT, Color
 from .wording import outcome, stop_sentence, told_steps
 
-GIF_NAME, WEBP_NAME = "story.gif", "story.webp"
-GIF_SIDE, WEBP_SIDE = 640, 1024
 SHORTEST, LONGEST = 0.1, 60.0
 SMALLEST_SIDE = 256
 LINES = 3
@@ -38,35 +36,27 @@ class Frame:
     share: float
 
 
-def export_gif(
-    trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
-) -> Path:
-    """Write `folder`/story.gif, at most 640 pixels a side; `seconds` (0.1..60) a step. Raises SettingsError, JournalError."""
-    frames = [_few_colors(image) for image in _draw(trajectory, GIF_SIDE, seconds, attempts, captions)]
-    return _write(frames, Path(folder) / GIF_NAME, "GIF", _times(trajectory, seconds, attempts), disposal=1)
+def film(
+    trajectory: Trajectory, side: int, seconds: float, attempts: bool, captions: bool
+) -> tuple[list[Image.Image], list[int]]:
+    """The frames, their pictures at most `side` pixels a side, and the milliseconds that each is shown.
+
+    A step takes `seconds` (0.1..60), a try that was not kept half of it. Raises SettingsError.
+    """
+    if not SHORTEST <= seconds <= LONGEST:
+        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {seconds:g}.")
+    frames = _frames(trajectory, attempts)
+    layout = _Layout(frames, side, captions)
+    times = [round(1000 * seconds * frame.share) for frame in frames]
+    return [layout.draw(frame) for frame in frames], times
 
 
-def export_webp(
-    trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
-) -> Path:
-    """Write `folder`/story.webp, at most 1024 pixels a side; `seconds` (0.1..60) a step. Raises SettingsError,
-    JournalError."""
-    if not features.check("webp"):
-        raise SettingsError("This installation of Pillow cannot write WebP.", "pip install --upgrade pillow")
-    frames = _draw(trajectory, WEBP_SIDE, seconds, attempts, captions)
-    times = _times(trajectory, seconds, attempts)
-    return _write(frames, Path(folder) / WEBP_NAME, "WEBP", times, quality=90, method=4)
-
-
-def _write(frames: list[Image.Image], path: Path, kind: str, times: list[int], **options: int) -> Path:
+def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: int) -> Path:
+    """Write the frames as one file that starts again at its end; raises JournalError."""
     buffer = io.BytesIO()
     frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=times, loop=0, **options)
     write_whole(path, buffer.getvalue())
     return path
-
-
-def _times(trajectory: Trajectory, seconds: float, attempts: bool) -> list[int]:
-    return [max(20, round(1000 * seconds * frame.share)) for frame in _frames(trajectory, attempts)]
 
 
 def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
@@ -92,16 +82,6 @@ def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
     if missing or not frames:
         frames.append(Frame(None, f"Not reached: {missing} of {len(told_steps(trajectory))} steps.", "", 1.0))
     return frames
-
-
-def _draw(
-    trajectory: Trajectory, side: int, seconds: float, attempts: bool, captions: bool
-) -> list[Image.Image]:
-    if not SHORTEST <= seconds <= LONGEST:
-        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {seconds:g}.")
-    frames = _frames(trajectory, attempts)
-    layout = _Layout(frames, side, captions)
-    return [layout.draw(frame) for frame in frames]
 
 
 class _Layout:
@@ -151,9 +131,3 @@ class _Layout:
             canvas.text((left, top), line, font=block.font, fill=color)
             top += block.pitch
         return top
-
-
-def _few_colors(image: Image.Image) -> Image.Image:
-    """The frame in 256 colours of its own; a drawing that has no more keeps them exactly."""
-    palette = image.quantize(256, Image.Quantize.MEDIANCUT)
-    return image.quantize(256, palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
