@@ -68,7 +68,7 @@ class ComfyServer:
     def start(self) -> None:
         """Wait until the server answers; the first time it gets a fresh base directory with this pack and the test shim."""
         if not self.base.exists():
-            self._lay_out()
+            self.lay_out()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         command = [
@@ -90,7 +90,8 @@ class ComfyServer:
         self._process.kill()
         self._process.wait(timeout=10)
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Make the base directory with this pack, the test shim and the settings; `start` does it where there is none."""
         packs = self.base / "custom_nodes"
         packs.mkdir(parents=True)
         (packs / PACK).symlink_to(ROOT, target_is_directory=True)
@@ -125,6 +126,12 @@ class ComfyServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait(timeout=10)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def log_path(self) -> Path:
