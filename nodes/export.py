@@ -88,7 +88,10 @@ class Export(io.ComfyNode):
         saved = host.saved_file(path)
         note = font_note(trajectory) if kind in DRAWN else ""
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
-        shown: dict[str, Any] = {"text": (str(path),), "interleave_files": ({**saved, "format": kind},)}
+        shown: dict[str, Any] = {
+            "text": (str(path),),
+            "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
+        }
         if path.suffix in PICTURES:
             shown |= {"images": [saved], "animated": (path.suffix != ".png",)}
         return io.NodeOutput(str(path), ui=shown)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
+from pydantic import ValidationError
 
 from ..backend.chat.protocol import ChatModel
 from ..backend.errors import SettingsError
 from ..backend.feedback import Feedback, read_feedback, record_feedback
 from ..backend.journal import RUN
+from ..backend.journal_files import first_fault
 from ..backend.types import Trajectory
 from . import host
 from .run_folder import PARENT, run_folder
@@ -107,7 +109,7 @@ class FeedbackNode(io.ComfyNode):
 def feedback_of(
     trajectory: Trajectory, step: int, attempt: int, word: str, better_prompt: str, reason: str
 ) -> Feedback:
-    """What the widgets say. Raises SettingsError if there is no such step or a better prompt is missing."""
+    """What the widgets say. Raises SettingsError if there is no such step, or a better prompt is missing or too long."""
     if word not in (ACCEPT, REJECT, BETTER, TAKE_BACK):
         raise SettingsError(
             f"There is no word {word!r}.", f"Known: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
@@ -125,7 +127,10 @@ def feedback_of(
         values |= {"accepted": word == ACCEPT, "note": reason.strip() or None}
     if word == BETTER:
         values["better_prompt"] = better_prompt.strip()
-    return Feedback(**values)
+    try:
+        return Feedback(**values)
+    except ValidationError as error:
+        raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
 
 
 def keep_with_run(run: Path, said: Feedback) -> list[Feedback]:

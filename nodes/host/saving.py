@@ -6,6 +6,7 @@ pass and a file system would not (control signs, a name of dots) is refused here
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def new_name(prefix: str) -> NewName:
 
 def saved_file(path: Path) -> dict[str, Any]:
     """A file below the output folder as the host's front end and its /view address it."""
-    relative = path.resolve().relative_to(Path(folder_paths.get_output_directory()).resolve())
+    # Not resolved: a sub-folder of the output folder may be a link that its owner made, and /view follows it.
+    relative = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder_paths.get_output_directory()))
     folder = relative.parent.as_posix()
     return {"filename": relative.name, "subfolder": "" if folder == "." else folder, "type": "output"}
 

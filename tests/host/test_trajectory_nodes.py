@@ -93,6 +93,7 @@ def test_every_export_is_a_file_that_the_host_serves(
     assert path.suffix == ending and path.is_relative_to(host.base / "output" / "shown")
     (link,) = shown["interleave_files"]
     query = {key: link[key] for key in ("filename", "subfolder", "type")}
+    assert httpx.get(f"{host.url}{link['url']}").status_code == 200
     served = httpx.get(f"{host.url}/view", params=query).raise_for_status().content
     assert served == path.read_bytes()
     if ending in (".png", ".gif", ".webp"):
@@ -191,6 +192,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
         ({"attempt": 9}, "so there is no try 9"),
         ({"step": 3, "attempt": 1}, "has no image"),
         ({"word": "better prompt", "better_prompt": "  "}, "better prompt is empty"),
+        ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),
     ],
 )
 def test_feedback_on_nothing_is_one_line(
