@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
-
-from .nodes.old_host import NODE_IDS, stand_ins
 
 if TYPE_CHECKING:
     from comfy_api.latest import ComfyExtension
@@ -12,9 +11,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by the host."""
-NODE_CLASS_MAPPINGS = stand_ins()
-"""Only where ComfyUI is too old for the nodes themselves."""
-NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
+
+if "folder_paths" in sys.modules:  # in ComfyUI; elsewhere importing the package loads nothing
+    from .nodes.old_host import NODE_IDS, stand_ins
+
+    NODE_CLASS_MAPPINGS = stand_ins()
+    """Only where ComfyUI is too old for the nodes themselves."""
+    NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
 
 
 async def comfy_entrypoint() -> ComfyExtension:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
 from .sockets import CATEGORY, AgentSocket
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from .surroundings import check_library, needing
+
+SECONDS_BETWEEN_SIGNS = 0.5
 
 
 class LoadAgent(io.ComfyNode):
@@ -164,10 +167,13 @@ def fetch(hub_id: str, root: Path) -> None:
     with needing("huggingface-hub", "httpx"):
         from ..backend.chat.hub import fetch_checkpoint
 
-        progress = host.NodeProgress()
+        progress, shown = host.NodeProgress(), [0.0]
 
         def show(done: int, total: int) -> None:
             host.stop_if_interrupted()
+            if done < total and time.monotonic() - shown[0] < SECONDS_BETWEEN_SIGNS:
+                return
+            shown[0] = time.monotonic()
             progress.show(done / max(total, 1))
             progress.say(f"downloading {hub_id}: {done / 1e9:.2f} of {total / 1e9:.2f} GB")
 

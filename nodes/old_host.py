@@ -69,7 +69,9 @@ def is_new_enough() -> bool:
         return False
     wanted = {"search_aliases", "enable_expand", "not_idempotent"}
     has_all = wanted <= set(inspect.signature(io.Schema).parameters)
-    return has_all and all(hasattr(io, name) for name in ("Autogrow", "DynamicCombo")) and bool(ComfyExtension)
+    return (
+        has_all and all(hasattr(io, name) for name in ("Autogrow", "DynamicCombo")) and bool(ComfyExtension)
+    )
 
 
 def host_version() -> str:

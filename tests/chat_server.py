@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first."""
+    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first, and
+    for `silent_seconds` it says nothing at all."""
 
     daemon_threads = True
 
@@ -26,6 +27,8 @@ class ChatServer(ThreadingHTTPServer):
         self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
         self.faults: list[tuple[int, bytes]] = []
         self.raw: bytes | None = None
+        self.silent_seconds = 0.0
+        self.hung_up = Event()
         self.sent = 0
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
@@ -42,6 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests.append(body)
         self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
+        if self.server.silent_seconds:
+            return self._be_silent()
         if self.server.faults:
             status, content = self.server.faults.pop(0)
             return self._send(status, content, "text/plain")
@@ -75,6 +80,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._event("[DONE]")
         except (BrokenPipeError, ConnectionResetError):
             return
+
+    def _be_silent(self) -> None:
+        """Say nothing until the time is over or the other side hangs up, which is noted."""
+        self.connection.settimeout(self.server.silent_seconds)
+        try:
+            if not self.connection.recv(1):
+                self.server.hung_up.set()
+        except OSError as error:
+            if not isinstance(error, TimeoutError):
+                self.server.hung_up.set()
 
     def _token(self, token: str) -> dict[str, Any]:
         top = [

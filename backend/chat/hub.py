@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROMPT_FILES = "prompt_set/*.txt"
 SPARE_BYTES = 1024**3
-CHUNK_BYTES = 1024**2
+BLOCK_BYTES = 1024**2
 TIMEOUT_SECONDS = 60.0
 OnBytes = Callable[[int, int], None]
 """Told how many bytes are there and how many there will be; may raise Cancelled."""
@@ -169,7 +169,7 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
                 raise ChatError(f"{file.name} could not be downloaded (status {response.status_code}).")
             have = have if response.status_code == 206 else 0
             with part.open("ab" if have else "wb") as target:
-                for chunk in response.iter_bytes(CHUNK_BYTES):
+                for chunk in response.iter_bytes():
                     have += len(chunk)
                     if have > file.size:
                         break
@@ -188,7 +188,7 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(CHUNK_BYTES):
+        while block := file.read(BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
 

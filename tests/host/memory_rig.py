@@ -21,8 +21,8 @@ COMFY, ROOT = sys.argv[1:3]
 sys.argv = ["main.py", "--cpu"]
 sys.path.insert(0, COMFY)
 
-import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
 import comfy.options  # noqa: E402
+import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
 
 comfy.options.enable_args_parsing()
 
@@ -59,7 +59,8 @@ class Identities:
         self._held: dict[int, weakref.ref[Any]] = {}
 
     def add(self, one: Any) -> None:
-        self._held[id(one)] = weakref.ref(one, lambda _, key=id(one): self._held.pop(key, None))
+        key = id(one)
+        self._held[key] = weakref.ref(one, lambda _: self._held.pop(key, None))
 
     def discard(self, one: Any) -> None:
         self._held.pop(id(one), None)

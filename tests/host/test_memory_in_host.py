@@ -23,7 +23,12 @@ AGENT = "memory/critic"
 def rig(host_home: HostHome) -> dict[str, Any]:
     """What the host's memory manager did in every scenario of `memory_rig.py`."""
     need_checkpoints()
-    command = [str(host_home.python), str(Path(__file__).parent / "memory_rig.py"), str(host_home.folder), str(ROOT)]
+    command = [
+        str(host_home.python),
+        str(Path(__file__).parent / "memory_rig.py"),
+        str(host_home.folder),
+        str(ROOT),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     ended = subprocess.run(
         command, cwd=host_home.folder, env=environment, capture_output=True, text=True, timeout=240
@@ -34,7 +39,9 @@ def rig(host_home: HostHome) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", ["normal", "lowvram", "novram", "highvram"])
-def test_agents_and_image_model_take_turns_and_none_is_ever_half_there(rig: dict[str, Any], state: str) -> None:
+def test_agents_and_image_model_take_turns_and_none_is_ever_half_there(
+    rig: dict[str, Any], state: str
+) -> None:
     # Two agents speak three times each on a card that holds one of them.
     assert rig[state] == {"half": [], "arrivals": 6, "within": True}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -47,7 +48,8 @@ class GivenPlan:
 
 
 class ScriptedAgent:
-    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn."""
+    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn, and may
+    take its time over each word."""
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"
@@ -55,15 +57,75 @@ class ScriptedAgent:
 
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {"required": {"replies": ("STRING", {"multiline": True, "default": "[]"})}}
+        return {
+            "required": {"replies": ("STRING", {"multiline": True, "default": "[]"})},
+            "optional": {"seconds_per_word": ("FLOAT", {"default": 0.0})},
+        }
 
-    def agent(self, replies: str) -> tuple[Any]:
+    def agent(self, replies: str, seconds_per_word: float = 0.0) -> tuple[Any]:
         scripted = pack("backend.chat.scripted")
-        chat = scripted.ScriptedChat(scripted.REPLIES.validate_json(replies))
+
+        class Chat(scripted.ScriptedChat):
+            def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
+                def slowly(text: str) -> None:
+                    time.sleep(seconds_per_word)
+                    if on_token is not None:
+                        on_token(text)
+
+                return super().reply(messages, settings, slowly)
+
+        chat = Chat(scripted.REPLIES.validate_json(replies))
         return (pack("nodes.managed_chat").ManagedChat(chat),)
+
+
+class WritingClip:
+    """A text encoder that writes, with what newer hosts' text encoders have; says what it was asked in its reply."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "clip"
+    RETURN_TYPES = ("CLIP",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {"reply": ("STRING", {"multiline": True}), "kind": (["sees", "blind", "cannot", "slow"],)},
+            "optional": {"clip": ("CLIP",)},
+        }
+
+    def clip(self, reply: str, kind: str, clip: Any = None) -> tuple[Any]:
+        return (_Clip(clip, reply, kind),)
+
+
+class _Clip:
+    def __init__(self, clip: Any, reply: str, kind: str) -> None:
+        self.patcher, self._reply, self._kind = clip.patcher, reply, kind
+        self.tokenizer = type("Tokenizer", (), {})()
+        self.tokenizer.llama_template = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+        self.tokenizer.llama_template_images = "<|im_start|>user\n<|image_pad|>{}"
+        if kind == "cannot":
+            self.generate = None
+
+    def tokenize(self, text: str, images: Any = (), skip_template: bool = False, **options: Any) -> Any:
+        marks = text.count("<|vision_start|><|image_pad|><|vision_end|>")
+        assert skip_template and marks == len(images) and text.endswith("<|im_start|>assistant\n")
+        assert all(image.ndim == 4 and image.shape[-1] == 3 for image in images)
+        shown = [({"type": "image", "data": image}, 1.0) for image in images]
+        return {"qwen3vl": [[(1, 1.0), *([] if self._kind == "blind" else shown)]]}
+
+    def generate(self, tokens: Any, do_sample: bool, max_length: int, **options: Any) -> str:
+        import comfy.model_management
+
+        for _ in range(200 if self._kind == "slow" else 0):
+            comfy.model_management.throw_exception_if_processing_interrupted()
+            time.sleep(0.1)
+        return self._reply
+
+    def decode(self, written: str) -> str:
+        return written
 
 
 NODE_CLASS_MAPPINGS: dict[str, type] = {
     "InterleaveTestPlan": GivenPlan,
     "InterleaveTestAgent": ScriptedAgent,
+    "InterleaveTestClip": WritingClip,
 }
