@@ -31,7 +31,8 @@ function nodeAt(path) {
   let graph = rootGraph();
   let node;
   for (const part of String(path).split(":")) {
-    node = graph?.getNodeById?.(Number(part));
+    // Ids are numbers in a graph of the front end, and words in one that was loaded from its API form.
+    node = graph?.getNodeById?.(part) ?? graph?.getNodeById?.(Number(part));
     graph = node?.subgraph;
   }
   return node;
