@@ -146,6 +146,14 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     ran(page)
 
 
+def test_queued_again_the_planner_does_not_run_again(planned: Any) -> None:
+    page = planned
+    page.get_by_text("3 steps").wait_for()
+    output = page.evaluate("async () => (await app.graphToPrompt()).output")
+    assert [key for node in output.values() for key in node["inputs"] if key.startswith("$$")] == []
+    ran(page)  # the scripted agent has no second reply
+
+
 def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) -> None:
     page = planned
     row(page, 2).locator("textarea").first.fill("by hand")

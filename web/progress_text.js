@@ -1,0 +1,22 @@
+// The line of text that a node shows while it works must not become part of the graph.
+//
+// Decision: the host puts that line into a widget of its own and then sends the widget's text with the next prompt, as if it
+// were an input. The node would count as changed and run again on every second queue, which for an agent takes minutes.
+
+import { app } from "../../scripts/app.js";
+
+const OURS = /^Interleave/;
+const SHOWN_ONLY = /^\$\$/;
+
+app.registerExtension({
+  name: "InterleaveThinker.ProgressText",
+
+  nodeCreated(node) {
+    if (!OURS.test(node.comfyClass ?? "") || !node.addCustomWidget) return;
+    const add = node.addCustomWidget;
+    node.addCustomWidget = function (widget) {
+      if (SHOWN_ONLY.test(widget.name ?? "")) widget.options = Object.assign(widget.options ?? {}, { serialize: false });
+      return add.call(this, widget);
+    };
+  }
+});
