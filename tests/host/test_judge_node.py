@@ -60,7 +60,7 @@ def test_an_accepted_image_keeps_the_prompt_that_it_was_drawn_with(host: ComfySe
 
 @pytest.mark.parametrize(("accept_at", "passes"), [(0.0, True), (0.5, True), (0.95, False)])
 def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passes: bool) -> None:
-    outputs = host.run(judged(verdict(True, "", 0.9), accept_at=accept_at))
+    outputs = host.run(judged(*[verdict(True, "", 0.9)] * 3, accept_at=accept_at))
     assert said(outputs, "success") == str(passes)
     assert ("critic's own word: right" in said(outputs, "text")) is not passes
 
