@@ -128,7 +128,9 @@ class EditMode:
         return host.add_guidance(conditioning, guidance)
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), self.scaling)
+        size = edit_size(_size(pixels), desk.settings.area, desk.grid)
+        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit of a VAE.
+        return pixels if size == _size(pixels) else host.scale(pixels, size, self.scaling)
 
 
 class ImageToImage(EditMode):
@@ -163,10 +165,14 @@ class ReferenceLatents(EditMode):
             positive, negative = (host.add_reference(text, latent) for text in (positive, negative))
         return Start(size or desk.settings.size, desk.empty(size), positive, negative)
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        # The template of FLUX.2 dev scales with lanczos, klein's with nearest-exact.
-        method = "lanczos" if desk.traits.distilled_guidance else self.scaling
-        return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), method)
+    def _images(
+        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        images = [*([] if source is None else [source]), *references]
+        # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all the same way.
+        dev = "lanczos" if len(images) == 1 else "area"
+        method = dev if desk.traits.distilled_guidance else self.scaling
+        return [_scaled_to_area(desk, image, method) for image in images]
 
 
 class OmniGen2(EditMode):
@@ -195,6 +201,9 @@ class OmniGen2(EditMode):
         positive = host.encode_text(desk.clip, prompt)
         host.check_text(desk.traits, positive)
         return positive, host.encode_text(desk.clip, desk.settings.negative)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        return _scaled_to_area(desk, pixels, self.scaling)
 
 
 class Kontext(EditMode):
@@ -294,6 +303,11 @@ MODES: dict[str, EditMode] = {
     model_families.Z_OMNI: ZImageOmni(),
 }
 """By the names of EDIT_CHOICES, `auto` aside."""
+
+
+def _scaled_to_area(desk: Desk, pixels: torch.Tensor, method: str) -> torch.Tensor:
+    """As ImageScaleToTotalPixels, which also scales to the same size."""
+    return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), method)
 
 
 def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:

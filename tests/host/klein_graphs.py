@@ -58,24 +58,37 @@ def image_edit(
     steps: int = 4,
     cfg: float = 1.0,
     negative: str | None = None,
+    references: tuple[str, ...] = (),
 ) -> Graph:
-    """The edit template on an input image; everything else as in `text_to_image`."""
-    return loaders() | {
-        "source": node("LoadImage", image=image),
-        "scaled": node(
-            "ImageScaleToTotalPixels",
-            image="@source", upscale_method="nearest-exact", megapixels=megapixels, resolution_steps=1,
-        ),
-        "size": node("GetImageSize", image="@scaled"),
+    """The edit template on an input image, and on `references` beside it; everything else as in `text_to_image`."""
+    graph = loaders() | {
         "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
         "negative": negative_node(negative),
-        "reference": node("VAEEncode", pixels="@scaled", vae="@vae"),
-        "edit_positive": node("ReferenceLatent", conditioning="@positive", latent="@reference"),
-        "edit_negative": node("ReferenceLatent", conditioning="@negative", latent="@reference"),
+    }
+    positive, negative_end = "@positive", "@negative"
+    for number, name in enumerate((image, *references)):
+        mark = str(number or "")
+        graph |= {
+            f"source{mark}": node("LoadImage", image=name),
+            f"scaled{mark}": node(
+                "ImageScaleToTotalPixels",
+                image=f"@source{mark}", upscale_method="nearest-exact", megapixels=megapixels, resolution_steps=1,
+            ),
+            f"reference{mark}": node("VAEEncode", pixels=f"@scaled{mark}", vae="@vae"),
+            f"edit_positive{mark}": node(
+                "ReferenceLatent", conditioning=positive, latent=f"@reference{mark}"
+            ),
+            f"edit_negative{mark}": node(
+                "ReferenceLatent", conditioning=negative_end, latent=f"@reference{mark}"
+            ),
+        }  # fmt: skip
+        positive, negative_end = f"@edit_positive{mark}", f"@edit_negative{mark}"
+    return graph | {
+        "size": node("GetImageSize", image="@scaled"),
         "latent": node("EmptyFlux2LatentImage", width=["size", 0], height=["size", 1], batch_size=1),
         "sigmas": node("Flux2Scheduler", steps=steps, width=["size", 0], height=["size", 1]),
-        **sampling(seed, cfg, "@edit_positive", "@edit_negative"),
-    }  # fmt: skip
+        **sampling(seed, cfg, positive, negative_end),
+    }
 
 
 def negative_node(negative: str | None) -> dict[str, Any]:

@@ -8,10 +8,14 @@ names replaced here are private to the host: should they move, every klein test 
 
 from __future__ import annotations
 
+from .counted import COUNTED
 from .stand_ins import NODE_CLASS_MAPPINGS
+from .tiny_families import FAMILY_NODES, show_encoders_less
 from .tiny_weights import accept_tiny_weights, write_tiny_weights
 
 __all__ = ["NODE_CLASS_MAPPINGS"]
 
+NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES)
 accept_tiny_weights()
+show_encoders_less()
 write_tiny_weights()
