@@ -56,6 +56,10 @@ class PictureError(InterleaveError):
     """An image file or buffer is missing, damaged or too large."""
 
 
+class TrainingError(InterleaveError):
+    """Training cannot go on: the model collapsed, too much of what it needs failed, or a checkpoint is of another run."""
+
+
 class Cancelled(InterleaveError):
     """The user stopped the run; what was finished is kept."""
 

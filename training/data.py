@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
 SHOWN_PROBLEMS = 20
+RARE = 0.3
+"""Share of the rarer verdict below which the balance is warned about (FORMATS: data files wants them balanced)."""
 
 __all__ = [
     "MARK",
@@ -41,6 +43,7 @@ __all__ = [
     "check_rows",
     "read_lines",
     "read_rows",
+    "show_balance",
     "show_problems",
     "verdict_balance",
     "write_rows",
@@ -145,6 +148,18 @@ def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
         except AnswerError:
             counts[None] += 1
     return counts[True], counts[False], counts[None]
+
+
+def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
+    """Say how verdicts are balanced, with a warning where a critic would learn to say always the same."""
+    right, wrong, unread = verdict_balance(rows)
+    log(f"verdicts: {right} True, {wrong} False" + (f", {unread} answers without one" if unread else ""))
+    rarer = min(right, wrong) / max(1, right + wrong)
+    if rarer < RARE:
+        more = "True" if right > wrong else "False"
+        log(
+            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained so tends to say always {more}."
+        )
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:

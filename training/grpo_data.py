@@ -68,6 +68,12 @@ class CriticRlRow(BaseModel):
         before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
         return before | {"edited_image_path": self.edited_image_path}
 
+    def moved(self, folder: Path) -> CriticRlRow:
+        """The row with its image paths made absolute from `folder`."""
+        return self.model_copy(
+            update={field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
+        )
+
     @property
     def prompt_used(self) -> str:
         """What the edited image was drawn with."""
@@ -161,7 +167,8 @@ def as_question(row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptS
 
 
 def as_questions(rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet) -> Dataset:
-    """The rows as a `datasets.Dataset`; images stay paths until a batch needs them."""
-    from datasets import Dataset
+    """The rows as a `datasets.Dataset` whose images are decoded when a batch needs them."""
+    from datasets import Dataset, Image, List
 
-    return Dataset.from_list([as_question(row, folder, shown, prompt_set) for row in rows])
+    dataset = Dataset.from_list([as_question(row, folder, shown, prompt_set) for row in rows])
+    return dataset.cast_column("images", List(Image()))

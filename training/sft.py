@@ -1,50 +1,65 @@
 """Supervised fine-tuning of planner and critic with trl's SFTTrainer: loss on the answer alone, several images a row.
 
-Decision: the trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that comes out (half
-precision if asked, prompt set beside the weights). On a CPU the defaults that need a GPU are switched off by name.
+Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that comes out (half
+precision if asked, prompt set beside the weights). Rows are measured in real tokens, image tokens included, before a model
+is loaded, because the trainer would cut an answer off without a word. Images are shown at the size at which the running
+agents show them.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from ..backend.chat.checkpoints import checkpoint_digest
+from ..backend.chat.pixels import scaled_down
 from ..backend.errors import SettingsError
+from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
-from .data import SftRow, as_dataset
+from .checkpointing import claim_run, digest_of, newest_checkpoint, step_of
+from .data import RowProblem, SftRow, as_dataset, as_prompt_completion, show_problems
+from .live import SFT_PARTS
+from .policy_model import ModelTraining, arguments, counts, load_policy, reports_to, save_trained
+from .report import Answered, write_report
+from .row_lengths import area_of, row_lengths
+
+FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples"}
+SAMPLE_TOKENS = 512
 
 
-class SftTraining(BaseModel):
+class SftTraining(ModelTraining):
     """Settings of supervised fine-tuning. Defaults are the published run's (FORMATS: rewards), but for the batch."""
 
-    model_config = ConfigDict(extra="forbid")
-
     epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
-    batch: int = Field(default=32, ge=1, description="Rows per optimiser step on one device.")
-    accumulation: int = Field(default=1, ge=1, description="Batches per optimiser step.")
-    rate: float = Field(default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up.")
-    warm_up: float = Field(default=0.1, ge=0, lt=1, description="Share of the steps for the warm-up.")
-    weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
-    second_moment: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
-    cutoff: int = Field(default=16384, ge=16, description="Longest row in tokens; longer ones are an error.")
-    freeze_vision: bool = Field(
-        default=True, description="Keep the vision tower and its projector as they are."
+    batch: int = Field(default=32, ge=1, description="Rows in one forward pass on one device.")
+    accumulation: int = Field(default=1, ge=1, description="Such batches per optimiser step.")
+    cutoff: int = Field(
+        default=16384, ge=16, description="Longest row in tokens, images included; longer ones are an error."
     )
     ordered: bool = Field(default=False, description="Take the rows as the file has them (a curriculum).")
     save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
-    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    precision: Literal["fp32", "bf16"] = Field(default="fp32", description="Arithmetic of the training.")
-    gradient_checkpointing: bool = Field(
-        default=True, description="On a GPU, compute activations twice instead of keeping them."
-    )
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
-    half: bool = Field(default=False, description="Save the finished checkpoint in half precision.")
-    seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
+    samples: int = Field(
+        default=0, ge=0, le=50, description="Rows whose answers before and after are shown on the end page."
+    )
+
+
+class Shown:
+    """A collator whose images are scaled down as in use; `collator` is trl's."""
+
+    def __init__(self, collator: Callable[[list[dict[str, Any]]], Any]) -> None:
+        self.collator = collator
+
+    def __call__(self, examples: list[dict[str, Any]]) -> Any:
+        for example in examples:
+            area = area_of(len(example["images"]))
+            example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
+        return self.collator(examples)
 
 
 def train(
@@ -55,50 +70,52 @@ def train(
     settings: SftTraining,
     prompt_set: PromptSet | None = None,
     log: Callable[[str], None] = print,
+    skip_long: bool = False,
 ) -> Path:
     """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
-    Returns the finished checkpoint's folder, `out / "final"`. Raises SettingsError if a row is longer than the cutoff.
+    Returns the finished checkpoint's folder, `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises
+    SettingsError if a row is longer than the cutoff, unless `skip_long` leaves such rows out; TrainingError if `out` holds
+    another training.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    import torch
+    final, steps = out / "final", out / "steps"
+    claim_run(
+        out,
+        {
+            "stage": "sft",
+            "model": checkpoint_digest(checkpoint),
+            "rows": digest_of(row.model_dump_json() for row in rows),
+            **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+        },
+    )
+    if final.is_dir():
+        log("this training is finished")
+        return final
     from torch.utils.data import SequentialSampler
-    from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
-    from transformers.trainer_utils import get_last_checkpoint
+    from transformers import PrinterCallback
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
-    processor = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
-    processor.tokenizer.padding_side = "left"
-    _check_lengths(rows, processor, settings.cutoff)
-    model = AutoModelForImageTextToText.from_pretrained(
-        checkpoint, local_files_only=True, use_safetensors=True, dtype=torch.float32
-    )
-    if settings.freeze_vision:
-        model.model.visual.requires_grad_(False)
-    on_cpu = settings.device == "cpu" or not torch.cuda.is_available()
-    steps_in_all = math.ceil(len(rows) / (settings.batch * settings.accumulation)) * settings.epochs
+    from .callbacks import Progress
+
+    policy = load_policy(checkpoint, settings)
+    rows = _fitting(rows, images, policy.processor, settings.cutoff, skip_long, log)
+    devices = int(os.environ.get("WORLD_SIZE", "1"))
+    steps_an_epoch = math.ceil(math.ceil(len(rows) / (settings.batch * devices)) / settings.accumulation)
+    steps_in_all = math.ceil(steps_an_epoch * settings.epochs)
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
     config = SFTConfig(
-        output_dir=str(out / "steps"),
+        **arguments(settings, steps, steps_in_all),
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.batch,
         gradient_accumulation_steps=settings.accumulation,
-        learning_rate=settings.rate,
-        warmup_steps=round(settings.warm_up * steps_in_all),
-        weight_decay=settings.weight_decay,
-        adam_beta2=settings.second_moment,
         lr_scheduler_type="cosine",
         max_length=None,
-        use_cpu=on_cpu,
-        bf16=settings.precision == "bf16",
-        gradient_checkpointing=settings.gradient_checkpointing and not on_cpu,
         dataloader_num_workers=settings.workers,
         logging_steps=max(1, min(20, int(steps_in_all / 10))),
         save_steps=settings.save_every,
-        save_total_limit=2,
-        report_to="none",
-        disable_tqdm=True,
-        seed=settings.seed,
+        report_to=reports_to(settings, log),
     )
 
     class Ordered(SFTTrainer):
@@ -107,45 +124,79 @@ def train(
                 return SequentialSampler(self.train_dataset)  # pyright: ignore[reportArgumentType]
             return super()._get_train_sampler(*arguments, **options)
 
-    class Report(TrainerCallback):
-        def on_log(
-            self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
-        ) -> None:
-            if logs and "loss" in logs:
-                accuracy = float(logs.get("mean_token_accuracy", 0.0))
-                log(
-                    f"step {state.global_step}/{state.max_steps} loss {float(logs['loss']):.4f} "
-                    f"token accuracy {accuracy:.4f} rate {float(logs['learning_rate']):.2e}"
-                )
-
     trainer = Ordered(
-        model=model,
+        model=policy.model,
         args=config,
         train_dataset=as_dataset(rows, images),
-        processing_class=processor,
-        callbacks=[Report()],
+        processing_class=policy.processor,
+        peft_config=policy.adapter,
     )
-    steps = out / "steps"
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(steps)) if steps.is_dir() else None)
-    final = out / "final"
-    finished = trainer.accelerator.unwrap_model(trainer.model)
-    finished.to(torch.float16 if settings.half else torch.float32).save_pretrained(
-        final, safe_serialization=True
+    trainer.data_collator = Shown(trainer.data_collator)
+    trained, whole = counts(trainer.model)
+    log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {steps_in_all} steps")
+    shown = (
+        sum(len(row.images) for row in rows) / len(rows) * settings.batch * settings.accumulation * devices
     )
-    processor.save_pretrained(final)
-    if prompt_set is not None:
-        prompt_set.save(final / "prompt_set")
-    return final
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress(log, SFT_PARTS, shown))
+    resumed = newest_checkpoint(steps)
+    sampled = rows[-settings.samples :] if settings.samples and devices == 1 else []
+    before = _sampled(trainer, policy.processor, sampled, images) if resumed is None else []
+    if resumed is None or step_of(resumed) < steps_in_all:
+        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    else:
+        trainer._load_from_checkpoint(str(resumed))
+    if trainer.accelerator.is_main_process:
+        after = _sampled(trainer, policy.processor, sampled, images)
+        notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
+        answers = _answered(sampled, images, before or ["(before the stop)"] * len(after), after)
+        write_report(out, "Supervised fine-tuning", trainer.state.log_history, {}, answers, notes)
+    return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
 
 
-def _check_lengths(rows: list[SftRow], processor: Any, cutoff: int) -> None:
-    """Text length is a lower bound of a row's length: what is over the cutoff by text alone cannot be trained on."""
-    texts = ["".join(message.content for message in row.messages) for row in rows]
-    for start in range(0, len(texts), 4096):
-        encoded = processor.tokenizer(texts[start : start + 4096], add_special_tokens=False)["input_ids"]
-        for number, ids in enumerate(encoded, start):
-            if len(ids) > cutoff:
-                raise SettingsError(
-                    f"Row {number} has {len(ids)} tokens of text; the cutoff is {cutoff}.",
-                    "Shorten the row or raise --cutoff.",
-                )
+def _fitting(
+    rows: list[SftRow], images: Path, processor: Any, cutoff: int, skip: bool, log: Callable[[str], None]
+) -> list[SftRow]:
+    """The rows of at most `cutoff` tokens; raises SettingsError for a longer one unless `skip`."""
+    lengths = row_lengths(rows, images, processor, cutoff)
+    log(f"longest row about {max(lengths)} tokens, image tokens included; the cutoff is {cutoff}")
+    long = [
+        RowProblem(f"row {number}", "length", f"{length} tokens, the cutoff is {cutoff}")
+        for number, length in enumerate(lengths)
+        if length > cutoff
+    ]
+    if long and not skip:
+        raise SettingsError(
+            str(long[0]).capitalize(), "Shorten the row, raise --cutoff, or leave it out: --skip-bad."
+        )
+    fitting = [row for row, length in zip(rows, lengths, strict=True) if length <= cutoff]
+    show_problems(long, len(fitting), log)
+    if not fitting:
+        raise SettingsError(f"Every row is longer than {cutoff} tokens.", "Raise --cutoff.")
+    return fitting
+
+
+def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path) -> list[str]:
+    """The model's greedy answers to these rows, one by one."""
+    from .critic_check import greedy_answers
+
+    if not rows:
+        return []
+    asked = [as_prompt_completion(row, images) for row in rows]
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    return greedy_answers(model, processor, asked, SAMPLE_TOKENS, 1)[0]
+
+
+def _answered(
+    rows: Sequence[SftRow], images: Path, before: Sequence[str], after: Sequence[str]
+) -> list[Answered]:
+    return [
+        Answered(
+            question=" / ".join(message.content for message in row.messages[:-1])[-2000:],
+            images=tuple(Picture.open(images / name) for name in row.images),
+            truth=f"taught: {row.messages[-1].content}",
+            before=old,
+            after=new,
+        )
+        for row, old, new in zip(rows, before, after, strict=True)
+    ]

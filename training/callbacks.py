@@ -1,0 +1,134 @@
+"""What looks on while a trainer runs: the live line, and the guards of the critic's reinforcement learning.
+
+Decisions. Guards act between steps and never inside one: they measure, say, and ask the trainer to stop; what is kept then is
+the last checkpoint whose check was good. Checks fall on the steps at which checkpoints are saved, so that every checkpoint
+has one. This module needs transformers and is imported by what trains alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from transformers import TrainerCallback
+
+from ..backend.errors import TrainingError
+from .critic_check import Check, CheckLog
+from .critic_reward import CriticReward
+from .live import line, number
+
+Log = Callable[[str], None]
+REFERENCE_KL = 1e-3
+
+
+class Progress(TrainerCallback):
+    """Prints a line for every log entry. `images` is how many images a step takes on average (SFT), None to read it from
+    the log (GRPO: drawn)."""
+
+    def __init__(self, log: Log, parts: Sequence[tuple[str, str, int]], images: float | None = None) -> None:
+        self.log = log
+        self.parts = parts
+        self.images = images
+        self._at: tuple[float, int, float] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self._at = (time.monotonic(), state.global_step, 0.0)
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
+        shown = logs is not None and any(key in logs for _, key, _ in self.parts) and "train_loss" not in logs
+        if not state.is_world_process_zero or logs is None or not shown or self._at is None:
+            return
+        then, step, tokens = self._at
+        now, seen = time.monotonic(), number(logs, "num_tokens") or 0.0
+        self._at = (now, state.global_step, seen)
+        seconds = max(1e-6, now - then)
+        steps = max(1, state.global_step - step)
+        rates = {"tokens": (seen - tokens) / seconds} if seen > tokens > 0 else {}
+        drawn = number(logs, "redraw/drawn") if self.images is None else self.images * steps
+        if drawn:
+            rates["images"] = drawn / seconds
+        self.log(line(logs, self.parts, state.global_step, state.max_steps, seconds / steps, rates))
+
+
+class CriticGuard(TrainerCallback):
+    """Checks the critic on held-out rows every `every` steps and asks for a stop when it must not go on."""
+
+    def __init__(
+        self,
+        check: Callable[[], Check],
+        checks: CheckLog,
+        every: int,
+        floor: float,
+        reward: CriticReward,
+        log: Log,
+    ) -> None:
+        self.check = check
+        self.checks = checks
+        self.every = every
+        self.floor = floor
+        self.reward = reward
+        self.log = log
+        self.stopped: str | None = None
+        self.outage: str | None = None
+        self._warned = False
+        self._first = -1
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self._first = state.global_step
+        self.checks.forget_after(state.global_step)
+        if self.checks.at(state.global_step) is not None:
+            return
+        fall = self._checked(state.global_step)
+        if fall:
+            raise TrainingError(
+                f"The critic is below the floor before any step: {fall}.",
+                "Train it further by SFT first, or lower --floor.",
+            )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        problem = self.reward.steps.problem
+        if problem is not None:
+            self.outage = problem
+            return self._stop(control, problem)
+        leaning = self.reward.leaning
+        if leaning is not None and not self._warned:
+            self.log(f"WARNING: the critic is collapsing: {leaning}.")
+        self._warned = leaning is not None
+        if state.global_step % self.every and state.global_step < state.max_steps:
+            return control
+        fall = self._checked(state.global_step)
+        if fall:
+            self.stopped = fall
+            return self._stop(control, fall)
+        return control
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
+        kl = number(logs or {}, "kl")
+        if kl is not None and state.global_step == 1 and self._first == 0 and kl > REFERENCE_KL:
+            raise TrainingError(
+                f"At the first step the model is {kl:.3g} away from its reference, which should be itself.",
+                "The folder the model was loaded from holds other weights now; give one that does not change.",
+            )
+
+    def _checked(self, step: int) -> str | None:
+        """Check, keep the result, say it; the reason to stop if a recall is below the floor."""
+        check = self.check()
+        self.checks.keep(step, check)
+        self.log(f"step {step} held out: {check}")
+        low = [
+            f"{name} recall {recall:.2f}"
+            for name, recall in (("true", check.true_recall), ("false", check.false_recall))
+            if recall is not None and recall < self.floor
+        ]
+        return f"{' and '.join(low)} on held-out rows, below the floor of {self.floor:g}" if low else None
+
+    def _stop(self, control: Any, reason: str) -> Any:
+        self.log(f"STOPPING: {reason}.")
+        control.should_save = False
+        control.should_training_stop = True
+        return control

@@ -1,0 +1,118 @@
+"""Going on after a stop: the newest checkpoint that is whole, and only of the same training.
+
+Decisions. A checkpoint is taken if everything a bit-exact continuation needs is there and readable to its end; a process
+killed while writing leaves one that is not, and the one before it is taken. The trainer would crash on the first and go on
+silently without an optimiser on others. What a training is made of (settings, data, the model it starts from) is kept
+beside its checkpoints: going on with other settings bends the schedule without a word, so it is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..backend.errors import TrainingError
+
+RUN_FILE = "training.json"
+NUMBER = re.compile(r"checkpoint-(\d+)")
+MAX_HEADER = 256 * 1024**2
+
+
+def newest_checkpoint(steps: Path) -> Path | None:
+    """The newest whole checkpoint below `steps`, None if there is none."""
+    if not steps.is_dir():
+        return None
+    numbered = [
+        (int(found.group(1)), path) for path in steps.iterdir() if (found := NUMBER.fullmatch(path.name))
+    ]
+    return next((path for _, path in sorted(numbered, reverse=True) if is_whole(path)), None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The optimiser step at which it was saved."""
+    found = NUMBER.fullmatch(checkpoint.name)
+    assert found is not None
+    return int(found.group(1))
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether weights, optimiser, schedule, random states and the trainer's state are all there and not cut off."""
+    weights = list(checkpoint.glob("*.safetensors"))
+    index = checkpoint / "model.safetensors.index.json"
+    state = _json(checkpoint / "trainer_state.json")
+    if state is None or not weights or not all(map(_is_whole_safetensors, weights)):
+        return False
+    if index.is_file():
+        shards = set(((_json(index) or {}).get("weight_map") or {"": ""}).values())
+        if not shards <= {path.name for path in weights}:
+            return False
+    sharded = any(path.is_dir() and any(path.iterdir()) for path in checkpoint.glob("*optimizer*")) or any(
+        checkpoint.glob("global_step*")
+    )
+    optimizer = checkpoint / "optimizer.pt"
+    if not sharded and not zipfile.is_zipfile(optimizer):
+        return False
+    random_states = list(checkpoint.glob("rng_state*.pth"))
+    files = [checkpoint / "scheduler.pt", *random_states]
+    return bool(random_states) and all(zipfile.is_zipfile(path) for path in files)
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_whole_safetensors(path: Path) -> bool:
+    """Whether the file is as long as its header says."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(size, MAX_HEADER):
+                return False
+            header = json.loads(file.read(length))
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return size == 8 + length + max(ends, default=0)
+
+
+def digest_of(values: Iterable[str]) -> str:
+    """16 hex digits over texts in their order, such as the rows of a data file."""
+    digest = hashlib.blake2b(digest_size=8)
+    for value in values:
+        digest.update(len(value.encode()).to_bytes(8, "big") + value.encode())
+    return digest.hexdigest()
+
+
+def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
+    """Note in `out` what this training is made of; raises TrainingError if another one was begun there."""
+    path = out / RUN_FILE
+    wanted = json.loads(json.dumps(made_of))
+    found = _json(path)
+    if found is None:
+        if path.exists():
+            raise TrainingError(
+                f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on."
+            )
+        out.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+        return
+    differing = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    if differing:
+        name = sorted(differing)[0]
+        raise TrainingError(
+            f"{str(out)!r} holds a training with other {', '.join(sorted(differing))} "
+            f"({name}: {found.get(name)!r} there, {wanted.get(name)!r} here).",
+            "Give another --out, or the settings it was begun with.",
+        )

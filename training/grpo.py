@@ -1,0 +1,226 @@
+"""Reinforcement learning of the critic with trl's GRPO trainer: two images a question, one redraw a refined prompt, one reward.
+
+Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make its batches come
+out even, the guards (callbacks.py), and the checkpoint that comes out. Everything is counted in rollouts: one is `prompts`
+groups of `group` answers, drawn, scored and learned from in `updates` optimiser steps; checkpoints and checks fall on whole
+rollouts only, because a run that is stopped within one goes on with other answers. Defaults are the published run's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from ..backend.chat.checkpoints import checkpoint_digest
+from ..backend.errors import TrainingError
+from ..backend.generators import Generator
+from ..backend.prompts import default_prompt_set, prompt_set_of
+from ..backend.scorers import Scorer
+from .checkpointing import claim_run, digest_of, newest_checkpoint, step_of
+from .critic_check import Check, CheckLog, greedy_answers, summarise
+from .critic_reward import CriticReward, RewardSettings
+from .grpo_data import CriticRlRow, as_question, as_questions
+from .grpo_report import answered, held_out_curves, logged
+from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of
+from .live import GRPO_PARTS
+from .policy_model import arguments, counts, load_policy, reports_to, save_trained
+from .report import write_report
+from .reward_cache import RewardCache
+from .step_rewards import DrawingSettings, StepRewards
+
+RESULT_FILE = "result.json"
+
+
+def train(
+    checkpoint: Path,
+    rows: Sequence[CriticRlRow],
+    held_out: Sequence[CriticRlRow],
+    images: Path,
+    out: Path,
+    settings: GrpoTraining,
+    reward: RewardSettings,
+    drawing: DrawingSettings,
+    generator: Generator,
+    scorer: Scorer,
+    cache: Path | None = None,
+    log: Callable[[str], None] = print,
+) -> Path:
+    """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
+
+    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None. Returns `out / "final"`: a model, or
+    an adapter if a LoRA rank is set. Raises SettingsError, and TrainingError for a training that had to stop; the last
+    good checkpoint is then in `out / "final"` if there is one.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    final = out / "final"
+    claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))
+    if final.is_dir():
+        return _finished(out, log)
+    from transformers import PrinterCallback
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    from .callbacks import CriticGuard, Progress
+
+    devices = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    a_step, a_rollout = batches(settings, devices)
+    steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
+    every = settings.save_every * settings.updates
+    steps = out / "steps"
+    policy = load_policy(checkpoint, settings)
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
+    vllm: dict[str, Any] = {}
+    if settings.vllm != "off":
+        vllm = {
+            "use_vllm": True,
+            "vllm_mode": settings.vllm,
+            "vllm_gpu_memory_utilization": settings.vllm_memory,
+            "vllm_enable_sleep_mode": settings.vllm == "colocate",
+        }
+    config = GRPOConfig(
+        **arguments(settings, steps, steps_in_all),
+        **vllm,
+        max_steps=steps_in_all,
+        per_device_train_batch_size=settings.micro_batch,
+        gradient_accumulation_steps=a_step,
+        steps_per_generation=a_rollout,
+        num_generations=settings.group,
+        max_completion_length=settings.answer_tokens,
+        temperature=settings.temperature,
+        beta=settings.kl,
+        epsilon=settings.clip_low,
+        epsilon_high=settings.clip_high,
+        loss_type="dapo",
+        scale_rewards="group",
+        use_bias_correction_kl=False,
+        lr_scheduler_type="cosine",
+        remove_unused_columns=False,
+        logging_steps=1,
+        save_steps=every,
+        report_to=reports_to(settings, log),
+    )
+    prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
+    questions = as_questions(rows, images, out / "shown", prompt_set)
+    asked = [as_question(row, images, out / "shown", prompt_set) for row in held_out]
+    judge = CriticReward(
+        StepRewards(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
+        images,
+        reward,
+        lambda ids: policy.processor.tokenizer.decode(list(ids), skip_special_tokens=True),
+        settings.seed,
+        out / "rollouts" / (f"rank_{rank}" if devices > 1 else ""),
+    )
+    trainer = GRPOTrainer(
+        model=policy.model,
+        args=config,
+        reward_funcs=[judge],  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
+        train_dataset=questions,
+        processing_class=policy.processor,
+        peft_config=policy.adapter,
+    )
+    trained, whole = counts(trainer.model)
+    log(
+        f"{trained:,} of {whole:,} weights train; {steps_in_all // settings.updates} rollouts of {settings.prompts} x {settings.group}"
+    )
+
+    def check() -> Check:
+        with _gathered(trainer) as model:
+            answers, lengths = greedy_answers(
+                model, policy.processor, asked, settings.answer_tokens, settings.check_batch
+            )
+        return summarise(held_out, answers, lengths)
+
+    checks = CheckLog(out)
+    guard = CriticGuard(check, checks, every, settings.floor, judge, log)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress(log, GRPO_PARTS))
+    trainer.add_callback(guard)
+    resumed = newest_checkpoint(steps)
+    if resumed is None or step_of(resumed) < steps_in_all:
+        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    else:
+        trainer._load_from_checkpoint(str(resumed))
+    good = newest_checkpoint(steps)
+    history = trainer.state.log_history or logged(good)
+    if guard.outage is not None:
+        raise TrainingError(
+            f"Training stopped: {guard.outage}",
+            f"Mend that and run the same command: it goes on from step {step_of(good) if good else 0}.",
+        )
+    stopped = guard.stopped
+    if stopped is not None:
+        if good is None:
+            raise TrainingError(
+                f"Training stopped: {stopped}.", "There is no checkpoint yet that could be kept."
+            )
+        trainer._load_from_checkpoint(str(good))
+        log(f"keeping step {step_of(good)}, the last good checkpoint")
+    if trainer.accelerator.is_main_process:
+        notes = [
+            f"{trained:,} of {whole:,} weights trained",
+            f"{len(rows)} rows, {steps_in_all} steps planned",
+        ]
+        answers = answered(held_out, asked, checks)
+        write_report(
+            out,
+            "The critic's reinforcement learning",
+            history,
+            held_out_curves(checks),
+            answers,
+            notes,
+            stopped,
+        )
+        result = {"stopped": stopped, "steps": steps_in_all}
+        (out / RESULT_FILE).write_text(json.dumps(result) + "\n", encoding="utf-8")
+    save_trained(trainer, policy.processor, prompt_set, final, settings.half)
+    if stopped is not None:
+        raise TrainingError(
+            f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."
+        )
+    return final
+
+
+def _finished(out: Path, log: Callable[[str], None]) -> Path:
+    """The result of a training that ended before; raises TrainingError again if it had to stop."""
+    stopped = json.loads((out / RESULT_FILE).read_text(encoding="utf-8")).get("stopped")
+    if stopped:
+        raise TrainingError(
+            f"This training stopped: {stopped}.", f"The last good checkpoint is in {str(out / 'final')!r}."
+        )
+    log("this training is finished")
+    return out / "final"
+
+
+def _made_of(
+    checkpoint: Path,
+    rows: Sequence[CriticRlRow],
+    held_out: Sequence[CriticRlRow],
+    settings: GrpoTraining,
+    reward: RewardSettings,
+    generator: Generator,
+    scorer: Scorer,
+) -> dict[str, Any]:
+    return {
+        "stage": "critic-grpo",
+        "model": checkpoint_digest(checkpoint),
+        "rows": digest_of(row.model_dump_json() for row in rows),
+        "held_out": digest_of(row.model_dump_json() for row in held_out),
+        "generator": generator.identity,
+        "scorer": scorer.identity,
+        **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+        **reward.model_dump(mode="json"),
+    }
+
+
+def _gathered(trainer: Any) -> Any:
+    """The model as one that can generate, whatever it is distributed over."""
+    from trl.models.utils import unwrap_model_for_generation
+
+    if trainer.accelerator.num_processes == 1:
+        return nullcontext(trainer.accelerator.unwrap_model(trainer.model))
+    return unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator)

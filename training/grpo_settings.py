@@ -1,0 +1,108 @@
+"""Settings of the critic's reinforcement learning, and what follows from them: batches that come out even, rows to check on.
+
+Decision: everything is counted in rollouts and in answers, and the trainer's own counts (micro-batches of an optimiser step,
+steps of a generation) are derived in one place, with an error where they do not come out even.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from ..backend.errors import SettingsError
+from .grpo_data import CriticRlRow
+from .policy_model import ModelTraining
+
+FREE_TO_CHANGE = {
+    "device",
+    "save_every",
+    "check_batch",
+    "floor",
+    "tensorboard",
+    "half",
+    "vllm_memory",
+}
+"""Settings that change nothing of what a stopped training goes on with."""
+
+
+class GrpoTraining(ModelTraining):
+    """Settings of the critic's reinforcement learning. Defaults are the published run's (FORMATS: rewards)."""
+
+    rate: float = Field(default=2e-6, gt=0, description="Peak learning rate; cosine after the warm-up.")
+    warm_up: float = Field(default=0.0, ge=0, lt=1, description="Share of the steps for the warm-up.")
+    freeze_vision: bool = Field(
+        default=False, description="Keep the vision tower and its projector as they are."
+    )
+    epochs: float = Field(default=1.0, gt=0, description="Passes over the rows.")
+    rollouts: int | None = Field(default=None, ge=1, description="Rollouts in all, instead of epochs.")
+    prompts: int = Field(default=16, ge=1, description="Rows of one rollout, over all devices.")
+    group: int = Field(default=8, ge=2, description="Answers to each row.")
+    updates: int = Field(default=2, ge=1, description="Optimiser steps of one rollout.")
+    micro_batch: int = Field(default=8, ge=1, description="Answers in one forward pass on one device.")
+    answer_tokens: int = Field(default=4096, ge=16, description="Longest answer, in tokens.")
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
+    kl: float = Field(
+        default=0.0, ge=0, description="Weight of the distance to the first model; the paper says 1e-3."
+    )
+    clip_low: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
+    clip_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
+    vllm: Literal["off", "colocate", "server"] = Field(
+        default="off", description="Who writes the answers: the model itself, or vLLM (to be installed)."
+    )
+    vllm_memory: float = Field(
+        default=0.3, gt=0, lt=1, description="Share of each card's memory for a colocated vLLM."
+    )
+    save_every: int = Field(default=10, ge=1, description="Rollouts between checkpoints; each has a check.")
+    check_rows: int = Field(default=64, ge=2, description="Held-out rows that each check asks about.")
+    check_batch: int = Field(default=16, ge=1, description="Rows in one batch of a check.")
+    floor: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Recall on held-out right or wrong images below which training stops.",
+    )
+
+
+def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
+    """(micro-batches of an optimiser step, of a rollout) on each of `devices`; raises SettingsError if uneven."""
+    answers = settings.prompts * settings.group
+    a_step, rest = divmod(answers, settings.updates * settings.micro_batch * devices)
+    if rest:
+        raise SettingsError(
+            f"{settings.prompts} prompts x {settings.group} answers = {answers} do not divide into {settings.updates} "
+            f"updates of micro-batches of {settings.micro_batch} on {devices} device(s).",
+            "Change --prompts, --updates or --micro-batch.",
+        )
+    return a_step, a_step * settings.updates
+
+
+def rollouts_of(settings: GrpoTraining, rows: int) -> int:
+    """How many rollouts the training takes; raises SettingsError if there are too few rows for one."""
+    if rows < settings.prompts:
+        raise SettingsError(
+            f"There are {rows} rows, but {settings.prompts} in a rollout.", "Lower --prompts."
+        )
+    return settings.rollouts or max(1, math.floor(settings.epochs * (rows // settings.prompts)))
+
+
+def split_held_out(
+    rows: Sequence[CriticRlRow], settings: GrpoTraining
+) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
+    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths in turn.
+
+    Rows that share an image with a check row are left out of the training.
+    """
+    wanted = {True: (settings.check_rows + 1) // 2, False: settings.check_rows // 2}
+    held: list[CriticRlRow] = []
+    rest: list[CriticRlRow] = []
+    for row in reversed(rows):
+        if wanted[row.evaluation.success]:
+            wanted[row.evaluation.success] -= 1
+            held.append(row)
+        else:
+            rest.append(row)
+    images = {row.edited_image_path for row in held}
+    return [row for row in reversed(rest) if row.edited_image_path not in images], held

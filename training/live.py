@@ -1,0 +1,60 @@
+"""What a person sees while training runs: one line a log entry, with what counts at that stage, rates and the time left.
+
+Decision: the lines are made here from the trainer's own log entries, by pure functions, so that live output, TensorBoard and
+the page at the end never show different numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SFT_PARTS = (("loss", "loss", 4), ("accuracy", "mean_token_accuracy", 3), ("rate", "learning_rate", -2))
+GRPO_PARTS = (
+    ("reward", "reward/overall", 3),
+    ("format", "reward/format", 2),
+    ("accuracy", "reward/accuracy", 2),
+    ("semantic", "reward/semantic", 3),
+    ("quality", "reward/quality", 3),
+    ("spread", "reward_std", 3),
+    ("dead", "frac_reward_zero_std", 2),
+    ("says true", "verdict/true", 2),
+    ("tokens", "completions/mean_length", 0),
+    ("cached", "redraw/served", 2),
+    ("failed", "redraw/failed", 2),
+)
+
+
+def number(logs: Mapping[str, Any], key: str) -> float | None:
+    """A finite number of a log entry, None if it is not there or not one."""
+    value = logs.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def line(
+    logs: Mapping[str, Any],
+    parts: Sequence[tuple[str, str, int]],
+    step: int,
+    steps: int,
+    seconds_a_step: float,
+    rates: Mapping[str, float],
+) -> str:
+    """One line of progress; `rates` are per second, by name. Digits below 0 mean scientific notation."""
+    said = []
+    for name, key, digits in parts:
+        value = number(logs, key)
+        if value is not None:
+            said.append(f"{name} {value:.{digits}f}" if digits >= 0 else f"{name} {value:.{-digits}e}")
+    pace = [f"{rate:.0f} {name}/s" if rate >= 10 else f"{rate:.2g} {name}/s" for name, rate in rates.items()]
+    pace += [f"{seconds_a_step:.2f} s a step", f"left {clock((steps - step) * seconds_a_step)}"]
+    return f"step {step}/{steps} | {' '.join(said)} | {', '.join(pace)}"
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds as 1:02:03 or 2:03."""
+    whole = max(0, round(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

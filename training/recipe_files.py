@@ -1,0 +1,65 @@
+"""Recipes: settings of the three training stages in a YAML file, the shipped ones by name.
+
+Decision: a recipe is nothing but default values of the command line's own options, one section a stage, so that there is one
+description of every setting and one place where it is checked; what is said on the command line wins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..backend.errors import SettingsError
+
+FOLDER = Path(__file__).parent / "recipes"
+STAGES = ("planner-sft", "critic-sft", "critic-grpo")
+MAX_BYTES = 1024 * 1024
+
+
+def recipe_names() -> list[str]:
+    """The shipped recipes."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
+
+
+def read_recipe(name: str, stage: str) -> dict[str, Any]:
+    """The options of a stage in a shipped recipe (by name) or a file; raises SettingsError.
+
+    A file has one section a stage, or is one flat section. Keys are option names, with "-" or "_"; None values are left out.
+    """
+    path = FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
+    content = _read(path, name)
+    sections = {key for key in content if key in STAGES}
+    if sections and stage not in sections:
+        raise SettingsError(
+            f"Recipe {name!r} has no section {stage!r}.", f"It has: {', '.join(sorted(sections))}."
+        )
+    section = content[stage] if sections else content
+    if not isinstance(section, dict):
+        raise SettingsError(f"Recipe {name!r}, section {stage!r} is not a list of settings.")
+    values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
+    for key, value in values.items():
+        if not isinstance(value, (str, int, float, bool)):
+            raise SettingsError(f"Recipe {name!r}, {stage}, {key}: {value!r} is not one value.")
+    return values
+
+
+def _read(path: Path, name: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(
+            f"There is no recipe {name!r} ({error.strerror or error}).",
+            f"Give a YAML file, or one of: {', '.join(recipe_names())}.",
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise SettingsError(f"Recipe {name!r} is larger than {MAX_BYTES} bytes.")
+    try:
+        content = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"Recipe {name!r} is not YAML ({error}).") from error
+    if not isinstance(content, dict):
+        raise SettingsError(f"Recipe {name!r} holds no settings.")
+    return content
