@@ -26,7 +26,7 @@ class PlanList {
     this.told = {};
     this.undo = null;
     this.reading = 0;
-    this.element = make("div", "it-plan");
+    this.element = make("div", "itp-plan");
     this.element.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
     this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
       serialize: false,
@@ -114,7 +114,7 @@ class PlanList {
 
   forgetUndo() {
     this.undo = null;
-    this.element.querySelector(".it-undo")?.remove();
+    this.element.querySelector(".itp-undo")?.remove();
   }
 
   takeBack() {
@@ -132,7 +132,7 @@ class PlanList {
     const last = this.steps.at(-1)?.step_number ?? 0;
     this.steps.push({ step_number: last + 1, step_name: "", instruction: null, prompt: null, auxiliary_text: null });
     this.write(`Step ${last + 1} was added.`);
-    this.element.querySelector(".it-step:last-child textarea")?.focus();
+    this.element.querySelector(".itp-step:last-child textarea")?.focus();
   }
 
   remove(step) {
@@ -193,7 +193,7 @@ class PlanList {
   }
 
   scroll(event) {
-    const list = this.element.querySelector(".it-list");
+    const list = this.element.querySelector(".itp-list");
     const scrolls = list && list.scrollHeight > list.clientHeight && list.contains(event.target);
     if (scrolls && !event.ctrlKey) event.stopPropagation();
     else app.canvas?.processMouseWheel?.(event);
@@ -207,7 +207,7 @@ class PlanList {
   }
 
   bar() {
-    const bar = make("div", "it-bar");
+    const bar = make("div", "itp-bar");
     const inList = this.view === "list";
     if (inList) {
       bar.append(button("Add step", "Add a step at the end.", () => this.add(), Boolean(this.fault)));
@@ -221,7 +221,7 @@ class PlanList {
       const name = this.isJson ? "As outline" : "As JSON";
       bar.append(button(name, "Write the same plan in the other form.", () => this.switchForm(), off));
     }
-    bar.append(make("div", "it-space"));
+    bar.append(make("div", "itp-space"));
     const view = inList ? ["Edit as text", "Show the text that this list writes."] : ["Edit as list", "Show the steps as a list."];
     bar.append(button(...view, () => this.switchView()));
     return bar;
@@ -229,22 +229,22 @@ class PlanList {
 
   notes() {
     const notes = [];
-    if (this.fault) notes.push(note(this.fault, "it-note it-fault"));
+    if (this.fault) notes.push(note(this.fault, "itp-note itp-fault"));
     if (this.told.isNews) {
       const show = button("Show it here", "Put the new steps into the list.", () => this.takeResult());
-      notes.push(note(this.told.note, "it-note", ...(this.told.stale && this.told.result ? [show] : [])));
+      notes.push(note(this.told.note, "itp-note", ...(this.told.stale && this.told.result ? [show] : [])));
     }
-    if (this.undo) notes.push(note(this.undo.change, "it-note it-undo", button("Undo", "Take that back.", () => this.takeBack())));
+    if (this.undo) notes.push(note(this.undo.change, "itp-note itp-undo", button("Undo", "Take that back.", () => this.takeBack())));
     return notes;
   }
 
   list() {
-    const list = make("div", "it-list");
+    const list = make("div", "itp-list");
     if (!this.steps.length) {
       const hint = this.isPlanLinked()
         ? "Queue the graph to see the planner's plan here, or add steps of your own."
         : "Add steps to write a plan by hand, or connect a Planner.";
-      list.append(make("div", "it-hint", hint));
+      list.append(make("div", "itp-hint", hint));
     }
     this.steps.forEach((step, index) => list.append(this.row(step, index)));
     return list;
@@ -255,8 +255,8 @@ class PlanList {
   }
 
   row(step, index) {
-    const row = make("div", "it-step");
-    const mark = () => row.classList.toggle("it-empty", !step.prompt && !step.auxiliary_text);
+    const row = make("div", "itp-step");
+    const mark = () => row.classList.toggle("itp-empty", !step.prompt && !step.auxiliary_text);
     const edit = (field, isEmptyText) => (event) => {
       step[field] = event.target.value || (isEmptyText ? "" : null);
       mark();
@@ -273,9 +273,9 @@ class PlanList {
       this.show();
     });
     lock.setAttribute("aria-pressed", String(Boolean(step.locked)));
-    const head = make("div", "it-head");
+    const head = make("div", "itp-head");
     head.append(
-      make("span", "it-number", `${step.step_number}.`),
+      make("span", "itp-number", `${step.step_number}.`),
       name,
       icon("pi-arrow-up", "Move up.", () => this.move(step, -1), index === 0),
       icon("pi-arrow-down", "Move down.", () => this.move(step, 1), index === this.steps.length - 1),

@@ -65,7 +65,7 @@ def planned(page: Any, host: ComfyServer, request: pytest.FixtureRequest) -> Ite
     """A page with agent, Planner and Edit Plan, queued once."""
     page.evaluate(PLANNED, [json.dumps([reply(*PROMPTS, thought=request.node.name)]), "in a browser"])
     ran(page)
-    page.wait_for_function("() => document.querySelectorAll('.it-step').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
     yield page
 
 
@@ -85,7 +85,7 @@ def prompts(page: Any) -> list[str | None]:
 
 
 def row(page: Any, number: int) -> Any:
-    return page.locator(".it-step").nth(number - 1)
+    return page.locator(".itp-step").nth(number - 1)
 
 
 def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
@@ -136,7 +136,7 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     row(page, 1).get_by_label("Delete").click()
     assert prompts(page) == [PROMPTS[2], "add a pale moon"]
     page.get_by_role("button", name="Undo").click()
-    page.wait_for_function("() => document.querySelectorAll('.it-step').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
     page.get_by_role("button", name="Add step").click()
     row(page, 4).locator("textarea").nth(1).fill("The end.")
     assert steps(page)[3].step == Step(number=4, auxiliary_text="The end.")
@@ -180,7 +180,7 @@ def test_a_typed_fault_is_shown_at_once_and_mended(planned: Any, tmp_path: Path)
     page.get_by_role("button", name="As JSON").click()
     assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["prompt"] == "a house"
     page.get_by_role("button", name="Edit as list").click()
-    page.wait_for_function("() => document.querySelectorAll('.it-step').length === 1")
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 1")
     row(page, 1).locator("input").fill("Home")
     assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["step_name"] == "Home"
 
@@ -189,7 +189,7 @@ def test_a_saved_workflow_brings_its_edits_back(planned: Any) -> None:
     page = planned
     row(page, 1).locator("input").fill("Kept")
     page.evaluate("async () => await app.loadGraphData(app.graph.serialize(), true, true)")
-    page.wait_for_function("() => document.querySelector('.it-step input')?.value === 'Kept'")
+    page.wait_for_function("() => document.querySelector('.itp-step input')?.value === 'Kept'")
     assert steps(page)[0].step.name == "Kept"
 
 
@@ -202,9 +202,13 @@ def test_it_looks_right_in_both_themes(planned: Any, theme: str, tmp_path: Path)
         page.get_by_role("button", name="Add step").click()
         photographed(page, f"edit-plan-{theme}", tmp_path)
         colors = page.evaluate(
-            "() => ['.it-step textarea', '.it-step', '.it-plan button'].map(one => getComputedStyle("
+            "() => ['.itp-step textarea', '.itp-step', '.itp-plan button'].map(one => getComputedStyle("
             "document.querySelector(one))).map(style => [style.color, style.backgroundColor])"
         )
+        heights = page.evaluate(
+            "() => [...document.querySelectorAll('.itp-plan button')].map(one => one.offsetHeight)"
+        )
+        assert len(heights) > 12 and min(heights) >= 18, heights
         for text, ground in colors:
             assert contrast(text, ground) > 4.5, (theme, colors)
     finally:
