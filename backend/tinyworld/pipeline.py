@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
+LUCK_CHANNELS = 3
+"""Channels of a cell's noise that say whether it goes wrong, and how (training/tinyworld/generator_batches.py)."""
+LUCK_SPREAD = 1.1
+"""Luck is drawn this much wider than in training, since decoding mends about half of what would have gone wrong: a world
+in which every second story needs a critic."""
 
 
 class TinyWorldPipeline(DiffusionPipeline):
@@ -119,6 +124,7 @@ class TinyWorldPipeline(DiffusionPipeline):
         shape = (CHANNELS, 3, 3)
         noise = [torch.randn(shape, generator=torch.Generator("cpu").manual_seed(seed)) for seed in seeds]
         state = torch.stack(noise).to(self.device)
+        state[:, :LUCK_CHANNELS] *= LUCK_SPREAD
         sigmas = [1.0 - index / num_inference_steps for index in range(num_inference_steps)]
         self.scheduler.set_timesteps(sigmas=sigmas, device=self.device)
         for index, timestep in enumerate(self.scheduler.timesteps):

@@ -33,14 +33,15 @@ Log = Callable[[str], None]
 class PlannerRecipe(BaseModel):
     """Settings of `train tinyworld-planner`."""
 
-    rows: int = Field(default=64000, ge=32, description="Requests to train on, each seen once.")
+    rows: int = Field(default=80000, ge=32, description="Requests to train on, each seen once.")
     layers: int = Field(default=4, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
     precision: Literal["fp32", "bf16"] = Field(
-        default="bf16", description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it."
+        default="bf16",
+        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
     )
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 
@@ -51,10 +52,10 @@ class CriticRecipe(BaseModel):
     describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
     rendered: int = Field(default=54400, ge=1, description="Rows about rendered pages with made-up mistakes.")
     real: int = Field(
-        default=48000, ge=1, description="Rows about the generator's real pages, half of them right."
+        default=24000, ge=1, description="Rows about the generator's real pages, half of them right."
     )
     mistakes: int = Field(
-        default=12000,
+        default=8000,
         ge=1,
         description="Rows a round about the generator's own mistakes and right pages.",
     )
@@ -73,7 +74,8 @@ class CriticRecipe(BaseModel):
     )
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
     precision: Literal["fp32", "bf16"] = Field(
-        default="bf16", description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it."
+        default="bf16",
+        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
     )
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 

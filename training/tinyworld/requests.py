@@ -1,8 +1,8 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
 Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its canonical form.
-Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. Training takes
-all lengths equally often, so that long plans are learned; measuring takes short ones more often.
+Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. All lengths
+are equally frequent in both.
 """
 
 from __future__ import annotations
@@ -80,15 +80,10 @@ class Story:
 def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
     """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
     while True:
-        count = steps or (rng.randint(1, MAX_STORY_STEPS) if split == "train" else _length(rng))
+        count = steps or rng.randint(1, MAX_STORY_STEPS)
         story = _story(rng, count, words=steps is None)
         if story.split == split:
             return story
-
-
-def _length(rng: Random) -> int:
-    """Steps of a request to measure on: short ones more often, as people ask, but up to the longest."""
-    return rng.choices(range(1, MAX_STORY_STEPS + 1), weights=range(MAX_STORY_STEPS, 0, -1))[0]
 
 
 def _story(rng: Random, count: int, words: bool) -> Story:
