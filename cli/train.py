@@ -1,4 +1,4 @@
-"""`train`: supervised fine-tuning of any planner or critic, and the recipes of the tiny world's three checkpoints."""
+"""`train`: fine-tuning of any planner or critic, reinforcement learning of the critic, and the tiny world's checkpoints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ..training.critic_reward import RewardSettings
+from ..training.grpo_settings import GrpoTraining
 from ..training.sft import SftTraining
+from ..training.step_rewards import DrawingSettings
 from ..training.tinyworld.generator_batches import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
 from .model_options import with_model_options
+from .recipe_option import Config
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
@@ -18,10 +22,20 @@ app = typer.Typer(
 
 Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
 Model = Annotated[
-    Path, typer.Option(help="Checkpoint to start from: a Qwen3-VL folder.", exists=True, file_okay=False)
+    str,
+    typer.Option(
+        "--model",
+        "--init",
+        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, or tinyworld:critic.",
+    ),
 ]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")]
 Data = Annotated[
     Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)
+]
+RlData = Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, counted and listed.")
 ]
 
 
@@ -29,27 +43,164 @@ def _log(line: str) -> None:
     typer.echo(line)
 
 
-def _fine_tune(model: Path, data: Path, out: Path, settings: SftTraining) -> None:
+def _checkpoint(model: str, download: bool) -> Path:
+    from ..backend.chat.checkpoints import find_checkpoint
+    from ..backend.tinyworld import checkpoint
+
+    kind, _, name = model.partition(":")
+    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download)
+
+
+def _fine_tune(
+    model: str, download: bool, data: Path, out: Path, skip_bad: bool, settings: SftTraining, verdicts: bool
+) -> None:
     from ..backend.prompts import prompt_set_of
-    from ..training.data import read_rows
+    from ..training.data import check_rows, show_balance, show_problems
+    from ..training.policy_model import check_options
     from ..training.sft import train
 
-    folder = train(model, read_rows(data), data.parent, out, settings, prompt_set_of(model), _log)
-    typer.echo(f"checkpoint: {folder}")
+    check_options(settings)
+    rows, problems = check_rows(data, skip_bad)
+    show_problems(problems, len(rows), _log)
+    if verdicts:
+        show_balance(rows, _log)
+    folder = _checkpoint(model, download)
+    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), _log, skip_bad)
+    typer.echo(f"checkpoint: {made}")
 
 
 @app.command("planner-sft")
 @with_model_options
-def planner_sft(*, model: Model, data: Data, out: Out, settings: SftTraining) -> None:
+def planner_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: SftTraining,
+) -> None:
     """Fine-tune a planner on planner_sft.json."""
-    _fine_tune(model, data, out, settings)
+    _fine_tune(model, download, data, out, skip_bad, settings, verdicts=False)
 
 
 @app.command("critic-sft")
 @with_model_options
-def critic_sft(*, model: Model, data: Data, out: Out, settings: SftTraining) -> None:
+def critic_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: SftTraining,
+) -> None:
     """Fine-tune a critic on critic_sft.json."""
-    _fine_tune(model, data, out, settings)
+    _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True)
+
+
+@app.command("critic-grpo")
+@with_model_options
+def critic_grpo(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: RlData,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows to check on, another critic_rl.jsonl; empty: the last ones of --data.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
+    scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="File of drawn and scored images, to be shared by runs; empty: within --out."),
+    ] = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: GrpoTraining,
+    reward: RewardSettings,
+    drawing: DrawingSettings,
+) -> None:
+    """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
+    from ..backend.generators import open_generator
+    from ..backend.scorers import open_scorer
+    from ..training.data import show_problems
+    from ..training.grpo import train
+    from ..training.grpo_data import read_rl_rows
+    from ..training.grpo_settings import split_held_out
+    from ..training.policy_model import check_options
+
+    check_options(settings)
+    rows, problems = read_rl_rows(data, skip_bad)
+    show_problems(problems, len(rows), _log)
+    if held_out is not None:
+        checked, problems = read_rl_rows(held_out, skip_bad)
+        show_problems(problems, len(checked), _log)
+        held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
+    else:
+        rows, held = split_held_out(rows, settings)
+    right = sum(row.evaluation.success for row in rows)
+    _log(
+        f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
+    )
+    made = train(
+        _checkpoint(model, download),
+        rows,
+        held,
+        data.parent,
+        out,
+        settings,
+        reward,
+        drawing,
+        open_generator(generator),
+        open_scorer(scorer),
+        cache,
+        _log,
+    )
+    typer.echo(f"checkpoint: {made}")
+
+
+@app.command("merge")
+def merge_command(
+    *,
+    model: Model,
+    adapter: Annotated[
+        Path, typer.Option(help="LoRA folder that a training made.", exists=True, file_okay=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the merged checkpoint, which must not exist.")],
+    download: Download = False,
+    shard: Annotated[str, typer.Option(help="Largest weight file, such as 4GB.")] = "4GB",
+) -> None:
+    """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
+    from ..training.merge import merge
+
+    typer.echo(f"checkpoint: {merge(_checkpoint(model, download), adapter, out, shard)}")
+
+
+@app.command("doctor")
+def doctor_command(
+    *,
+    config: Annotated[
+        str | None, typer.Option(help="A recipe to reckon; empty: all that are shipped.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: those here.")
+    ] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
+) -> None:
+    """Show what this machine can train: libraries, memory, and what the recipes need."""
+    from ..training.doctor import lines
+
+    for line in lines(config, devices, weights):
+        typer.echo(line)
 
 
 @app.command("tinyworld-generator")
@@ -85,3 +236,21 @@ def tinyworld_critic(
     from ..training.tinyworld.recipes import train_critic
 
     typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, _log)}")
+
+
+@app.command("tinyworld-rl-data")
+def tinyworld_rl_data(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
+    rows: Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")] = 1000,
+    generator: Annotated[
+        Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the pages.")] = 0,
+) -> None:
+    """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
+    from ..backend.generators import open_generator
+    from ..training.tinyworld.rl_data import make_rl
+
+    drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from reward_fakes import WHITE, Artist, ManyArtist, Taste
 
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
-from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.protocol import Generator
-from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.reward_cache import RewardCache, key_of
@@ -25,56 +24,6 @@ from interleave_thinker.training.step_rewards import (
     Redraw,
     StepRewards,
 )
-
-WHITE = Picture.white((32, 32))
-
-
-class Artist:
-    """The package's painted generator, counted; `fault` is called before every draw with the prompt."""
-
-    def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
-        self.painter = open_generator("painted")
-        self.fault = fault
-        self.prompts: list[str] = []
-
-    @property
-    def identity(self) -> str:
-        return self.painter.identity
-
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        self.prompts.append(prompt)
-        instead = self.fault(prompt)
-        return instead if instead is not None else self.painter.draw(prompt, source, seed)  # type: ignore[return-value]
-
-
-class ManyArtist(Artist):
-    """Draws many in one call."""
-
-    def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
-        super().__init__(fault)
-        self.sizes: list[int] = []
-
-    def draw_many(
-        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
-    ) -> list[Picture]:
-        self.sizes.append(len(prompts))
-        return [self.draw(*one) for one in zip(prompts, sources, seeds, strict=True)]
-
-
-class Taste:
-    """Scores by the image's digest; `fault` is called before every score."""
-
-    identity = "taste"
-
-    def __init__(self, fault: Callable[[], object] = lambda: None) -> None:
-        self.fault = fault
-        self.scored = 0
-
-    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        self.scored += 1
-        instead = self.fault()
-        made = Score(semantics=int(after.digest[0], 16) % 11, quality=5)
-        return instead if instead is not None else made  # type: ignore[return-value]
 
 
 def ask(prompt: str, seed: int = 1) -> Redraw:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from statistics import pstdev
 from typing import Any, Literal
 
 from pydantic import Field
@@ -34,6 +35,7 @@ from .step_rewards import BatchCounts, Outcome, Redraw, StepRewards
 
 LAST_VERDICTS = 256
 LEAST_VERDICTS = 64
+ROUNDING = 1e-6
 LEANING = 0.05
 """Share of the rarer verdict below which a critic is said to lean to the other one."""
 
@@ -93,6 +95,7 @@ class CriticReward:
         decode: Callable[[Sequence[int]], str],
         seed: int = 0,
         rollouts: Path | None = None,
+        distributed: bool = False,
     ) -> None:
         self.steps = steps
         self.folder = folder
@@ -100,6 +103,7 @@ class CriticReward:
         self.decode = decode
         self.seed = seed
         self.rollouts = rollouts
+        self.distributed = distributed
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
@@ -185,8 +189,10 @@ class CriticReward:
         """The rewards of a batch; `row` is the data row's JSON, once per answer."""
         answers = [self.decode(ids) for ids in completion_ids]
         samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
-        for name, value in measures(samples, counts).items():
-            log_metric(name, value)
+        for name, value in (measures(samples, counts) | spread(samples, row)).items():
+            # Ranks must log the same names; a single one need not log what is not a number.
+            if self.distributed or not math.isnan(value):
+                log_metric(name, value)
         if self.rollouts is not None:
             self._write(samples, int(trainer_state.global_step))
         return [sample.overall for sample in samples]
@@ -230,6 +236,22 @@ def measures(samples: Sequence[Sample], counts: BatchCounts) -> dict[str, float]
         "seconds/draw": counts.draw_seconds,
         "seconds/score": counts.score_seconds,
         "seconds/reward": counts.seconds,
+    }
+
+
+def spread(samples: Sequence[Sample], groups: Sequence[str]) -> dict[str, float]:
+    """How far the rewards of a group's answers lie apart (mean standard deviation), and the share of dead groups, whose
+    answers all have the same reward and teach nothing. `groups` names each sample's group.
+
+    Counted here because the trainer takes rounding errors for a spread.
+    """
+    rewards: dict[str, list[float]] = {}
+    for sample, group in zip(samples, groups, strict=True):
+        rewards.setdefault(group, []).extend([] if sample.overall is None else [sample.overall])
+    deviations = [pstdev(group) for group in rewards.values() if len(group) > 1]
+    return {
+        "reward/spread": _mean(deviations),
+        "reward/dead": _mean([float(deviation < ROUNDING) for deviation in deviations]),
     }
 
 

@@ -105,8 +105,8 @@ def train(
         report_to=reports_to(settings, log),
     )
     prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
-    questions = as_questions(rows, images, out / "shown", prompt_set)
-    asked = [as_question(row, images, out / "shown", prompt_set) for row in held_out]
+    questions = as_questions(rows, images, out / "shown", prompt_set, settings.image_pixels)
+    asked = [as_question(row, images, out / "shown", prompt_set, settings.image_pixels) for row in held_out]
     judge = CriticReward(
         StepRewards(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
         images,
@@ -114,6 +114,7 @@ def train(
         lambda ids: policy.processor.tokenizer.decode(list(ids), skip_special_tokens=True),
         settings.seed,
         out / "rollouts" / (f"rank_{rank}" if devices > 1 else ""),
+        devices > 1,
     )
     trainer = GRPOTrainer(
         model=policy.model,

@@ -127,9 +127,9 @@ def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
 
 
-def _shown(picture: Picture, path: Path | None, shown: Path) -> str:
+def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
     """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or plain white."""
-    small = scaled_down(picture, AREA_OF_FEW)
+    small = scaled_down(picture, min(pixels, AREA_OF_FEW))
     if path is not None and small is picture:
         return str(path.resolve())
     copy = shown / f"{small.digest}.png"
@@ -141,7 +141,9 @@ def _shown(picture: Picture, path: Path | None, shown: Path) -> str:
     return str(copy.resolve())
 
 
-def as_question(row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet) -> dict[str, Any]:
+def as_question(
+    row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
+) -> dict[str, Any]:
     """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its JSON.
 
     `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
@@ -152,8 +154,8 @@ def as_question(row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptS
     )
     message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
     paths = [
-        _shown(before, folder / row.origin_image_path if row.origin_image_path else None, shown),
-        _shown(after, folder / row.edited_image_path, shown),
+        _shown(before, folder / row.origin_image_path if row.origin_image_path else None, shown, pixels),
+        _shown(after, folder / row.edited_image_path, shown, pixels),
     ]
     content = [
         {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
@@ -166,9 +168,11 @@ def as_question(row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptS
     }
 
 
-def as_questions(rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet) -> Dataset:
+def as_questions(
+    rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
+) -> Dataset:
     """The rows as a `datasets.Dataset` whose images are decoded when a batch needs them."""
     from datasets import Dataset, Image, List
 
-    dataset = Dataset.from_list([as_question(row, folder, shown, prompt_set) for row in rows])
+    dataset = Dataset.from_list([as_question(row, folder, shown, prompt_set, pixels) for row in rows])
     return dataset.cast_column("images", List(Image()))

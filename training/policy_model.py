@@ -57,6 +57,11 @@ class ModelTraining(BaseModel):
     gradient_checkpointing: bool = Field(
         default=True, description="On a GPU, compute activations twice instead of keeping them."
     )
+    image_pixels: int = Field(
+        default=1_048_576,
+        ge=1024,
+        description="Largest area of an image that is shown, in pixels; a running agent shows 1,048,576.",
+    )
     half: bool = Field(default=False, description="Save the finished checkpoint in half precision.")
     tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
     seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")

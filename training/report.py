@@ -55,10 +55,10 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Length of answers (tokens)",
         (("mean", "completions/mean_length"), ("longest", "completions/max_length")),
     ),
-    ("Spread of rewards in a group", (("spread", "reward_std"),)),
+    ("Spread of rewards in a group", (("spread", "reward/spread"),)),
     (
         "Share of dead groups, of failed redraws",
-        (("dead", "frac_reward_zero_std"), ("failed", "redraw/failed")),
+        (("dead", "reward/dead"), ("failed", "redraw/failed")),
     ),
     ("Share of images from the cache", (("served", "redraw/served"),)),
     ("Entropy", (("entropy", "entropy"),)),

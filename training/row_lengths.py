@@ -20,13 +20,17 @@ TEMPLATE_TOKENS = 16
 """More than a chat template adds to a message or an image."""
 
 
-def area_of(count: int) -> int:
-    """The largest area in pixels of each of `count` images of one conversation, as the running agents have it."""
-    return AREA_OF_FEW if count <= FEW_IMAGES else AREA_OF_MANY
+def area_of(count: int, most: int = AREA_OF_FEW) -> int:
+    """The largest area in pixels of each of `count` images of one conversation: as the running agents have it, and at
+    most `most`."""
+    return min(most, AREA_OF_FEW if count <= FEW_IMAGES else AREA_OF_MANY)
 
 
-def row_lengths(rows: Sequence[SftRow], images: Path, processor: Any, cutoff: int) -> list[int]:
-    """Tokens of each row: exact where the upper estimate is above `cutoff`, else that estimate."""
+def row_lengths(
+    rows: Sequence[SftRow], images: Path, processor: Any, cutoff: int, pixels: int = AREA_OF_FEW
+) -> list[int]:
+    """Tokens of each row: exact where the upper estimate is above `cutoff`, else that estimate. Images have at most
+    `pixels`."""
     sizes: dict[str, tuple[int, int]] = {}
     lengths: list[int] = []
     for start in range(0, len(rows), 4096):
@@ -34,7 +38,7 @@ def row_lengths(rows: Sequence[SftRow], images: Path, processor: Any, cutoff: in
         texts = ["".join(message.content for message in row.messages) for row in part]
         encoded = processor.tokenizer(texts, add_special_tokens=False)["input_ids"]
         for row, ids in zip(part, encoded, strict=True):
-            pictures = _image_tokens(row, images, processor, sizes)
+            pictures = _image_tokens(row, images, processor, sizes, pixels)
             estimate = len(ids) + pictures + TEMPLATE_TOKENS * (len(row.messages) + len(row.images) + 1)
             lengths.append(estimate if estimate <= cutoff else _exact(row, images, processor) + pictures)
     return lengths
@@ -47,9 +51,11 @@ def _exact(row: SftRow, images: Path, processor: Any) -> int:
     return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) - len(row.images)
 
 
-def _image_tokens(row: SftRow, images: Path, processor: Any, sizes: dict[str, tuple[int, int]]) -> int:
+def _image_tokens(
+    row: SftRow, images: Path, processor: Any, sizes: dict[str, tuple[int, int]], pixels: int
+) -> int:
     """Tokens of the row's images at the size at which they are shown."""
-    area, reader = area_of(len(row.images)), processor.image_processor
+    area, reader = area_of(len(row.images), pixels), processor.image_processor
     tokens = 0
     for name in row.images:
         if name not in sizes:

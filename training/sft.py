@@ -50,14 +50,15 @@ class SftTraining(ModelTraining):
 
 
 class Shown:
-    """A collator whose images are scaled down as in use; `collator` is trl's."""
+    """A collator whose images are scaled down as in use, and to at most `pixels`; `collator` is trl's."""
 
-    def __init__(self, collator: Callable[[list[dict[str, Any]]], Any]) -> None:
+    def __init__(self, collator: Callable[[list[dict[str, Any]]], Any], pixels: int) -> None:
         self.collator = collator
+        self.pixels = pixels
 
     def __call__(self, examples: list[dict[str, Any]]) -> Any:
         for example in examples:
-            area = area_of(len(example["images"]))
+            area = area_of(len(example["images"]), self.pixels)
             example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
         return self.collator(examples)
 
@@ -100,7 +101,7 @@ def train(
     from .callbacks import Progress
 
     policy = load_policy(checkpoint, settings)
-    rows = _fitting(rows, images, policy.processor, settings.cutoff, skip_long, log)
+    rows = _fitting(rows, images, policy.processor, settings, skip_long, log)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     steps_an_epoch = math.ceil(math.ceil(len(rows) / (settings.batch * devices)) / settings.accumulation)
     steps_in_all = math.ceil(steps_an_epoch * settings.epochs)
@@ -131,7 +132,7 @@ def train(
         processing_class=policy.processor,
         peft_config=policy.adapter,
     )
-    trainer.data_collator = Shown(trainer.data_collator)
+    trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels)
     trained, whole = counts(trainer.model)
     log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {steps_in_all} steps")
     shown = (
@@ -155,10 +156,16 @@ def train(
 
 
 def _fitting(
-    rows: list[SftRow], images: Path, processor: Any, cutoff: int, skip: bool, log: Callable[[str], None]
+    rows: list[SftRow],
+    images: Path,
+    processor: Any,
+    settings: SftTraining,
+    skip: bool,
+    log: Callable[[str], None],
 ) -> list[SftRow]:
-    """The rows of at most `cutoff` tokens; raises SettingsError for a longer one unless `skip`."""
-    lengths = row_lengths(rows, images, processor, cutoff)
+    """The rows of at most the cutoff's tokens; raises SettingsError for a longer one unless `skip`."""
+    cutoff = settings.cutoff
+    lengths = row_lengths(rows, images, processor, cutoff, settings.image_pixels)
     log(f"longest row about {max(lengths)} tokens, image tokens included; the cutoff is {cutoff}")
     long = [
         RowProblem(f"row {number}", "length", f"{length} tokens, the cutoff is {cutoff}")

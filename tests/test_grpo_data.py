@@ -1,0 +1,109 @@
+"""Rows of critic_rl.jsonl: checked one by one, asked as the running critic is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.training.grpo_data import as_question, read_rl_rows, seed_of, write_rl_rows
+from interleave_thinker.training.grpo_settings import GrpoTraining, batches, rollouts_of, split_held_out
+
+GOOD = {
+    "origin_prompt": "a boat",
+    "rewritten_prompt": "a red boat",
+    "origin_image_path": "before.png",
+    "edited_image_path": "after.png",
+    "evaluation": {"success": False, "semantics": 3, "quality": 8.5, "comment": "ignored"},
+    "something_else": 1,
+}
+
+
+def folder_with(folder: Path, *lines: object) -> Path:
+    Image.new("RGB", (40, 30), "red").save(folder / "before.png")
+    Image.new("RGB", (40, 30), "blue").save(folder / "after.png")
+    (folder / "cut.png").write_bytes((folder / "after.png").read_bytes()[:60])
+    path = folder / "critic_rl.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n")
+    return path
+
+
+def test_rows_survive_the_file(tmp_path: Path) -> None:
+    rows, problems = read_rl_rows(folder_with(tmp_path, GOOD, "", GOOD | {"origin_image_path": ""}))
+    assert not problems and rows[0].evaluation.quality == 8.5 and rows[1].origin_image_path is None
+    write_rl_rows(tmp_path / "again.jsonl", rows)
+    assert read_rl_rows(tmp_path / "again.jsonl")[0] == rows
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "not JSON"),
+        ([1], "row"),
+        (GOOD | {"origin_prompt": ""}, "origin_prompt"),
+        (GOOD | {"evaluation": {"success": "yes", "semantics": 1, "quality": 1}}, "evaluation.success"),
+        (GOOD | {"evaluation": {"success": True, "semantics": 11, "quality": 1}}, "evaluation.semantics"),
+        (GOOD | {"edited_image_path": "gone.png"}, "edited_image_path"),
+        (GOOD | {"origin_image_path": "cut.png"}, "origin_image_path"),
+    ],
+)
+def test_a_bad_row_is_named_or_left_out(tmp_path: Path, line: object, said: str) -> None:
+    path = folder_with(tmp_path, GOOD, line)
+    with pytest.raises(SettingsError, match="line 2") as error:
+        read_rl_rows(path)
+    assert said in str(error.value) and "--skip-bad" in str(error.value)
+    rows, problems = read_rl_rows(path, skip_bad=True)
+    assert len(rows) == 1 and len(problems) == 1 and said in str(problems[0])
+
+
+def test_a_file_without_a_good_row_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no row"):
+        read_rl_rows(folder_with(tmp_path, "{"), skip_bad=True)
+
+
+def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
+    rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD | {"origin_image_path": None}))
+    first = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set())
+    content = first["prompt"][0]["content"]
+    assert [part["type"] for part in content].count("image") == 2
+    text = " ".join(part["text"] for part in content if part["text"])
+    assert "a boat" in text and "a red boat" in text
+    assert first["images"] == [str(tmp_path / "before.png"), str(tmp_path / "after.png")]
+    second = as_question(rows[1], tmp_path, tmp_path / "shown", default_prompt_set())
+    assert Picture.open(second["images"][0]) == Picture.white((40, 30))
+    small = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set(), pixels=300)
+    assert Picture.open(small["images"][1]).size == (20, 15)
+
+
+def test_seeds_come_from_the_content(tmp_path: Path) -> None:
+    rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD, GOOD | {"origin_prompt": "a sun"}))
+    seeds = [seed_of(row, draw, base) for row in rows for draw in (0, 1) for base in (0, 1)]
+    assert seeds[:4] == seeds[4:8] and len(set(seeds)) == 8
+
+
+def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> None:
+    folder_with(tmp_path, GOOD)
+    lines = []
+    for number in range(20):
+        (tmp_path / f"{number}.png").write_bytes((tmp_path / "after.png").read_bytes())
+        success = {"success": number % 2 == 0, "semantics": 1, "quality": 1}
+        lines += [GOOD | {"edited_image_path": f"{number}.png", "evaluation": success}] * 2
+    rows, _ = read_rl_rows(folder_with(tmp_path, *lines))
+    train, held = split_held_out(rows, GrpoTraining(check_rows=6))
+    assert sum(row.evaluation.success for row in held) == 3 and len(held) == 6
+    assert not {row.edited_image_path for row in train} & {row.edited_image_path for row in held}
+
+
+def test_batches_come_out_even_or_say_so() -> None:
+    published = GrpoTraining(prompts=16, group=8, updates=2, micro_batch=2)
+    assert batches(published, 8) == (4, 8)
+    assert rollouts_of(published, 100) == 6 and rollouts_of(GrpoTraining(rollouts=3), 100) == 3
+    with pytest.raises(SettingsError, match="do not divide"):
+        batches(published, 6)
+    with pytest.raises(SettingsError, match="Lower --prompts"):
+        rollouts_of(published, 15)

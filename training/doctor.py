@@ -1,0 +1,162 @@
+"""What this machine can train: libraries, memory, and what the shipped recipes need of it.
+
+Decision: everything is reckoned before anything is loaded or downloaded, and each figure says whether it is counted or
+reckoned; a recipe is said to fit only with a tenth of the card to spare.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..backend.chat.checkpoints import read_json
+from ..backend.errors import SettingsError
+from ..backend.tinyworld import checkpoint
+from .grpo_settings import GrpoTraining, batches
+from .memory import GB, SHAPES, Memory, groups, meta_model, published_config, reckon
+from .policy_model import ModelTraining
+from .recipe_files import STAGES, read_recipe, recipe_names
+from .sft import SftTraining
+
+LIBRARIES = (
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "tensorboard",
+    "bitsandbytes",
+    "vllm",
+    "deepspeed",
+)
+SPARE = 0.9
+
+
+def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[str]:
+    """The report, line by line; raises SettingsError for a recipe that cannot be read."""
+    yield from _machine()
+    cards = _cards()
+    for name in [recipe] if recipe else recipe_names():
+        yield ""
+        yield f"recipe {name}"
+        for stage in STAGES:
+            yield from _stage(name, stage, devices, cards, weights)
+
+
+def _machine() -> Iterator[str]:
+    found = []
+    for library in LIBRARIES:
+        try:
+            found.append(f"{library} {version(library)}")
+        except PackageNotFoundError:
+            found.append(f"{library} not installed")
+    yield "libraries: " + ", ".join(found)
+    yield f"processor: {os.cpu_count()} cores, memory {_ram() / GB:.0f} GB"
+    cards = _cards()
+    yield "graphics: " + (
+        ", ".join(f"{name} {size / GB:.0f} GB" for name, size in cards) or "none that torch can use"
+    )
+
+
+def _ram() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError, AttributeError):
+        return 0.0
+
+
+def _cards() -> list[tuple[str, float]]:
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    cards = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    return [(card.name, float(card.total_memory)) for card in cards]
+
+
+def settings_of(values: dict[str, Any], stage: str) -> SftTraining | GrpoTraining:
+    """The training settings among a recipe's values; raises SettingsError naming the field."""
+    kind = GrpoTraining if stage == "critic-grpo" else SftTraining
+    given = {key: value for key, value in values.items() if key in kind.model_fields}
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise SettingsError(f"{stage}, {fault['loc'][0]}: {fault['msg']}.") from error
+
+
+def config_of(model: str) -> Any | None:
+    """The configuration of a published model, of the tiny world's or of a folder; None if it is not at hand."""
+    from transformers import Qwen3VLConfig
+
+    if model in SHAPES:
+        return published_config(model)
+    kind, _, name = model.partition(":")
+    folder = checkpoint(name) if kind == "tinyworld" else Path(model)
+    return Qwen3VLConfig(**read_json(folder / "config.json")) if (folder / "config.json").is_file() else None
+
+
+def _stage(
+    name: str, stage: str, devices: int | None, cards: list[tuple[str, float]], weights: bool
+) -> Iterator[str]:
+    values = read_recipe(name, stage)
+    settings = settings_of(values, stage)
+    model = str(values.get("model", ""))
+    config = config_of(model)
+    if config is None:
+        yield f"  {stage}: the model {model!r} is not at hand, so nothing is reckoned"
+        return
+    wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
+    if isinstance(settings, GrpoTraining):
+        batches(settings, wanted)
+    card = cards[0][1] if cards else 80 * GB
+    memory = reckon(config, settings, wanted, card)
+    yield f"  {stage}: {model} on {wanted} device(s), {_how(settings)}"
+    yield f"    trains {memory.trained:,} of {memory.whole:,} weights (counted)"
+    if weights:
+        for part, (trained, whole) in groups(meta_model(config, settings)).items():
+            yield f"      {part}: {trained:,} of {whole:,}"
+    yield f"    about {memory.total / GB:.1f} GB each (reckoned): {_parts(memory)}"
+    yield f"    {_verdict(memory, settings, wanted, cards)}"
+
+
+def _how(settings: ModelTraining) -> str:
+    how = f"LoRA of rank {settings.lora_rank}" if settings.lora_rank else "all weights"
+    base = " on a 4-bit base" if settings.quantization == "4bit" else ""
+    return f"{how}{base}, {settings.precision}, vision {'kept' if settings.freeze_vision else 'trained'}"
+
+
+def _parts(memory: Memory) -> str:
+    return (
+        ", ".join(f"{part} {size / GB:.1f}" for part, size in memory.parts.items() if size >= 0.05 * GB)
+        or "little"
+    )
+
+
+def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[tuple[str, float]]) -> str:
+    missing = _missing(settings)
+    if missing:
+        return f"needs {', '.join(missing)}"
+    if settings.device == "cpu":
+        return "fits here" if memory.total < SPARE * _ram() else "too large for this machine's memory"
+    if not cards:
+        return "needs a GPU, and there is none here"
+    if len(cards) < devices:
+        return f"needs {devices} GPUs, and there are {len(cards)} here"
+    return "fits here" if memory.total < SPARE * cards[0][1] else "too large for the GPU here"
+
+
+def _missing(settings: ModelTraining) -> list[str]:
+    wanted = ["peft"] if settings.lora_rank else []
+    wanted += (
+        ["bitsandbytes"] if settings.quantization == "4bit" or settings.optimizer == "adamw_8bit" else []
+    )
+    wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.vllm != "off" else []
+    return [library for library in wanted if importlib.util.find_spec(library) is None]
