@@ -7,6 +7,7 @@ graph with every move of a bar, so a step has a fixed allowance of moves and of 
 
 from __future__ import annotations
 
+from ..backend.drift import drift_of_steps
 from ..backend.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -111,8 +112,9 @@ def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
 
 
 def report(trajectory: Trajectory) -> str:
-    """Every step with how it ended, and every try with the critic's word and the prompt that it was drawn with."""
+    """Every step with how it ended and its drift, and every try with the critic's word and the prompt it was drawn with."""
     lines = [summarize(trajectory).sentence]
+    drifts = drift_of_steps(trajectory)
     for told in told_steps(trajectory):
         end = stop_sentence(told.result) if told.result else "Not reached"
         lines += ["", f"{told.step.number}. {told.step.name or told.step.instruction or 'Step'}: {end}"]
@@ -120,4 +122,6 @@ def report(trajectory: Trajectory) -> str:
             mark = ">" if told.result and number == told.result.chosen else " "
             lines.append(f" {mark} try {number + 1}: {attempt_words(attempt, trajectory.settings)}")
             lines.append(f"     {attempt.prompt}")
+        if told.step.number in drifts and (words := drifts[told.step.number].sentence):
+            lines.append(f"   drift: {words}")
     return "\n".join(lines)

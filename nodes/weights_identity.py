@@ -42,7 +42,23 @@ def weights_identity(patcher: Any) -> str:
     for key, patch in sorted(patcher.object_patches.items()):
         content.update(f"{key} {type(patch).__qualname__}".encode())
     content.update("\n".join(sorted(_names(patcher.model_options))).encode())
+    _add_hung_in(content, patcher)
     return f"{name}-{content.hexdigest()}"
+
+
+def _add_hung_in(content: Any, patcher: Any) -> None:
+    """What works beside the weights: wrappers, hooks, and LoRA that bypass them (whose tensors the attachment holds)."""
+    for name in ("wrappers", "injections", "attachments"):
+        content.update(" ".join(sorted(_names(getattr(patcher, name, {}), name))).encode())
+    for name, attachment in sorted(getattr(patcher, "attachments", {}).items()):
+        adapters = getattr(attachment, "adapters", None)
+        for key, entries in sorted(adapters.items()) if isinstance(adapters, dict) else ():
+            for adapter, strength, *_ in entries:
+                content.update(f"{name} {key} {strength}".encode())
+                for number, tensor in enumerate(_tensors(adapter)):
+                    _add(content, str(number), tensor)
+    for hook, patches in getattr(patcher, "hook_patches", {}).items():
+        content.update(f"hook {getattr(hook, 'strength', '')} {len(patches)}".encode())
 
 
 def _add(content: Any, name: str, tensor: Any) -> None:

@@ -13,6 +13,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+from ..drift import StepDrift, drift_of_steps
 from ..pictures import Picture
 from ..types import Attempt, RunSettings, StepResult, StopReason, Trajectory
 from .changes import Piece, changes
@@ -47,6 +48,7 @@ def render(trajectory: Trajectory) -> str:
     """The whole page as HTML text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    drifts = drift_of_steps(trajectory)
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -61,7 +63,10 @@ def render(trajectory: Trajectory) -> str:
         request_images=[_show(picture, STORY_SIDE) for picture in trajectory.request.images],
         summary=summarize(trajectory).sentence,
         reasoning=trajectory.plan.reasoning,
-        steps=[_step(told.step, told.result, trajectory.settings) for told in told_steps(trajectory)],
+        steps=[
+            _step(told.step, told.result, trajectory.settings, drifts.get(told.step.number))
+            for told in told_steps(trajectory)
+        ],
         identities=[
             (name.replace("_", " "), value)
             for name, value in trajectory.identities.model_dump().items()
@@ -78,13 +83,16 @@ def render(trajectory: Trajectory) -> str:
     )
 
 
-def _step(step: Any, result: StepResult | None, settings: RunSettings) -> dict[str, Any]:
+def _step(
+    step: Any, result: StepResult | None, settings: RunSettings, drift: StepDrift | None
+) -> dict[str, Any]:
     image = result.image if result else None
     return {
         "step": step,
         "image": image and _show(image, STORY_SIDE, enlarge=True),
         "status": stop_sentence(result) if result else "Not reached",
         "tone": _tone(result),
+        "drift": drift.sentence if drift else "",
         "attempts": [
             _attempt(attempt, number, result is not None and result.chosen == number - 1, settings)
             for number, attempt in enumerate(result.attempts if result else (), start=1)

@@ -233,8 +233,10 @@ def flux2_dev(prompt: str, seed: int, images: tuple[str, ...], size: tuple[int, 
             f"edit{number}": node("ReferenceLatent", conditioning=end, latent=f"@encoded{number}"),
         }  # fmt: skip
         end = f"@edit{number}"
-    graph["latent"] = node("EmptyFlux2LatentImage", width=size[0], height=size[1], batch_size=1)
+    if images:
+        graph["size"] = node("GetImageSize", image="@scaled1")
+    width, height = (["size", 0], ["size", 1]) if images else size
+    graph["latent"] = node("EmptyFlux2LatentImage", width=width, height=height, batch_size=1)
     guider = node("BasicGuider", model=MODEL, conditioning=end)
-    return graph | custom_sampler(
-        seed, guider, node("Flux2Scheduler", steps=STEPS, width=size[0], height=size[1])
-    )
+    sigmas = node("Flux2Scheduler", steps=STEPS, width=width, height=height)
+    return graph | custom_sampler(seed, guider, sigmas)

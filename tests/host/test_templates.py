@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 from pathlib import Path
@@ -21,13 +22,22 @@ OUTSIDE = {"SaveImage", "LoadImage", "PrimitiveInt"}
 
 
 def template(home: HostHome, name: str) -> dict[str, Any]:
-    """A template of the host's template package."""
-    code = "import comfyui_workflow_templates_media_image as package; print(package.__path__[0])"
-    answer = subprocess.run([home.python, "-c", code], capture_output=True, text=True)
-    path = Path(answer.stdout.strip()) / "templates" / f"{name}.json"
-    if answer.returncode or not path.exists():
+    """A template of the host's template packages."""
+    found = [path for path in map(Path, _template_folders(home.python)) if (path / f"{name}.json").exists()]
+    if not found:
         pytest.skip(f"The host has no template {name}.")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads((found[0] / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _template_folders(python: Path) -> list[str]:
+    code = (
+        "from importlib.util import find_spec\n"
+        "for kind in ('image', 'other'):\n"
+        "    if found := find_spec(f'comfyui_workflow_templates_media_{kind}'):\n"
+        "        print(found.submodule_search_locations[0] + '/templates')"
+    )
+    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.split()
 
 
 def wires_of_template(workflow: dict[str, Any], name: str) -> set[tuple[str, str, str]]:
