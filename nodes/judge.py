@@ -62,7 +62,8 @@ class Judge(io.ComfyNode):
                     min=0.0,
                     max=1.0,
                     step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes the critic's own word.",
+                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was loaded "
+                    "with, else its own word.",
                 ),
                 io.Image.Input(
                     "before",

@@ -43,10 +43,8 @@ class CriticLoop(io.ComfyNode):
             is_output_node=True,
             hidden=[io.Hidden.unique_id],
             inputs=[
-                PlanSocket.Input("plan", tooltip="From a Planner."),
-                GeneratorSocket.Input(
-                    "generator", tooltip="What draws: a Step Generator or the tiny world's."
-                ),
+                PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
+                GeneratorSocket.Input("generator", tooltip="What draws: any of the Generator nodes."),
                 AgentSocket.Input(
                     "critic",
                     optional=True,
@@ -110,7 +108,10 @@ class CriticLoop(io.ComfyNode):
             outputs=[
                 io.Image.Output("images", is_output_list=True, tooltip="The kept image of every drawn step."),
                 io.String.Output("texts", is_output_list=True, tooltip="The text of every step."),
-                TrajectorySocket.Output("TRAJECTORY", tooltip="The whole run, for a Storyboard."),
+                TrajectorySocket.Output(
+                    "TRAJECTORY",
+                    tooltip="The whole run, for a Storyboard, an Export, Feedback or Save Trajectory.",
+                ),
                 io.String.Output("report", tooltip="How every step and every try went."),
             ],
         )

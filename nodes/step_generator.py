@@ -56,7 +56,9 @@ class StepGenerator(io.ComfyNode):
                     round=0.01,
                     tooltip=FIELDS["cfg"].description,
                 ),
-                io.Combo.Input("sampler", options=host.samplers(), default="euler", tooltip="Sampler."),
+                io.Combo.Input(
+                    "sampler", options=host.samplers(), default="euler", tooltip="Sampler; euler for FLUX.2."
+                ),
                 io.Combo.Input(
                     "scheduler",
                     options=[FLUX2, *host.schedulers()],
