@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -95,6 +96,8 @@ def digest_of(values: Iterable[str]) -> str:
 
 def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
     """Note in `out` what this training is made of; raises TrainingError if another one was begun there."""
+    if os.environ.get("RANK", "0") != "0":
+        return
     path = out / RUN_FILE
     wanted = json.loads(json.dumps(made_of))
     found = _json(path)

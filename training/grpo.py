@@ -27,7 +27,7 @@ from .grpo_data import CriticRlRow, as_question, as_questions
 from .grpo_report import answered, held_out_curves, logged
 from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of
 from .live import GRPO_PARTS
-from .policy_model import arguments, counts, load_policy, reports_to, save_trained
+from .policy_model import arguments, counts, load_policy, quiet, reports_to, save_trained
 from .report import write_report
 from .reward_cache import RewardCache
 from .step_rewards import DrawingSettings, StepRewards
@@ -60,6 +60,32 @@ def train(
     claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))
     if final.is_dir():
         return _finished(out, log)
+    with quiet():
+        return _train(
+            checkpoint,
+            rows,
+            held_out,
+            images,
+            out,
+            settings,
+            reward,
+            StepRewards(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
+            log,
+        )
+
+
+def _train(
+    checkpoint: Path,
+    rows: Sequence[CriticRlRow],
+    held_out: Sequence[CriticRlRow],
+    images: Path,
+    out: Path,
+    settings: GrpoTraining,
+    reward: RewardSettings,
+    redrawing: StepRewards,
+    log: Callable[[str], None],
+) -> Path:
+    final = out / "final"
     from transformers import PrinterCallback
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
@@ -108,7 +134,7 @@ def train(
     questions = as_questions(rows, images, out / "shown", prompt_set, settings.image_pixels)
     asked = [as_question(row, images, out / "shown", prompt_set, settings.image_pixels) for row in held_out]
     judge = CriticReward(
-        StepRewards(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
+        redrawing,
         images,
         reward,
         lambda ids: policy.processor.tokenizer.decode(list(ids), skip_special_tokens=True),

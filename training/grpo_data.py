@@ -8,6 +8,7 @@ row's content: siblings of a group differ by their refined prompts alone, and th
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,7 +136,7 @@ def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str
     copy = shown / f"{small.digest}.png"
     if not copy.exists():
         shown.mkdir(parents=True, exist_ok=True)
-        part = copy.with_suffix(".part")
+        part = copy.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(small.png())
         part.replace(copy)
     return str(copy.resolve())

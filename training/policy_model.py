@@ -11,7 +11,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +76,31 @@ class Policy:
     model: Any
     processor: Any
     adapter: Any | None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the libraries' bars, and their warnings about their own future, out of the progress that is shown."""
+    import logging
+
+    from transformers.utils import logging as shown
+
+    bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
+    trl = logging.getLogger("trl")
+    trl_level = trl.level
+    # It would print a whole row, images and all, for every sample that is left out of its group.
+    trl.setLevel(logging.ERROR)
+    shown.disable_progress_bar()
+    shown.set_verbosity(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        trl.setLevel(trl_level)
+        shown.set_verbosity(level)
+        if bars:
+            shown.enable_progress_bar()
 
 
 def on_cpu(settings: ModelTraining) -> bool:

@@ -24,7 +24,7 @@ from ..backend.prompts import PromptSet
 from .checkpointing import claim_run, digest_of, newest_checkpoint, step_of
 from .data import RowProblem, SftRow, as_dataset, as_prompt_completion, show_problems
 from .live import SFT_PARTS
-from .policy_model import ModelTraining, arguments, counts, load_policy, reports_to, save_trained
+from .policy_model import ModelTraining, arguments, counts, load_policy, quiet, reports_to, save_trained
 from .report import Answered, write_report
 from .row_lengths import area_of, row_lengths
 
@@ -80,7 +80,7 @@ def train(
     another training.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    final, steps = out / "final", out / "steps"
+    final = out / "final"
     claim_run(
         out,
         {
@@ -93,6 +93,20 @@ def train(
     if final.is_dir():
         log("this training is finished")
         return final
+    with quiet():
+        return _train(checkpoint, rows, images, out, settings, prompt_set, log, skip_long)
+
+
+def _train(
+    checkpoint: Path,
+    rows: list[SftRow],
+    images: Path,
+    out: Path,
+    settings: SftTraining,
+    prompt_set: PromptSet | None,
+    log: Callable[[str], None],
+    skip_long: bool,
+) -> Path:
     from torch.utils.data import SequentialSampler
     from transformers import PrinterCallback
     from trl.trainer.sft_config import SFTConfig
@@ -100,6 +114,7 @@ def train(
 
     from .callbacks import Progress
 
+    steps = out / "steps"
     policy = load_policy(checkpoint, settings)
     rows = _fitting(rows, images, policy.processor, settings, skip_long, log)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
@@ -152,7 +167,7 @@ def train(
         notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
         answers = _answered(sampled, images, before or ["(before the stop)"] * len(after), after)
         write_report(out, "Supervised fine-tuning", trainer.state.log_history, {}, answers, notes)
-    return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
+    return save_trained(trainer, policy.processor, prompt_set, out / "final", settings.half)
 
 
 def _fitting(
