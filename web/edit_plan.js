@@ -5,6 +5,7 @@
 
 import { api } from "../../scripts/api.js";
 import { app } from "../../scripts/app.js";
+import { area, button, icon, make, note } from "./plan_elements.js";
 import { planText } from "./plan_outline.js";
 
 const NODE = "InterleaveEditPlan";
@@ -304,40 +305,6 @@ async function readPlan(text) {
   } catch (error) {
     return { error: `The server does not read the text: ${error.message}` };
   }
-}
-
-function make(tag, name = "", text = "") {
-  const element = document.createElement(tag);
-  if (name) element.className = name;
-  if (text) element.textContent = text;
-  return element;
-}
-
-function button(text, help, onClick, disabled = false) {
-  const element = make("button", "", text);
-  Object.assign(element, { type: "button", title: help, disabled });
-  element.addEventListener("click", onClick);
-  return element;
-}
-
-function icon(name, help, onClick, disabled = false) {
-  const element = button("", help, onClick, disabled);
-  element.setAttribute("aria-label", help);
-  element.append(make("i", `pi ${name}`));
-  return element;
-}
-
-function area(value, placeholder, onInput) {
-  const element = make("textarea");
-  Object.assign(element, { value: value ?? "", placeholder, rows: 1, spellcheck: false });
-  element.addEventListener("input", onInput);
-  return element;
-}
-
-function note(text, name, ...buttons) {
-  const element = make("div", name);
-  element.append(make("span", "", text), ...buttons);
-  return element;
 }
 
 /** Call `then` after a method that the node may have already. */

@@ -1,0 +1,35 @@
+// Elements of the list on Edit Plan. Decision: texts are set as text, never as HTML, whatever a plan from a stranger holds.
+
+export function make(tag, name = "", text = "") {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  if (text) element.textContent = text;
+  return element;
+}
+
+export function button(text, help, onClick, disabled = false) {
+  const element = make("button", "", text);
+  Object.assign(element, { type: "button", title: help, disabled });
+  element.addEventListener("click", onClick);
+  return element;
+}
+
+export function icon(name, help, onClick, disabled = false) {
+  const element = button("", help, onClick, disabled);
+  element.setAttribute("aria-label", help);
+  element.append(make("i", `pi ${name}`));
+  return element;
+}
+
+export function area(value, placeholder, onInput) {
+  const element = make("textarea");
+  Object.assign(element, { value: value ?? "", placeholder, rows: 1, spellcheck: false });
+  element.addEventListener("input", onInput);
+  return element;
+}
+
+export function note(text, name, ...buttons) {
+  const element = make("div", name);
+  element.append(make("span", "", text), ...buttons);
+  return element;
+}
