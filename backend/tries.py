@@ -21,6 +21,7 @@ from .loop import Judges, run
 from .memory import DrawKey, Drawn, Memory, PlanKey, Remembers
 from .pictures import Picture
 from .types import (
+    MAX_TEXT,
     Identities,
     Plan,
     Request,
@@ -81,9 +82,11 @@ class Trial(Value):
 
 
 def trial_of_prompt(prompt: str, source: Picture | None, seed: int) -> Trial:
-    """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt."""
+    """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt or with a huge one."""
     if not prompt.strip():
         raise SettingsError("There is nothing to try.", "Write a prompt, or connect a plan.")
+    if len(prompt) > MAX_TEXT:
+        raise SettingsError(f"The prompt has {len(prompt)} characters; at most {MAX_TEXT} are read.")
     request = Request(text=prompt, images=(source,) if source else ())
     step = Step(number=1, prompt=prompt)
     return Trial(request=request, plan=Plan(steps=(step,)), steps=(step,), source=source, seed=seed)

@@ -33,10 +33,10 @@ from tests.host.try_graphs import verdict  # noqa: E402
 
 CLIENT = "benchmark"
 TEST_NODES = Path("tests") / "execution" / "testing_nodes" / "testing-pack"
+LONGEST = 3600.0
 TARGET_BYTES_A_STEP = 1_000_000
 TARGET_BYTES_A_TRY = 20_000
 TARGET_MS_A_TRY = 20.0
-SAMPLER = {"SamplerCustomAdvanced", "VAEDecode"}
 
 
 @dataclass(frozen=True)
@@ -49,27 +49,25 @@ class Case:
     words: str
 
 
-def sampler(mark: str, text: Any, seed: Any, side: int) -> Graph:
-    """The official text-to-image graph without its loaders; "decoded" + mark is the image."""
+def sampler(text: Any, seed: Any, side: int) -> Graph:
+    """The official text-to-image graph without its loaders; "decoded" is the image."""
     return {
-        f"positive{mark}": node("CLIPTextEncode", clip="@clip", text=text),
-        f"negative{mark}": node("ConditioningZeroOut", conditioning=f"@positive{mark}"),
-        f"guider{mark}": node(
-            "CFGGuider", model="@model", positive=f"@positive{mark}", negative=f"@negative{mark}", cfg=1.0
-        ),
-        f"noise{mark}": node("RandomNoise", noise_seed=seed),
-        f"latent{mark}": node("EmptyFlux2LatentImage", width=side, height=side, batch_size=1),
-        f"sigmas{mark}": node("Flux2Scheduler", steps=4, width=side, height=side),
-        f"euler{mark}": node("KSamplerSelect", sampler_name="euler"),
-        f"sampled{mark}": node(
+        "positive": node("CLIPTextEncode", clip="@clip", text=text),
+        "negative": node("ConditioningZeroOut", conditioning="@positive"),
+        "guider": node("CFGGuider", model="@model", positive="@positive", negative="@negative", cfg=1.0),
+        "noise": node("RandomNoise", noise_seed=seed),
+        "latent": node("EmptyFlux2LatentImage", width=side, height=side, batch_size=1),
+        "sigmas": node("Flux2Scheduler", steps=4, width=side, height=side),
+        "euler": node("KSamplerSelect", sampler_name="euler"),
+        "sampled": node(
             "SamplerCustomAdvanced",
-            noise=f"@noise{mark}",
-            guider=f"@guider{mark}",
-            sampler=f"@euler{mark}",
-            sigmas=f"@sigmas{mark}",
-            latent_image=f"@latent{mark}",
+            noise="@noise",
+            guider="@guider",
+            sampler="@euler",
+            sigmas="@sigmas",
+            latent_image="@latent",
         ),
-        f"decoded{mark}": node("VAEDecode", samples=f"@sampled{mark}", vae="@vae"),
+        "decoded": node("VAEDecode", samples="@sampled", vae="@vae"),
     }
 
 
@@ -79,22 +77,17 @@ def refusals(case: Case) -> dict[str, Any]:
     return node("InterleaveTestAgent", replies=json.dumps(replies))
 
 
-def bare(case: Case) -> Graph:
-    """N samplers side by side, and of their images one small preview, so that they all run."""
-    graph = loaders()
-    last = ""
-    for number in range(case.tries):
-        graph |= sampler(str(number), f"{case.words} {number}", number, case.side)
-        if number:
-            graph[f"all{number}"] = node("ImageBatch", image1=last, image2=f"@decoded{number}")
-        last = f"@all{number}" if number else "@decoded0"
-    one = node("ImageFromBatch", image=last, batch_index=0, length=1)
-    small = node("ImageScale", image="@one", upscale_method="area", width=16, height=16, crop="disabled")
-    return graph | {"one": one, "small": small, "out": node("PreviewImage", images="@small")}
+def bare(case: Case) -> list[Graph]:
+    """One sampler with a small preview of its image, N times."""
+    small = node("ImageScale", image="@decoded", upscale_method="area", width=16, height=16, crop="disabled")
+    end = {"small": small, "out": node("PreviewImage", images="@small")}
+    return [
+        loaders() | sampler(f"{case.words} {number}", number, case.side) | end for number in range(case.tries)
+    ]
 
 
-def critic_loop(case: Case) -> Graph:
-    return loaders() | {
+def critic_loop(case: Case) -> list[Graph]:
+    graph = loaders() | {
         "critic": refusals(case),
         "plan": node("InterleaveTestPlan", request=case.words, prompts=case.words),
         "generator": node(
@@ -106,26 +99,28 @@ def critic_loop(case: Case) -> Graph:
             accept_at=0.0, keep="best", source="previous", on_failure="keep", seed=0,
         ),
     }  # fmt: skip
+    return [graph]
 
 
-def pair(case: Case) -> Graph:
-    return loaders() | {
+def pair(case: Case) -> list[Graph]:
+    graph = loaders() | {
         "critic": refusals(case),
         "open": node("InterleaveTryOpen", prompt=case.words, step=0, seed=0),
-        **sampler("", ["open", 1], ["open", 2], case.side),
+        **sampler(["open", 1], ["open", 2], case.side),
         "close": node(
             "InterleaveTryClose", image="@decoded", opened="@open", critic="@critic", max_attempts=case.tries,
             accept_at=0.0, keep="best",
         ),
     }  # fmt: skip
+    return [graph]
 
 
-def while_loop(case: Case) -> Graph:
+def while_loop(case: Case) -> list[Graph]:
     """ComfyUI's own test nodes; the text is outside the body, so it is encoded once."""
-    return loaders() | {
+    graph = loaders() | {
         "page": node("EmptyImage", width=case.side, height=case.side, batch_size=1, color=0),
         "open": node("TestWhileLoopOpen", condition=True, initial_value0=case.tries, initial_value1="@page"),
-        **sampler("", case.words, ["open", 1], case.side),
+        **sampler(case.words, ["open", 1], case.side),
         "fewer": node("TestIntMathOperation", a=["open", 1], b=1, operation="subtract"),
         "more": node("TestIntConditions", a="@fewer", b=0, operation=">"),
         "close": node(
@@ -137,15 +132,15 @@ def while_loop(case: Case) -> Graph:
         ),
         "out": node("PreviewImage", images="@small"),
     }  # fmt: skip
+    return [graph]
 
 
 WAYS = {"bare": bare, "critic loop": critic_loop, "try pair": pair, "while loop": while_loop}
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of all threads of a process so far, where the system tells it by the nanosecond (Linux)."""
-    tasks = Path(f"/proc/{pid}/task")
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
+    """Processor time of a process so far, threads that ended too; the clock id is that of clock_getcpuclockid on Linux."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def files_under(folder: Path) -> tuple[int, int]:
@@ -159,23 +154,14 @@ def measure(server: ComfyServer, case: Case, previews: str) -> dict[str, Any]:
     before = files_under(server.base / "output")
     listener = Listener(server.url, CLIENT)
     try:
-        body = {
-            "prompt": WAYS[case.way](case),
-            "client_id": CLIENT,
-            "extra_data": {"preview_method": previews},
-        }
         started, cpu = time.monotonic(), cpu_seconds(server.pid)
-        answer = server.post("/prompt", body)
-        if answer.status_code != 200:
-            raise HostError(f"The host refused {case}: {answer.text[:2000]}")
-        name = answer.json()["prompt_id"]
-        done = listener.wait_for(
-            lambda heard: heard.kind in ("execution_success", "execution_error"), seconds=1800
-        )
+        for number, graph in enumerate(WAYS[case.way](case), 1):
+            body = {"prompt": graph, "client_id": CLIENT, "extra_data": {"preview_method": previews}}
+            answer = server.post("/prompt", body)
+            if answer.status_code != 200:
+                raise HostError(f"The host refused {case}: {answer.text[:2000]}")
+            await_end(listener, number, case)
         wall, cpu = time.monotonic() - started, cpu_seconds(server.pid) - cpu
-        if done.kind != "execution_success":
-            raise HostError(f"{case}: {done.data['exception_message']}")
-        server.wait(name)
         heard = list(listener.heard)
     finally:
         listener.close()
@@ -195,6 +181,19 @@ def measure(server: ComfyServer, case: Case, previews: str) -> dict[str, Any]:
         "files_written": after[0] - before[0],
         "bytes_written": after[1] - before[1],
     }
+
+
+def await_end(listener: Listener, number: int, case: Case) -> None:
+    """Wait until the prompt of this number (1-based) has ended; raises HostError if it failed."""
+    deadline = time.monotonic() + LONGEST
+    while time.monotonic() < deadline:
+        ended = [one for one in list(listener.heard) if one.kind in ("execution_success", "execution_error")]
+        if ended and ended[-1].kind == "execution_error":
+            raise HostError(f"{case}: {ended[-1].data['exception_message']}")
+        if len(ended) >= number:
+            return
+        time.sleep(0.005)
+    raise HostError(f"{case} did not end within {LONGEST:.0f} s.")
 
 
 def best_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -226,14 +225,14 @@ def derived(results: list[dict[str, Any]], tries: list[int]) -> dict[str, Any]:
                 "sent_bytes_a_try": round(one["sent_bytes"] / number),
             }
     loops = [found["critic loop", number] for number in tries]
+    extra = [added[f"critic loop {number}"]["added_cpu_ms_a_try"] for number in tries]
     return {
         "a_try": added,
         "critic_loop_bytes_a_step": max(one["sent_bytes"] for one in loops),
         "within_bytes_a_step": all(one["sent_bytes"] <= TARGET_BYTES_A_STEP for one in loops),
         "within_bytes_a_try": all(one["sent_bytes"] / one["tries"] <= TARGET_BYTES_A_TRY for one in loops),
-        "within_ms_a_try": all(
-            added[f"critic loop {number}"]["added_cpu_ms_a_try"] <= TARGET_MS_A_TRY for number in tries
-        ),
+        # Below zero the neighbours' noise was larger than what was to be measured: more rounds, or a quiet machine.
+        "within_ms_a_try": None if min(extra) < 0 else max(extra) <= TARGET_MS_A_TRY,
     }
 
 

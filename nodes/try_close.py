@@ -21,12 +21,13 @@ from typing import Any
 
 import torch
 from comfy_api.latest import io
+from pydantic import ValidationError
 
 from ..backend.chat.protocol import ChatModel
 from ..backend.errors import SettingsError
 from ..backend.events import AttemptDrawn, AttemptJudged, Event, StepFinished
 from ..backend.exporters.wording import stop_sentence
-from ..backend.journal_files import PICTURES
+from ..backend.journal_files import PICTURES, first_fault
 from ..backend.loop import Judges
 from ..backend.pictures import Picture
 from ..backend.tries import Given, NextTry, Tries, Wanted
@@ -38,6 +39,7 @@ from .judge import critic_of
 from .run_folder import run_folder
 from .run_view import attempt_words, report
 from .sockets import CATEGORY, AgentSocket, TrajectorySocket
+from .strictness import accept_at_of
 from .try_graph import Body, all_makers, body_digest, find_body, lay_out
 from .try_open import OpenedTry, TrySocket, only_picture
 
@@ -115,7 +117,8 @@ class TryClose(io.ComfyNode):
                     min=0.0,
                     max=1.0,
                     step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes the critic's own word.",
+                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was loaded "
+                    "with, else its own word.",
                 ),
                 io.Combo.Input(
                     "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
@@ -126,10 +129,17 @@ class TryClose(io.ComfyNode):
 
     @classmethod
     async def check_lazy_status(
-        cls, opened: list[OpenedTry], image: Sequence[torch.Tensor | None] = (None,), **others: Any
+        cls,
+        opened: list[OpenedTry],
+        max_attempts: list[int],
+        accept_at: list[float],
+        keep: list[Any],
+        image: Sequence[torch.Tensor | None] = (None,),
+        critic: Sequence[ChatModel | None] = (None,),
     ) -> list[str]:
         if image[0] is not None:
             return []
+        settings = settings_of(critic[0], max_attempts[0], accept_at[0], keep[0])
         dynprompt, name = cls.hidden.dynprompt, cls.hidden.unique_id
         graph = expansion.graph_of(dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
@@ -143,7 +153,7 @@ class TryClose(io.ComfyNode):
         if expansion.keeps_no_results() and not body.has_previews:
             # Laid out like the later tries it shares with them what comes from outside, made once for all.
             return []
-        if tries_of(one, graph, body, RunSettings()).is_drawn(one.wanted):
+        if tries_of(one, graph, body, settings).is_drawn(one.wanted):
             return []
         _asked[name] = time.monotonic()
         return ["image"]
@@ -160,8 +170,8 @@ class TryClose(io.ComfyNode):
     ) -> io.NodeOutput:
         graph = expansion.graph_of(cls.hidden.dynprompt)
         body = find_body(graph, cls.hidden.unique_id, expansion.is_output_class)
-        settings = RunSettings(max_attempts=max_attempts[0], accept_at=accept_at[0] or None, keep=keep[0])
         one, agent = only(opened, "try"), critic[0]
+        settings = settings_of(agent, max_attempts[0], accept_at[0], keep[0])
         carried = Carried(
             tries=tries_of(one, graph, body, settings),
             critic=None if agent is None else critic_of(agent),
@@ -170,6 +180,15 @@ class TryClose(io.ComfyNode):
             began=_asked.pop(cls.hidden.unique_id, time.monotonic()),
         )
         return go_on(cls, carried, image, None)
+
+
+def settings_of(critic: ChatModel | None, max_attempts: int, accept_at: float, keep: Any) -> RunSettings:
+    """The settings of the tries; raises SettingsError for a value that came over a wire and is out of range."""
+    own = accept_at_of(critic, accept_at)
+    try:
+        return RunSettings(max_attempts=max_attempts, accept_at=own, keep=keep)
+    except ValidationError as error:
+        raise SettingsError(f"Try Close cannot use what is connected to it{first_fault(error)}") from error
 
 
 def go_on(

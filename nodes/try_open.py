@@ -18,6 +18,8 @@ from .host import expansion
 from .images import to_batch, to_pictures
 from .sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySocket
 
+LARGEST_SEED = 2**48
+
 TrySocket = io.Custom("INTERLEAVE_TRY")
 
 
@@ -93,7 +95,7 @@ class TryOpen(io.ComfyNode):
                     "seed",
                     default=0,
                     min=0,
-                    max=2**48,
+                    max=LARGEST_SEED,
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     tooltip=RunSettings.model_fields["seed"].description,
                 ),
@@ -123,6 +125,10 @@ class TryOpen(io.ComfyNode):
         story: Trajectory | None = None,
         source_image: Any = None,
     ) -> io.NodeOutput:
+        if not 0 <= seed <= LARGEST_SEED:
+            raise SettingsError(
+                f"Try Open's seed is {seed}.", f"Give one from 0 to {LARGEST_SEED} (2 to the 48th)."
+            )
         source = None if source_image is None else only_picture(source_image, "source_image")
         trial = trial_of(prompt, step, seed, plan, story, source)
         return opened_values(OpenedTry(trial=trial, wanted=first_try(trial)))

@@ -121,6 +121,12 @@ def all_steps(words: str) -> Graph:
 
 
 WRONG: dict[str, tuple[Graph, str]] = {
+    "prompt": (pair("a" * 200_000, 1), "200000 characters"),
+    "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)}, "0 to 281474976710656"),
+    "tries": (
+        {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt", value=0)},
+        "max_attempts",
+    ),
     "nothing": (pair(" ", 1), "nothing to try"),
     "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Empty the prompt"),
     "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),

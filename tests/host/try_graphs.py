@@ -99,7 +99,7 @@ def run_in_rig(
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        command, cwd=home.folder, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=home.folder, env=environment, capture_output=True, text=True, timeout=1800
     )
     assert target.exists(), f"{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
     (folder / "rig.log").write_text(done.stdout + done.stderr)
