@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from .comfy_server import ComfyServer
-from .example_graphs import NAMES, REQUEST, lend_agent, need_checkpoints, twin
+from .example_graphs import NAMES, surroundings, twin
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 READY = (
@@ -50,13 +50,24 @@ FIT = """() => {
   app.canvas.ds.offset[1] = 115 / scale - top;
   app.canvas.setDirty(true, true);
 }"""
-SMALL = """([request, side]) => {
-  const set = (type, values) => app.graph._nodes.filter(node => node.type === type).forEach(node =>
-    node.widgets.forEach(widget => { if (widget.name in values) widget.value = values[widget.name]; }));
-  set('InterleavePlanner', {request});
-  set('InterleaveStepGenerator', {width: side, height: side});
-  set('InterleaveCriticLoop', {max_attempts: 2});
+CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nodes
+  .filter(node => node.type === type && (title === null || node.title === title))
+  .forEach(node => Object.entries(values).forEach(([name, value]) => {
+    const widget = node.widgets.find(one => one.name === name);
+    widget.value = value;
+    widget.callback?.(value);
+  })))"""
+SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' && (node.imgs?.length ?? 0) > 0)
+  .map(node => node.type)"""
+BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
+  app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),
+]).filter(([from, to]) => from.pos[0] > to.pos[0]).map(([from, to]) => `${from.title} -> ${to.title}`)"""
+CHOOSE_NEWEST = """() => {
+  const widget = app.graph._nodes.find(node => node.type === 'InterleaveLoadTrajectory').widgets[0];
+  widget.value = widget.options.values.find(name => name.includes('saved/feedback'));
 }"""
+BETTER = "Add a yellow sun at the top left corner"
+UNMUTE = "() => app.graph._nodes.forEach(node => { node.mode = 0 })"
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +138,18 @@ def inside(one: list[float], other: list[float]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_template_opens_whole_and_tidy(page: Any, host: ComfyServer, name: str, tmp_path: Path) -> None:
-    opened(page, name)
-    photographed(page, name, tmp_path)
+def set_values(page: Any, changes: list[Any]) -> None:
+    page.evaluate(CHANGE, [[change.class_type, change.title, change.inputs] for change in changes])
+
+
+def ran(page: Any) -> None:
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_timeout(1500)
+
+
+def assert_tidy(page: Any) -> None:
+    """Nothing overlaps, nothing stands across the border of a group, and everything goes on to the right."""
     nodes, groups = page.evaluate(BOXES), page.evaluate(GROUPS)
     for index, one in enumerate(nodes):
         for other in nodes[index + 1 :]:
@@ -139,25 +158,48 @@ def test_a_template_opens_whole_and_tidy(page: Any, host: ComfyServer, name: str
             assert apart(one["box"], group["box"]) or inside(one["box"], group["box"]), (
                 f"{one['name']} stands across the border of {group['name']}"
             )
-    assert page.evaluate("async () => (await app.graphToPrompt()).output") == twin(name)
-    assert page.outside == []
+    back = page.evaluate(BACKWARDS)
+    assert back == [], f"wires that lead to the left: {back}"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_template_runs_from_the_browser(page: Any, host: ComfyServer, name: str, tmp_path: Path) -> None:
-    need_checkpoints()
-    lend_agent(host)
-    opened(page, name)
-    if name.startswith("flux2"):
-        page.evaluate(SMALL, [REQUEST, 128])
-    kind, detail = page.evaluate(RUN)
-    assert kind == "execution_success", json.dumps(detail)[:2000]
-    page.wait_for_timeout(1500)
+def test_a_template_opens_whole_tidy_and_runs(
+    page: Any, host: ComfyServer, name: str, tmp_path: Path
+) -> None:
+    with surroundings(host, name) as changes:
+        opened(page, name)
+        photographed(page, name, tmp_path)
+        assert_tidy(page)
+        assert page.evaluate("async () => (await app.graphToPrompt()).output") == twin(name)
+        set_values(page, changes)
+        ran(page)
     photographed(page, f"{name}-done", tmp_path)
-    shown = page.evaluate(
-        "() => app.graph._nodes.filter(node => node.type === 'InterleaveStoryboard').map(node => node.imgs?.length)"
-    )
-    assert shown == [1]
+    assert_tidy(page)
+    graph = twin(name)
+    shown = page.evaluate(SHOWING)
+    for kind in ("InterleaveStoryboard", "PreviewImage", "SaveImage"):
+        if any(node["class_type"] == kind for node in graph.values()):
+            assert kind in shown
+    assert page.locator(".p-dialog").count() == 0
+    assert page.outside == []
+
+
+def test_feedback_goes_round(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+    """What the note of the template says: run, unmute the last group, choose the story, run."""
+    name = "feedback_round_trip"
+    with surroundings(host, name):
+        opened(page, name)
+        ran(page)
+        data = host.base / "output" / "interleave-thinker" / "feedback" / "critic_sft.json"
+        assert BETTER not in data.read_text(encoding="utf-8")
+        page.evaluate(UNMUTE)
+        page.evaluate("() => app.refreshComboInNodes()")
+        page.wait_for_timeout(500)
+        page.evaluate(CHOOSE_NEWEST)
+        ran(page)
+    photographed(page, f"{name}-round", tmp_path)
+    assert page.evaluate(SHOWING).count("InterleaveStoryboard") == 1
+    assert BETTER in data.read_text(encoding="utf-8")
 
 
 def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServer) -> None:

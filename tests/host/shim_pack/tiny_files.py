@@ -1,0 +1,70 @@
+"""Files that stand for the models of the example graphs: the host's own loaders give a tiny family for them.
+
+Decision: the graphs keep their official loader nodes and file names. A stand-in is a text file that names a family; whatever
+is no stand-in goes through the host's original loader.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import folder_paths
+import torch
+from safetensors.torch import save_file
+
+import nodes
+
+from .tiny_families import FAMILIES, make_family
+
+MODEL, CLIP, VAE = range(3)
+LONGEST = 100
+STAND_INS = {
+    "diffusion_models/qwen_image_edit_2511_bf16.safetensors": "qwen image 2511",
+    "text_encoders/qwen_2.5_vl_7b_fp8_scaled.safetensors": "qwen image 2511",
+    "vae/qwen_image_vae.safetensors": "qwen image 2511",
+    "checkpoints/sd_xl_base_1.0.safetensors": "sdxl",
+}
+LORAS = ("Qwen-Image-Edit-2511-Lightning-4steps-V1.0-bf16.safetensors",)
+
+
+def write_stand_ins() -> None:
+    """Write the stand-ins, and LoRAs that change nothing, below the host's model folders."""
+    models = Path(folder_paths.models_dir)
+    for name, family in STAND_INS.items():
+        (models / name).parent.mkdir(parents=True, exist_ok=True)
+        (models / name).write_text(family)
+    (models / "loras").mkdir(exist_ok=True)
+    for name in LORAS:
+        save_file({"nothing": torch.zeros(1)}, models / "loras" / name)
+
+
+def load_stand_ins() -> None:
+    """Have the host's loaders give a family for a file that names one."""
+    answer_for(nodes.UNETLoader, "load_unet", "diffusion_models", (MODEL,))
+    answer_for(nodes.CLIPLoader, "load_clip", "text_encoders", (CLIP,))
+    answer_for(nodes.VAELoader, "load_vae", "vae", (VAE,))
+    answer_for(nodes.CheckpointLoaderSimple, "load_checkpoint", "checkpoints", (MODEL, CLIP, VAE))
+
+
+def answer_for(loader: type, method: str, folder: str, parts: tuple[int, ...]) -> None:
+    """Wrap one loader."""
+    original = getattr(loader, method)
+
+    def load(self: Any, name: str = "", *args: Any, **inputs: Any) -> Any:
+        chosen = name or next(value for key, value in inputs.items() if key.endswith("_name"))
+        family = family_of(folder_paths.get_full_path(folder, chosen))
+        if family is None:
+            return original(self, *([name] if name else []), *args, **inputs)
+        made = make_family(family)
+        return tuple(made[part] for part in parts)
+
+    setattr(loader, method, load)
+
+
+def family_of(path: str | None) -> str | None:
+    """The family that a file names, None for a real one."""
+    if path is None or Path(path).stat().st_size > LONGEST:
+        return None
+    named = Path(path).read_text(encoding="utf-8", errors="replace")
+    return named if named in FAMILIES else None
