@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from .drift import first_image
-from .drift import first_image
 from .errors import Cancelled, ChatError, GeneratorError, SettingsError
 from .events import (
     AttemptDrawn,
