@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,8 @@ SkipBad = Annotated[
 
 
 def _log(line: str) -> None:
-    typer.echo(line)
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(line)
 
 
 def _checkpoint(model: str, download: bool) -> Path:

@@ -64,13 +64,17 @@ class CriticGuard(TrainerCallback):
         floor: float,
         reward: CriticReward,
         log: Log,
+        agree: Callable[[str | None], str | None] = lambda problem: problem,
     ) -> None:
+        """`agree` gives every rank the first problem that any of them has: a rank that stops alone leaves the others
+        waiting for it."""
         self.check = check
         self.checks = checks
         self.every = every
         self.floor = floor
         self.reward = reward
         self.log = log
+        self.agree = agree
         self.stopped: str | None = None
         self.outage: str | None = None
         self._warned = False
@@ -89,7 +93,7 @@ class CriticGuard(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-        problem = self.reward.steps.problem
+        problem = self.agree(self.reward.steps.problem)
         if problem is not None:
             self.outage = problem
             return self._stop(control, problem)

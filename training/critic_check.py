@@ -8,6 +8,7 @@ random number, so that a run with checks is the run without them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,8 @@ class CheckLog:
             self._write()
 
     def _write(self) -> None:
+        if os.environ.get("RANK", "0") != "0":
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         part.write_text(

@@ -160,10 +160,10 @@ def _train(
             answers, lengths = greedy_answers(
                 model, policy.processor, asked, settings.answer_tokens, settings.check_batch
             )
-        return summarise(held_out, answers, lengths)
+        return _told_by_first(summarise(held_out, answers, lengths), devices)
 
     checks = CheckLog(out)
-    guard = CriticGuard(check, checks, every, settings.floor, judge, log)
+    guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(log, GRPO_PARTS))
     trainer.add_callback(guard)
@@ -210,6 +210,24 @@ def _train(
             f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."
         )
     return final
+
+
+def _told_by_first(check: Check, devices: int) -> Check:
+    """The check of the first rank, so that all decide alike."""
+    if devices == 1:
+        return check
+    from accelerate.utils import broadcast_object_list
+
+    return broadcast_object_list([check])[0]
+
+
+def _agreed(devices: int) -> Callable[[str | None], str | None]:
+    """A function that gives every rank the first problem that any of them has."""
+    if devices == 1:
+        return lambda problem: problem
+    from accelerate.utils import gather_object
+
+    return lambda problem: next((one for one in gather_object([problem]) if one is not None), None)
 
 
 def _finished(out: Path, log: Callable[[str], None]) -> Path:

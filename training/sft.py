@@ -29,7 +29,7 @@ from .report import Answered, write_report
 from .row_lengths import area_of, row_lengths
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples"}
-SAMPLE_TOKENS = 512
+SAMPLE_TOKENS = 300
 
 
 class SftTraining(ModelTraining):
@@ -45,7 +45,7 @@ class SftTraining(ModelTraining):
     save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
     samples: int = Field(
-        default=0, ge=0, le=50, description="Rows whose answers before and after are shown on the end page."
+        default=4, ge=0, le=50, description="Rows whose answers before and after are shown on the end page."
     )
 
 
