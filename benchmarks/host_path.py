@@ -208,7 +208,11 @@ def started_server(home: HostHome, base: Path) -> ComfyServer:
     (base / "custom_nodes" / "comfyui-test-nodes").symlink_to(
         home.folder / TEST_NODES, target_is_directory=True
     )
-    server.start()
+    try:
+        server.start()
+    except BaseException:
+        server.stop()
+        raise
     return server
 
 
