@@ -12,12 +12,12 @@ from ..errors import SettingsError
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 DEMO_REQUEST = (
-    "Tell a story. First, draw a sea page with a red boat in the middle. "
-    "Then a yellow sun appears at the top right. Next, the boat goes to the bottom left corner. "
+    "Tell a story. First, draw a sea page with a red boat in the middle and a yellow sun at the top right. "
+    "Then a blue fish appears at the bottom left. Next, the boat goes to the left side. "
     "After that, set the scene to night. Now replace the sun with a white moon. "
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
-# A seed whose story is told right, after some refusals; most are not, see docs/tiny-world.md.
+# A seed whose story shows the critic at work: three pages are refused, and all come out right (docs/tiny-world.md).
 DEMO_SEED = 13
 
 
