@@ -89,7 +89,7 @@ def surroundings(host: ComfyServer, name: str) -> Iterator[list[Change]]:
 
 def small(name: str, side: int = 128) -> list[Change]:
     """A request that the lent agents understand, small images and few tries."""
-    request = f"<image> {REQUEST}" if name == "qwen_image_edit_story" else REQUEST
+    request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
     return [
         Change("InterleavePlanner", {"request": request}),
@@ -102,6 +102,9 @@ def small(name: str, side: int = 128) -> list[Change]:
         *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
     ]
 
+
+SHOWN_IMAGES = {"qwen_image_edit_story": 1, "guided_continuation": 2}
+"""How many images a graph shows its planner."""
 
 JUDGED = ("judge_only", "your_own_nodes_until_right")
 """Graphs whose only agent judges."""

@@ -16,6 +16,7 @@ from .test_templates import template
 
 TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pipeline_story", "remote_agents")
 OFFICIAL = (
+    "image_flux2_klein_text_to_image",
     "image_flux2_klein_image_edit_4b_distilled",
     "image_qwen_image_edit_2511",
     "image_qwen_image_edit",
