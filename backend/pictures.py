@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from .errors import PictureError
 MAX_PIXELS = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some (EPS)."""
 
 PictureSource = Callable[[str], "Picture"]
 
@@ -86,7 +88,7 @@ class Picture:
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
         try:
-            with Image.open(io.BytesIO(data)) as image:
+            with Image.open(io.BytesIO(data), formats=_formats()) as image:
                 width, height = image.size
                 if width * height > MAX_PIXELS:
                     raise PictureError(
@@ -100,6 +102,8 @@ class Picture:
             OSError,
             SyntaxError,
             ValueError,
+            EOFError,
+            RuntimeError,
             Image.DecompressionBombError,
         ) as error:
             raise PictureError(f"{where} is not a readable image ({error}).") from error
@@ -149,6 +153,13 @@ def _validate(value: Any, info: ValidationInfo) -> Picture:
             return source(value)
         raise ValueError("a picture's digest can only be read with a folder of pictures beside it")
     raise ValueError("not a picture nor the digest of one")
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of FORMATS that this Pillow was built with."""
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def _flatten(image: Image.Image) -> Image.Image:
