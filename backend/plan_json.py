@@ -95,11 +95,13 @@ def read_json(text: str) -> EditedPlan:
 
 
 def _step(value: object, number: int, line: int) -> EditedStep:
+    if not isinstance(value, dict):
+        raise PlanTextError(f", step {number}: it is no object with fields.", line=line)
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        given = value.get("step_number", value.get("number", number)) if isinstance(value, dict) else number
+        given = value.get("step_number", value.get("number", number))
         field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
         raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
     fields = entry.model_dump(exclude={"locked"}) | {
