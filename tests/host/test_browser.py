@@ -37,7 +37,7 @@ RUN = """async () => {
       app.api.addEventListener(kind, event => resolve([kind, event.detail]), {once: true});
   });
   await app.queuePrompt(0, 1);
-  const late = new Promise(resolve => setTimeout(() => resolve(['timeout', {}]), 120000));
+  const late = new Promise(resolve => setTimeout(() => resolve(["timeout", {}]), 120000));
   return await Promise.race([ended, late]);
 }"""
 FIT = """() => {

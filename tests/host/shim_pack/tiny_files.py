@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 import nodes
 
-from .tiny_families import FAMILIES, make_family
+from .tiny_families import FAMILIES
 
 MODEL, CLIP, VAE = range(3)
 LONGEST = 100
@@ -56,8 +56,9 @@ def answer_for(loader: type, method: str, folder: str, parts: tuple[int, ...]) -
         family = family_of(folder_paths.get_full_path(folder, chosen))
         if family is None:
             return original(self, *([name] if name else []), *args, **inputs)
-        made = make_family(family)
-        return tuple(made[part] for part in parts)
+        # Made anew: a model that outlives its patched clones is a leak to the host, which then collects garbage all the time.
+        with torch.inference_mode(False):
+            return tuple(FAMILIES[family][part]() for part in parts)
 
     setattr(loader, method, load)
 
