@@ -14,6 +14,7 @@ from ..backend.exporters import ANIMATIONS, export_by_name
 from ..backend.exporters.sheet_text import font_note
 from ..backend.types import Trajectory
 from . import host
+from .checked_settings import in_range
 from .sockets import CATEGORY, TrajectorySocket
 
 FORMATS = {
@@ -82,6 +83,7 @@ class Export(io.ComfyNode):
     ) -> io.NodeOutput:
         if format not in FORMATS:
             raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
+        in_range("Export", 0.1, 60, seconds=seconds)
         kind = FORMATS[format]
         options = {"seconds": seconds, "attempts": attempts} if kind in ANIMATIONS else {}
         path = write_export(trajectory, kind, host.new_name(filename_prefix), options)

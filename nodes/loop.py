@@ -12,6 +12,7 @@ from ..backend.generators.protocol import Generator
 from ..backend.journal_files import PICTURES
 from ..backend.types import RunSettings, StepResult, Trajectory
 from . import host
+from .checked_settings import checked
 from .images import to_batch
 from .interruptible import critic_with  # noqa: F401 - others import it from here
 from .live_show import carry_out
@@ -130,8 +131,12 @@ class CriticLoop(io.ComfyNode):
         time_budget: float = NO_LIMIT,
         **settings: Any,
     ) -> io.NodeOutput:
-        policy = RunSettings(
-            accept_at=accept_at_of(critic, accept_at), time_budget=time_budget or None, **settings
+        policy = checked(
+            RunSettings,
+            "Critic Loop",
+            accept_at=accept_at_of(critic, accept_at),
+            time_budget=time_budget or None,
+            **settings,
         )
         folder = run_folder(host.output_folder(), plan.request)
         choices.runs(cls.hidden.unique_id or "", folder)

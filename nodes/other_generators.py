@@ -8,6 +8,7 @@ from comfy_api.latest import io
 
 from ..backend.generators.color_match import MATCHES, OFF, color_matched
 from . import host
+from .checked_settings import in_range
 from .managed_pipeline import ManagedPipeline
 from .pipeline_names import pipeline_spec
 from .service_key import URL_VARIABLE, check_service
@@ -109,6 +110,7 @@ class DiffusersGenerator(io.ComfyNode):
     ) -> io.NodeOutput:
         from ..backend.generators import open_generator
 
+        in_range("Diffusers Generator", 0.01, 1, strength=strength)
         spec = pipeline_spec(pipeline, host.pipeline_roots())
         options = {
             **_options(**common),
@@ -163,6 +165,7 @@ class ServiceGenerator(io.ComfyNode):
     ) -> io.NodeOutput:
         from ..backend.generators import open_generator
 
+        in_range("Service Generator", 1, 86400, timeout=timeout)
         spec = check_service(url)
         with needing("httpx"):
             generator: Any = open_generator(spec, timeout=timeout, **_options(**common))
@@ -223,6 +226,9 @@ def _options(width: int, height: int, steps: int, guidance: float, negative: str
     """What the common inputs say, in the generators' words; None leaves an option to them."""
     from ..backend.errors import SettingsError
 
+    in_range("The generator", 0, 8192, width=width, height=height)
+    in_range("The generator", 0, 1000, steps=steps)
+    in_range("The generator", OWN, 100, guidance=guidance)
     if bool(width) != bool(height):
         raise SettingsError("Only one of width and height is set.", "Set both, or leave both at 0.")
     return {

@@ -13,6 +13,7 @@ from ..backend.plan_wishes import CaptionStyle, PlanWishes, plan_as_wished
 from ..backend.types import MAX_STEPS
 from . import host
 from .asked_request import asked_request, images_input
+from .checked_settings import checked
 from .plan_text import plan_text
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 from .surroundings import needing
@@ -89,7 +90,7 @@ class Planner(io.ComfyNode):
         if not asked.text.strip():
             raise SettingsError("The request is empty.", "Write what is to be shown and told.")
         progress = host.NodeProgress()
-        wishes = PlanWishes(step_count=step_count, captions=captions)
+        wishes = checked(PlanWishes, "Planner", step_count=step_count, captions=captions)
         with host.host_interrupts():
             plan = plan_as_wished(PlanningAgent(agent), asked, wishes, following(progress.say))
         progress.say(f"{len(plan.steps)} steps")

@@ -8,6 +8,7 @@ from comfy_api.latest import io
 
 from ..backend.generators.color_match import MATCHES, OFF, color_matched
 from . import host
+from .checked_settings import checked
 from .comfy_generator import ComfyGenerator
 from .draw_settings import FLUX2, GRID, MAX_REFERENCES, DrawSettings
 from .images import to_pictures
@@ -107,7 +108,8 @@ class StepGenerator(io.ComfyNode):
             if batch is not None
             for picture in to_pictures(batch)
         ]
-        generator = ComfyGenerator(model, clip, vae, DrawSettings(**settings), edit, pinned)
+        drawing = checked(DrawSettings, "Step Generator", **settings)
+        generator = ComfyGenerator(model, clip, vae, drawing, edit, pinned)
         return io.NodeOutput(color_matched(generator, color_match))
 
 

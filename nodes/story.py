@@ -10,6 +10,7 @@ from ..backend.exporters.sheet import contact_sheet
 from ..backend.exporters.sheet_text import font_note
 from ..backend.types import Trajectory
 from . import host
+from .checked_settings import in_range
 from .images import to_batch
 from .sockets import CATEGORY, TrajectorySocket
 
@@ -63,6 +64,8 @@ class Storyboard(io.ComfyNode):
         cell: int,
         captions: bool,
     ) -> io.NodeOutput:
+        in_range("Storyboard", 0, 100, columns=columns)
+        in_range("Storyboard", 48, 2048, cell=cell)
         host.NodeProgress().say(font_note(trajectory) if captions else "")
         sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
         return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))
