@@ -23,6 +23,7 @@ from .agent_folders import (
     places,
     weights_stamp,
 )
+from .checked_settings import only_text
 from .managed_chat import ManagedChat
 from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
 from .sockets import CATEGORY, AgentSocket
@@ -99,6 +100,8 @@ class LoadAgent(io.ComfyNode):
     def fingerprint_inputs(
         cls, agent: str = "", adapter: str = NO_ADAPTER, hub_id: str = "", **others: Any
     ) -> str:
+        if not all(isinstance(one, str) for one in (agent, adapter, hub_id)):
+            return ""
         roots = host.agent_roots()
         name = hub_id.strip() or agent
         return f"{weights_stamp(name, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
@@ -113,7 +116,12 @@ class LoadAgent(io.ComfyNode):
         download: bool = False,
     ) -> bool | str:
         # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to do.
+        given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
+        known = {name: value for name, value in given.items() if value is not None}
         try:
+            only_text("Load Agent", **known)
+            if len(known) < len(given):
+                return True  # what comes over a wire is looked at when the node runs
             roots = host.agent_roots()
             name = named_agent(agent, hub_id, download, roots)
             check_precision(precision, name in BUILT_IN)
@@ -132,6 +140,7 @@ class LoadAgent(io.ComfyNode):
         hub_id: str = "",
         download: bool = False,
     ) -> io.NodeOutput:
+        only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
         check_precision(precision, name in BUILT_IN)

@@ -10,6 +10,7 @@ from comfy_api.latest import io
 
 from ..backend.chat.keys import DEFAULT_VARIABLE, check_variable
 from ..backend.errors import SettingsError
+from .checked_settings import only_text
 from .managed_chat import ManagedChat
 from .sockets import CATEGORY, AgentSocket
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
@@ -75,6 +76,7 @@ class RemoteAgent(io.ComfyNode):
     def validate_inputs(cls, model: str = "", key_variable: str = DEFAULT_VARIABLE) -> bool | str:
         # A linked input is unknown (None) here and looked at again when the node runs.
         try:
+            only_text("Remote Agent", model=model or "", key_variable=key_variable or "")
             check_variable((key_variable or "").strip())
         except SettingsError as error:
             return str(error)

@@ -51,10 +51,10 @@ def load_choice(name: str, roots: Roots) -> Trajectory:
 
 def find_choice(name: str, roots: Roots) -> Path:
     """Folder of the story of this name; raises SettingsError."""
-    folder = trajectory_folders(roots).get(name)
+    folder = trajectory_folders(roots).get(name) if isinstance(name, str) else None
     if folder is None:
         raise SettingsError(
-            f"There is no story {name[:120]!r}.",
+            f"There is no story {str(name)[:120]!r}.",
             f"Put a run's folder, or one with {RECORD}, into the output or input folder and refresh the page.",
         )
     return folder
