@@ -17,6 +17,8 @@ from ..backend.loop import Judges
 from ..backend.policy import accepted
 from ..backend.types import Verdict
 from . import host
+from .asked_request import asked_request
+from .checked_settings import in_range
 from .host import expansion
 from .interruptible import ListenedCritic
 from .sockets import CATEGORY, AgentSocket
@@ -25,6 +27,8 @@ from .surroundings import needing
 from .try_open import only_picture
 
 OWN_WORD = 0.0
+LONGEST_WORDS = 80_000
+"""Characters of instruction and prompt together: they are one message to the agent, with the question around them."""
 
 
 class Judge(io.ComfyNode):
@@ -108,6 +112,10 @@ class Judge(io.ComfyNode):
     ) -> io.NodeOutput:
         if not instruction.strip():
             raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
+        in_range("Judge", 0, 1, accept_at=accept_at)
+        asked_request(instruction + prompt, None)  # the same bounds as a request's
+        if len(instruction) + len(prompt) > LONGEST_WORDS:
+            raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_WORDS} characters.")
         shown = only_picture(after, "after")
         earlier = None if before is None else only_picture(before, "before")
         with host.host_interrupts():

@@ -14,6 +14,7 @@ from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
 from ..backend.tries import ALL_STEPS, Trial, Wanted, first_try, trial_of_plan, trial_of_prompt
 from ..backend.types import MAX_STEPS, RunSettings, Trajectory, Value
+from .asked_request import asked_request
 from .host import expansion
 from .images import to_batch, to_pictures
 from .sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySocket
@@ -144,6 +145,7 @@ def trial_of(
 ) -> Trial:
     """What these inputs ask for; raises SettingsError where they contradict one another."""
     if plan is None and story is None:
+        asked_request(prompt, None)  # the same bounds as a request's
         return trial_of_prompt(prompt, source, seed)
     if prompt.strip():
         raise SettingsError(
