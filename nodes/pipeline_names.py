@@ -38,6 +38,6 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
     places = " or ".join(repr(str(root)) for root in roots)
     there = ", ".join(list(found)[:LISTED]) or "nothing yet"
     raise SettingsError(
-        f"{name!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id such as OWNER/NAME.",
+        f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id such as OWNER/NAME.",
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )

@@ -22,10 +22,12 @@ def check_service(url: str) -> str:
         asked, trusted = _origin(url), _origin(os.environ.get(URL_VARIABLE, ""))
     except ValueError as error:
         raise SettingsError(
-            f"{url!r} is not a URL ({error}).", "Give http://HOST:PORT or https://HOST."
+            f"{url[:200]!r} is not a URL ({error}).", "Give http://HOST:PORT or https://HOST."
         ) from error
     if asked[0] not in ("http", "https") or not asked[1]:
-        raise SettingsError(f"{url!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST.")
+        raise SettingsError(
+            f"{url[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
+        )
     if os.environ.get(KEY_VARIABLE) and asked[1] not in LOOPBACK and asked != trusted:
         raise SettingsError(
             f"{KEY_VARIABLE} holds a key, but it is not said that it is for {asked[1]}.",

@@ -258,7 +258,7 @@ def open(argument: str, *, timeout: float = 300.0, key_variable: str | None = No
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument)
     if match is None:
         raise SettingsError(
-            f"{_without_secrets(argument)!r} is not MODEL@BASE_URL.",
+            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} is not MODEL@BASE_URL.",
             "Such as openai:qwen3-vl@http://127.0.0.1:8000/v1.",
         )
     model, url = match.groups()

@@ -19,7 +19,7 @@ from ...backend.errors import JournalError, SettingsError
 
 LONGEST_PREFIX = 200
 LONGEST_NAME = 100
-FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
+FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff<>:"|?*]')
 
 
 @dataclass(frozen=True)
