@@ -66,7 +66,7 @@ def test_plans_are_exact(planner: Planner) -> None:
 def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: TinyWorldGenerator) -> None:
     rng = Random("shipped draws")
     right = {"terse": 0, "precise": 0}
-    for seed in range(120):
+    for seed in range(180):
         before = random_scene(rng)
         edit = random_edit(rng, before)
         after = edit.apply(before)
@@ -76,14 +76,14 @@ def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: Tiny
         for kind, clauses in (("terse", []), ("precise", stated)):
             page = generator.draw(prompt_text(edit, clauses), draw(before), seed)
             right[kind] += not faults(after, read_page(page))
-    assert 0.55 * 120 < right["terse"] < 0.95 * 120
-    assert right["precise"] > right["terse"] + 6
+    assert 0.55 * 180 < right["terse"] < 0.95 * 180
+    assert right["precise"] > right["terse"] + 4
 
 
 def test_verdicts_are_right_about_real_pages(critic: Critic, generator: TinyWorldGenerator) -> None:
     measured = measure_critic(critic, balanced(generator.pipeline, 80, seed=4321))
     assert measured.parsed.rate == 1.0
-    assert measured.accuracy.rate >= 0.85
+    assert measured.accuracy.rate >= 0.87
     assert min(measured.true_recall.rate, measured.false_recall.rate) >= 0.8
 
 
