@@ -14,7 +14,7 @@ from .chat.protocol import ChatModel, Message, Reply, ReplySettings
 from .errors import AnswerError, SettingsError
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set, fill
-from .types import Plan, Request, Verdict
+from .types import MAX_TEXT, Plan, Request, Verdict
 
 IMAGE_MARK = "<image>"
 Answer = TypeVar("Answer")
@@ -115,7 +115,7 @@ def _ask(
     reason = f"Your answer could not be read. {problem.message} {grammar} Keep it short."
     retry = [
         message,
-        Message(role="assistant", content=(reply.text,)),
+        Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
         Message(role="user", content=(reason,)),
     ]
     reply = chat.reply(retry, settings, on_token)
@@ -177,11 +177,19 @@ def _filled_parts(template: str, **values: str) -> list[str]:
 def _message(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
     """Pictures between the parts, or all before a single part."""
     if len(parts) == 1:
-        return Message(role="user", content=(*pictures, parts[0]))
+        return _question((*pictures, parts[0]))
     content: list[str | Picture] = []
     for index, part in enumerate(parts):
         if part:
             content.append(part)
         if index < len(pictures):
             content.append(pictures[index])
-    return Message(role="user", content=tuple(content))
+    return _question(tuple(content))
+
+
+def _question(content: tuple[str | Picture, ...]) -> Message:
+    if any(isinstance(part, str) and len(part) > MAX_TEXT for part in content):
+        raise SettingsError(
+            f"The agent would be asked more than {MAX_TEXT} characters.", "Shorten the request or the prompt."
+        )
+    return Message(role="user", content=content)
