@@ -20,7 +20,9 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
 
     stage = context.info_name or ""
     values = read_recipe(value, stage)
-    values.pop("devices", None)  # what the recipe is reckoned for; how many there are is the launcher's to say
+    values.pop(
+        "devices", None
+    )  # what the recipe is reckoned for; how many there are is the launcher's to say
     known = {parameter.name for parameter in context.command.params} - {"config"}
     for key in values:
         if key not in known:

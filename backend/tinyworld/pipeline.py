@@ -174,9 +174,9 @@ def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> d
     )
     # A thing and its place stand a fixed number of words apart. Attention that starts out looking at fixed distances
     # finds that; from the library's 0.09 pages with two things had them swapped half of the time, however long it learned.
-    for name, module in text_encoder.named_modules():
-        if name.endswith("relative_attention_bias"):
-            torch.nn.init.normal_(module.weight, std=4.0)
+    for name, weight in text_encoder.named_parameters():
+        if "relative_attention_bias" in name:
+            torch.nn.init.normal_(weight, std=4.0)
     transformer = PixArtTransformer2DModel(
         num_attention_heads=heads,
         attention_head_dim=32,

@@ -100,7 +100,9 @@ class ComfyServer:
         settings.parent.mkdir(parents=True)
         chosen = {"Comfy.TutorialCompleted": True, "Comfy.Locale": "en", "Comfy.Minimap.Visible": False}
         settings.write_text(json.dumps(chosen))
-        (self.base / EXTRA_PATHS).write_text("elsewhere:\n  base_path: elsewhere\n  interleave_agents: agents\n")
+        (self.base / EXTRA_PATHS).write_text(
+            "elsewhere:\n  base_path: elsewhere\n  interleave_agents: agents\n"
+        )
 
     def _await_answer(self) -> None:
         assert self._process is not None

@@ -88,7 +88,10 @@ class WritingClip:
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, Any]:
         return {
-            "required": {"reply": ("STRING", {"multiline": True}), "kind": (["sees", "blind", "cannot", "slow"],)},
+            "required": {
+                "reply": ("STRING", {"multiline": True}),
+                "kind": (["sees", "blind", "cannot", "slow"],),
+            },
             "optional": {"clip": ("CLIP",)},
         }
 
