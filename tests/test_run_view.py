@@ -131,7 +131,9 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert watch.edition("7") == 2
 
 
-@pytest.mark.parametrize("name", ["../secrets", "..", "", ".", "a/b", "/etc", "A-Run", "link", "missing", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["../secrets", "..", "", ".", "a/b", "/etc", "A-Run", "link", "missing", "a\n"]
+)
 def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / PARENT / "a").mkdir(parents=True)
     (tmp_path / "secrets").mkdir()
