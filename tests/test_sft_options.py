@@ -22,7 +22,9 @@ from interleave_thinker.training.memory import groups, meta_model, published_con
 from interleave_thinker.training.recipe_files import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.sft import SftTraining, train
 
-FAST = SftTraining(epochs=1, batch=4, rate=1e-2, warm_up=0, freeze_vision=False, device="cpu", save_every=2)
+FAST = SftTraining(
+    epochs=1, batch=4, rate=1e-2, warm_up=0, freeze_vision=False, device="cpu", save_every=2, samples=0
+)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ class Killed(BaseException):
 
 
 def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
-    straight = tune(base, images, tmp_path / "straight")
+    straight = tune(base, images, tmp_path / "straight", samples=1)
 
     def killer(line: str) -> None:
         if line.startswith("step 3/"):
@@ -151,7 +153,7 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     resumed = tune(base, images, out)
     assert not moved(weights(straight), weights(resumed))
-    assert (out / "report.html").is_file()
+    assert "Answers before and after" in (tmp_path / "straight" / "report.html").read_text()
     with pytest.raises(TrainingError, match="other rate"):
         tune(base, images, out, rate=1e-3)
 

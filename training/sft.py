@@ -199,14 +199,15 @@ def _fitting(
 
 
 def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path) -> list[str]:
-    """The model's greedy answers to these rows, one by one."""
+    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the training's."""
     from .critic_check import greedy_answers
 
     if not rows:
         return []
     asked = [as_prompt_completion(row, images) for row in rows]
     model = trainer.accelerator.unwrap_model(trainer.model)
-    return greedy_answers(model, processor, asked, SAMPLE_TOKENS, 1)[0]
+    batch = len(asked) if model.device.type == "cpu" else 1
+    return greedy_answers(model, processor, asked, SAMPLE_TOKENS, batch)[0]
 
 
 def _answered(
