@@ -153,6 +153,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         keep="last",
         source="anchor",
         seed=7,
+        seed_rule="every step",
         on_failure="stop",
         judge_last=False,
         time_budget=99.5,
@@ -254,7 +255,7 @@ def test_a_pipe_gets_plain_unwrapped_lines(tmp_path: Path, scripts: Scripts) -> 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT to a child is POSIX")
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> None:
     out = tmp_path / "out"
-    story = [*scripts.story(*[False] * 300), "--generator", "painted:1024", "--max-attempts", "20"]
+    story = [*scripts.story(*[False] * 300), "--generator", "painted:1024", "--max-attempts", "100"]
     process = start("run", "x", "--out", out, *story)
     assert process.stdout
     for line in process.stdout:
