@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interleave_thinker.backend.answers import write_verdict
@@ -65,6 +65,8 @@ def test_everything_else_is_zero(text: str) -> None:
 
 
 @given(success=st.booleans(), refined=words, reasoning=words)
+@example(success=False, refined="a", reasoning="an <answer> within the reasoning")
+@example(success=False, refined="</answer>", reasoning="<think>")
 def test_what_the_writer_writes_has_the_form(success: bool, refined: str, reasoning: str) -> None:
     try:
         text = write_verdict(Verdict(success=success, refined_prompt=refined, reasoning=reasoning))

@@ -63,7 +63,10 @@ def format_reward(text: str) -> float:
     Source: FORMATS, rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
     """
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
-    if tags not in (["answer", "/answer"], ["think", "/think", "answer", "/answer"]):
+    if tags[:1] == ["think"] and "/think" in tags:
+        # What is written within the reasoning is the reasoning's.
+        tags = tags[tags.index("/think") + 1 :]
+    if tags != ["answer", "/answer"]:
         return 0.0
     try:
         places = split_reply(text).places
