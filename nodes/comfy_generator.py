@@ -17,7 +17,8 @@ from ..backend.errors import Cancelled, GeneratorError, InterleaveError
 from ..backend.pictures import Picture
 from . import host
 from .draw_settings import FLUX2, MAX_REFERENCES, DrawSettings
-from .edit_modes import MODES, Desk, Start
+from .edit_desk import Desk, Start
+from .edit_modes import MODES
 from .images import to_batch, to_pictures
 from .model_families import edit_choice
 from .weights_identity import weights_identity

@@ -82,7 +82,11 @@ def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
     if on_grid(source, grid) == source and smallest <= area <= largest:
         return source
     factor = math.sqrt(area / (width * height))
-    return max(grid, round(width * factor)), max(grid, round(height * factor))
+    if min(width, height) * factor < grid:
+        # Held at the smallest side, a strip would otherwise lose some of its length at every step.
+        length = round(area / grid)
+        return (grid, length) if width < height else (length, grid)
+    return round(width * factor), round(height * factor)
 
 
 def kontext_size(source: Size, area: int) -> Size:

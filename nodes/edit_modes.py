@@ -8,129 +8,15 @@ text-to-image template does. Latents of an image just drawn are not kept for the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
-from ..backend.errors import SettingsError
 from . import host, model_families
-from .draw_settings import GRID, DrawSettings, Size, edit_size, kontext_size, on_grid
+from .draw_settings import Size, kontext_size
+from .edit_desk import Desk, EditMode, Start, cut_to_grid, scaled_to_area, size_of
 from .model_families import ModelTraits
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]`, the same one only once."""
-
-    model: Any
-    clip: Any
-    vae: Any
-    traits: ModelTraits
-    settings: DrawSettings
-    encode: Callable[[torch.Tensor], torch.Tensor]
-
-    @property
-    def grid(self) -> int:
-        """Sides are multiples of this many pixels."""
-        return max(GRID, self.traits.pixels_per_latent)
-
-    @property
-    def unguided(self) -> bool:
-        """The negative is never looked at; the templates of distilled models leave it empty then."""
-        always_looks = self.model.model_options.get("disable_cfg1_optimization", False)
-        return math.isclose(self.settings.cfg, 1.0) and not always_looks
-
-    def empty(self, size: Size | None) -> torch.Tensor:
-        """A latent with nothing in it for an image of this size, None for the size of the settings."""
-        return host.empty_latent(self.model, on_grid(size or self.settings.size, self.grid))
-
-
-@dataclass(frozen=True)
-class Start:
-    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is redrawn."""
-
-    size: Size
-    latent: torch.Tensor
-    positive: list
-    negative: list
-    middle: list | None = None
-    denoise: float = 1.0
-
-
-class EditMode:
-    """Draws from text; the modes differ in what they do with a source and with reference images."""
-
-    max_images = 1
-    """Images that it can be told of, the source among them."""
-    guidance: float | None = None
-    """The template's second guidance; None leaves the model's own."""
-    scaling = "lanczos"
-
-    def start(
-        self, desk: Desk, prompt: str, source: torch.Tensor | None, references: Sequence[torch.Tensor]
-    ) -> Start:
-        """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
-        if source is None and not references:
-            return self._from_text(desk, prompt)
-        images = self._images(desk, source, references)
-        return self._edit(desk, prompt, images, None if source is None else _size(images[0]))
-
-    def check(self, desk: Desk, references: int) -> None:
-        """Raise SettingsError for settings that this mode would ignore."""
-        room = self.max_images - 1
-        if references > room:
-            raise SettingsError(
-                f"{references} reference images are connected; this edit mode takes "
-                f"{f'at most {room} beside the image that a step edits' if room else 'none'}.",
-                "Disconnect them, or use an edit model such as FLUX.2 klein.",
-            )
-        if desk.settings.guidance and not self.takes_guidance(desk.traits):
-            raise SettingsError(
-                f"{desk.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
-            )
-
-    def takes_guidance(self, traits: ModelTraits) -> bool:
-        """Whether the setting `guidance` does anything."""
-        return traits.distilled_guidance
-
-    def second_guidance(self, desk: Desk) -> float | None:
-        """The setting, or the template's value."""
-        return desk.settings.guidance or self.guidance
-
-    def _from_text(self, desk: Desk, prompt: str) -> Start:
-        positive, negative = self._texts(desk, prompt)
-        return Start(desk.settings.size, desk.empty(None), self._guided(desk, positive), negative)
-
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        """The start for the images of `_images`; `size` is the source's, None where there is none."""
-        raise NotImplementedError
-
-    def _images(
-        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """All images at the sizes in which the model is told of them, the source first."""
-        return [self._scaled(desk, one) for one in ([] if source is None else [source]) + [*references]]
-
-    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
-        positive = host.encode_text(desk.clip, prompt)
-        host.check_text(desk.traits, positive)
-        if desk.unguided:
-            return positive, host.zero_out(positive)
-        return positive, host.encode_text(desk.clip, desk.settings.negative)
-
-    def _guided(self, desk: Desk, conditioning: list) -> list:
-        guidance = self.second_guidance(desk)
-        if guidance is None or not desk.traits.distilled_guidance:
-            return conditioning
-        return host.add_guidance(conditioning, guidance)
-
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        size = edit_size(_size(pixels), desk.settings.area, desk.grid)
-        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit of a VAE.
-        return pixels if size == _size(pixels) else host.scale(pixels, size, self.scaling)
 
 
 class ImageToImage(EditMode):
@@ -172,7 +58,7 @@ class ReferenceLatents(EditMode):
         # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all the same way.
         dev = "lanczos" if len(images) == 1 else "area"
         method = dev if desk.traits.distilled_guidance else self.scaling
-        return [_scaled_to_area(desk, image, method) for image in images]
+        return [scaled_to_area(desk, image, method) for image in images]
 
 
 class OmniGen2(EditMode):
@@ -203,7 +89,7 @@ class OmniGen2(EditMode):
         return positive, host.encode_text(desk.clip, desk.settings.negative)
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return _scaled_to_area(desk, pixels, self.scaling)
+        return scaled_to_area(desk, pixels, self.scaling)
 
 
 class Kontext(EditMode):
@@ -225,7 +111,7 @@ class Kontext(EditMode):
         return Start(size or desk.settings.size, begin, self._guided(desk, positive), negative)
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return host.scale(pixels, kontext_size(_size(pixels), desk.settings.area), "lanczos", "center")
+        return host.scale(pixels, kontext_size(size_of(pixels), desk.settings.area), "lanczos", "center")
 
 
 class QwenEdit(EditMode):
@@ -257,7 +143,7 @@ class QwenEditPlus(QwenEdit):
     ) -> list[torch.Tensor]:
         if source is None:
             return [*references]
-        size = kontext_size(_size(source), desk.settings.area)
+        size = kontext_size(size_of(source), desk.settings.area)
         return [host.scale(source, size, "lanczos", "center"), *references]
 
     def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
@@ -303,20 +189,3 @@ MODES: dict[str, EditMode] = {
     model_families.Z_OMNI: ZImageOmni(),
 }
 """By the names of EDIT_CHOICES, `auto` aside."""
-
-
-def _scaled_to_area(desk: Desk, pixels: torch.Tensor, method: str) -> torch.Tensor:
-    """As ImageScaleToTotalPixels, which also scales to the same size."""
-    return host.scale(pixels, edit_size(_size(pixels), desk.settings.area, desk.grid), method)
-
-
-def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
-    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts it."""
-    height, width = pixels.shape[1:3]
-    kept_width, kept_height = on_grid((width, height), grid)
-    top, left = (height - kept_height) // 2, (width - kept_width) // 2
-    return pixels[:, top : top + kept_height, left : left + kept_width]
-
-
-def _size(pixels: torch.Tensor) -> Size:
-    return pixels.shape[2], pixels.shape[1]
