@@ -165,8 +165,8 @@ def _train(
     checks = CheckLog(out)
     guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Progress(log, GRPO_PARTS))
     trainer.add_callback(guard)
+    trainer.add_callback(Progress(log, GRPO_PARTS))
     resumed = newest_checkpoint(steps)
     if resumed is None or step_of(resumed) < steps_in_all:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)

@@ -83,6 +83,7 @@ def quiet() -> Iterator[None]:
     """Keep the libraries' bars, and their warnings about their own future, out of the progress that is shown."""
     import logging
 
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as shown
 
     bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
@@ -90,7 +91,9 @@ def quiet() -> Iterator[None]:
     trl_level = trl.level
     # It would print a whole row, images and all, for every sample that is left out of its group.
     trl.setLevel(logging.ERROR)
+    dataset_bars = are_progress_bars_disabled()
     shown.disable_progress_bar()
+    disable_progress_bars()
     shown.set_verbosity(logging.ERROR)
     try:
         with warnings.catch_warnings():
@@ -99,6 +102,8 @@ def quiet() -> Iterator[None]:
     finally:
         trl.setLevel(trl_level)
         shown.set_verbosity(level)
+        if not dataset_bars:
+            enable_progress_bars()
         if bars:
             shown.enable_progress_bar()
 
