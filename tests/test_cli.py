@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ def call(*arguments: object) -> Any:
 def start(*arguments: object) -> subprocess.Popen[str]:
     """Call the command in a process of its own, with pipes."""
     line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A job that runs in the background ignores Ctrl-C, and so would its children.
+    heard = None if sys.platform == "win32" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
 def plan_reply(plan: Plan) -> str:

@@ -52,7 +52,7 @@ def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: 
         page.keyboard.type(NAME, delay=20)
         page.wait_for_timeout(1000)
         page.keyboard.press("Enter")
-        page.wait_for_function("() => app.graph._nodes.some(node => node.isSubgraphNode?.())")
+        page.wait_for_function("() => app.graph._nodes.some(node => node.isSubgraphNode?.())", timeout=90_000)
         names = page.evaluate(WIRE, REQUEST)
         assert names[:3] == ["request", "step_count", "width"] and "seed" in names
         sent = page.evaluate("async () => (await app.graphToPrompt()).output")

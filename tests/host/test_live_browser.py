@@ -20,6 +20,12 @@ from .test_browser import RUN, browser, opened, page  # noqa: F401 - fixtures
 from .test_nodes_in_host import journals, verdict
 
 SIZE = (64, 64)
+# A step of the tiny world takes a tenth of a second: too short to be waited for from outside.
+WATCH_CARDS = """() => {
+  window.seenStatuses = new Set();
+  const look = () => document.querySelectorAll(".it-card").forEach((card) => seenStatuses.add(card.dataset.status));
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributes: true });
+}"""
 LOOP = "app.graph._nodes.find(node => node.type === 'InterleaveCriticLoop')"
 CLOSE_UP = f"""() => {{
   const node = {LOOP}, scale = 1.25;
@@ -64,13 +70,14 @@ def test_a_story_is_followed_while_it_is_drawn(
     seed = int(time.time()) % 10_000
     page.evaluate(f"() => {{ {LOOP}.widgets.find(one => one.name === 'seed').value = {seed} }}")
     page.evaluate(CLOSE_UP)
+    page.evaluate(WATCH_CARDS)
     page.evaluate(START)
-    page.wait_for_selector(".it-card[data-status=running]", timeout=60_000)
     page.wait_for_selector(".it-card-image:not([hidden])", timeout=60_000)
     kept(page, f"live-{theme}-running", tmp_path)
     page.wait_for_selector(".it-live[data-status=finished]", timeout=120_000)
     page.wait_for_timeout(600)
     kept(page, f"live-{theme}-finished", tmp_path)
+    assert "running" in page.evaluate("() => [...window.seenStatuses]"), "a step is shown while it is drawn"
     assert page.locator(".it-card").count() == 6
     assert page.locator(".it-card-image:not([hidden])").count() == 5
     assert page.evaluate(f"() => {LOOP}.imgs ?? []") == [], "images are shown once, not twice"

@@ -99,7 +99,9 @@ def test_edits_stay_when_the_planner_writes_another_plan(host: ComfyServer) -> N
 
 
 def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
-    graph = edited("1. a red house\n2. add a tree\n3. The end\n   text: Good night.", request="by hand")
+    graph = edited(
+        "1. a red house\n2. add a tree\n3. The end\n   text: Good night.", request="Twelve images by hand"
+    )
     # Twelve, since image10 must come after image9.
     for index in range(12):
         name = host.put_input(Image.new("RGB", (96, 96), (index * 20,) * 3), f"by-hand-{index}.png")
@@ -115,7 +117,7 @@ def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
     }  # fmt: skip
     outputs = host.run(graph)
     assert "Text only" in text_of(outputs, "report") and len(outputs["loop"]["images"]) == 2
-    (folder,) = (host.base / "output" / "interleave-thinker").glob("by-hand-*")
+    (folder,) = (host.base / "output" / "interleave-thinker").glob("twelve-images-by-hand-*")
     digests = json.loads((folder / "run.json").read_text(encoding="utf-8"))["request"]["images"]
     kept = [Image.open(folder / "pictures" / f"{digest}.png").getpixel((0, 0)) for digest in digests]
     assert kept == [(index * 20,) * 3 for index in range(12)]
