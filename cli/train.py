@@ -68,7 +68,7 @@ def _fine_tune(
         show_balance(rows, _log)
     folder = _checkpoint(model, download)
     made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), _log, skip_bad)
-    typer.echo(f"checkpoint: {made}")
+    _log(f"checkpoint: {made}")
 
 
 @app.command("planner-sft")
@@ -167,7 +167,7 @@ def critic_grpo(
         cache,
         _log,
     )
-    typer.echo(f"checkpoint: {made}")
+    _log(f"checkpoint: {made}")
 
 
 @app.command("merge")

@@ -16,7 +16,7 @@ from ..backend.pictures import Picture
 from .live import number
 
 REPORT_FILE = "report.html"
-WIDTH, HEIGHT, LEFT, BOTTOM = 520, 220, 52, 26
+WIDTH, HEIGHT, LEFT, BOTTOM = 520, 220, 64, 26
 COLOURS = ("#2f6fde", "#d9622b", "#2a9d5c", "#8e4ec6", "#c0392b", "#7f7f00")
 THUMB = 144
 
