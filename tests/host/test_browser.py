@@ -89,6 +89,7 @@ def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
     """The front end, ready; requests that leave the server are refused and remembered in `page.outside`."""
     context = browser.new_context(viewport={"width": 1920, "height": 1080})
     page = context.new_page()
+    page.set_default_timeout(90_000)
     page.outside = []
 
     def only_the_server(route: Any) -> None:

@@ -34,6 +34,7 @@ CLOSE_UP = f"""() => {{
   app.canvas.ds.offset[1] = 110 / scale - node.pos[1];
   app.canvas.setDirty(true, true);
 }}"""
+PICTURES = "document.querySelectorAll('.it-card-image:not([hidden])').length"
 START = "() => { app.queuePrompt(0, 1) }"
 HOSTILE = 'a house <img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 
@@ -75,19 +76,18 @@ def test_a_story_is_followed_while_it_is_drawn(
     page.wait_for_selector(".it-card-image:not([hidden])", timeout=60_000)
     kept(page, f"live-{theme}-running", tmp_path)
     page.wait_for_selector(".it-live[data-status=finished]", timeout=120_000)
-    page.wait_for_timeout(600)
+    page.wait_for_function(f"{PICTURES} === 5", timeout=60_000)
     kept(page, f"live-{theme}-finished", tmp_path)
     assert "running" in page.evaluate("() => [...window.seenStatuses]"), "a step is shown while it is drawn"
     assert page.locator(".it-card").count() == 6
-    assert page.locator(".it-card-image:not([hidden])").count() == 5
     assert page.evaluate(f"() => {LOOP}.imgs ?? []") == [], "images are shown once, not twice"
     # A page that is opened later shows the same: from the server first, and from the run's folder when it forgot.
     page.evaluate("async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }")
-    page.wait_for_selector(".it-live[data-status=finished]", timeout=20_000)
+    page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
     page.evaluate(
         "async () => { const graph = app.graph.serialize(); graph.id = crypto.randomUUID(); await app.loadGraphData(graph) }"
     )
-    page.wait_for_selector(".it-live[data-status=finished]", timeout=20_000)
+    page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
     assert page.locator(".it-card").count() == 6
     assert page.outside == []
     setting(host, "Comfy.ColorPalette", "dark")
@@ -109,7 +109,7 @@ def test_a_person_compares_corrects_and_goes_on(
     page.locator(".it-card").first.click()
     tries = page.locator(".it-attempt")
     assert tries.count() == 2 and "<script>" in (
-        page.locator(".it-prompt ins").first.text_content(timeout=5_000)
+        page.locator(".it-prompt ins").first.text_content(timeout=60_000)
     )
     tries.nth(0).locator("summary").click()
     tries.nth(0).get_by_title("This image is wrong").click()
@@ -128,7 +128,7 @@ def test_a_person_compares_corrects_and_goes_on(
     assert "70%" in page.locator(".it-compare-over").evaluate("one => one.style.clipPath")
     before = page.locator(".it-card-image").first.get_attribute("src")
     tries.nth(0).get_by_text("Use this try").click()
-    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for(timeout=5_000)
+    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for(timeout=60_000)
     kept(page, "live-by-hand", tmp_path)
     page.get_by_text("Run again").click()
     page.wait_for_function(
