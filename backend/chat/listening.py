@@ -1,7 +1,8 @@
-"""Listens in while transformers' `generate` runs: streaming, cancelling, P(True), stopping at a True verdict.
+"""Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a True verdict.
 
 Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits) and one after
-(the token). They are plain objects that fit those places, so that this module needs no heavy import.
+(the token). They are plain objects that fit those places, so that this module needs no heavy import; a loop of our own
+calls the same two.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
+from ..counters import count
 from .decoding import VerdictWatch, probability_of_true
 from .protocol import Reply, ReplySettings
 
@@ -56,7 +58,7 @@ class ReplyListener:
         """True (as a tensor of shape (1,)) once nothing more is wanted."""
         import torch
 
-        return torch.full((1,), self._take(int(input_ids[0, -1])), dtype=torch.bool, device=input_ids.device)
+        return torch.full((1,), self.take(int(input_ids[0, -1])), dtype=torch.bool, device=input_ids.device)
 
     def reply(self) -> Reply:
         """The reply so far."""
@@ -68,7 +70,8 @@ class ReplyListener:
             finish=self._finish,
         )
 
-    def _take(self, token: int) -> bool:
+    def take(self, token: int) -> bool:
+        """Take in the next token; True once nothing more is wanted."""
         self._tokens += 1
         if token in self._end_tokens:
             self._finish = "end"
@@ -96,6 +99,7 @@ class ReplyListener:
         if not self._watch.verdict:
             return False
         self._finish = "verdict"
+        count(stops_at_true=1)
         return True
 
     def _flush(self) -> None:

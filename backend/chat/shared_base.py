@@ -15,10 +15,14 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatError, SettingsError, boundary
 from .checkpoints import check_adapter, checkpoint_digest
+from .levers import Levers
+
+if TYPE_CHECKING:
+    from .own_decoding import OwnDecoding
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 QUANTIZATIONS = ("8bit", "4bit")
@@ -26,19 +30,29 @@ QUANTIZATIONS = ("8bit", "4bit")
 # stand in the model: a bare "visual" is silently ignored.)
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 
-BaseKey = tuple[str, str, str, str, str | None]
+BaseKey = tuple[str, str, str, str, str | None, Levers]
 
 
 class SharedBase:
     """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
 
-    def __init__(self, folder: Path, digest: str, dtype: str, device: str, quantization: str | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        digest: str,
+        dtype: str,
+        device: str,
+        quantization: str | None,
+        levers: Levers = Levers(),  # noqa: B008 - frozen
+    ) -> None:
         self.folder = folder
         self.digest = digest
         self.lock = threading.RLock()
-        self._source = (dtype, device, quantization)
-        self.model: Any = _load_model(folder, dtype, device, quantization)
+        self.levers = levers
+        self._source = (dtype, device, quantization, levers.linear_patches)
+        self.model: Any = _load_model(folder, *self._source)
         self.processor: Any = _load_processor(folder)
+        self._own_decoding: OwnDecoding | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self.quantization = quantization
         self._with_adapters: Any = None
@@ -91,6 +105,16 @@ class SharedBase:
                 self._selected = adapter
             yield self.model
 
+    def own_decoding(self, model: Any) -> OwnDecoding | None:
+        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock."""
+        if not self.levers.own_loop:
+            return None
+        if self._own_decoding is None:
+            from .own_decoding import OwnDecoding
+
+            self._own_decoding = OwnDecoding(self.processor, self.levers)
+        return self._own_decoding
+
     def _check_fit(self, folder: Path) -> None:
         """Raise ChatError unless every LoRA matrix has a module of its size, before anything is attached."""
         from safetensors import safe_open
@@ -126,7 +150,14 @@ _bases: weakref.WeakValueDictionary[BaseKey, SharedBase] = weakref.WeakValueDict
 _bases_lock = threading.Lock()
 
 
-def shared_base(folder: Path, dtype: str, device: str, quantization: str | None, share: bool) -> SharedBase:
+def shared_base(
+    folder: Path,
+    dtype: str,
+    device: str,
+    quantization: str | None,
+    share: bool,
+    levers: Levers = Levers(),  # noqa: B008 - frozen
+) -> SharedBase:
     """The base from memory or from its folder; `share` False loads a copy of its own. Raises ChatError."""
     if dtype not in DTYPES:
         raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
@@ -137,12 +168,12 @@ def shared_base(folder: Path, dtype: str, device: str, quantization: str | None,
     device = _device(device)
     digest = checkpoint_digest(folder)
     if not share:
-        return SharedBase(folder, digest, dtype, device, quantization)
-    key = (str(folder), digest, dtype, device, quantization)
+        return SharedBase(folder, digest, dtype, device, quantization, levers)
+    key = (str(folder), digest, dtype, device, quantization, levers)
     with _bases_lock:
         base = _bases.get(key)
         if base is None:
-            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization)
+            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers)
         return base
 
 
@@ -161,7 +192,7 @@ def _device(name: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _load_model(folder: Path, dtype: str, device: str, quantization: str | None) -> Any:
+def _load_model(folder: Path, dtype: str, device: str, quantization: str | None, linear_patches: bool) -> Any:
     import transformers
 
     if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
@@ -190,7 +221,8 @@ def _load_model(folder: Path, dtype: str, device: str, quantization: str | None)
         if quantization is None:
             model.to(device)
     model.eval().requires_grad_(False)
-    _use_linear_patches(model)
+    if linear_patches:
+        _use_linear_patches(model)
     # Only what ends a reply is the checkpoint's; how to decode is told with every request.
     own = model.generation_config
     model.generation_config = transformers.GenerationConfig(

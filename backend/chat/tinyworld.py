@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import SettingsError
 from ..tinyworld import checkpoint
 from . import transformers
+from .levers import Levers
 from .transformers import TransformersChat
 
 ROLES = ("planner", "critic")
@@ -13,10 +14,14 @@ ROLES = ("planner", "critic")
 def open(argument: str, *, adapter: str | None = None, dtype: str = "float32") -> TransformersChat:
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
 
-    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise.
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are not kept: they are
+    a dozen tokens, and reading prompts whole rounds as it always did.
     """
     if argument not in ROLES:
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    return transformers.open(str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu")
+    levers = Levers(prefix_bytes=0)
+    return transformers.open(
+        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=levers
+    )

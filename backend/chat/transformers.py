@@ -1,25 +1,28 @@
 """A Qwen3-VL checkpoint in this process, by transformers.
 
-Decision: `generate` decodes, not a loop of our own: at the size of the tiny world's agents (2 M weights, one CPU thread)
-it takes 1.1 ms a token against 0.95 for a bare loop. What is special (streaming, cancelling, P(True), the early stop)
-is done by listening in (listening.py).
+Decision: a loop of our own decodes (own_decoding.py), and `generate` where that is switched off or was found inexact. What
+is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same way for both (listening.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ChatError, boundary
 from ..pictures import Picture
 from ..prompts import PromptSet, prompt_set_of
 from .checkpoints import find_checkpoint
 from .decoding import verdict_tokens
+from .levers import Levers
 from .listening import ReplyListener
 from .pixels import area_limit, scaled_down
 from .protocol import Message, Reply, ReplySettings
 from .shared_base import SharedBase, shared_base
+
+if TYPE_CHECKING:
+    from .own_decoding import Answer
 
 
 class TransformersChat:
@@ -31,6 +34,8 @@ class TransformersChat:
         self.base = base
         self._adapter = adapter
         self._prompt_set = prompt_set
+        self.processors: list[Callable[[Any, Any], Any]] = []
+        """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns the scores."""
         tokenizer = base.processor.tokenizer
         self._verdict_tokens = verdict_tokens(tokenizer)
         self._ends = _end_tokens(base)
@@ -61,16 +66,13 @@ class TransformersChat:
     ) -> Reply:
         """Answer the conversation on the device where the model is now. Raises ChatError, Cancelled."""
         import torch
-        from transformers import LogitsProcessorList, StoppingCriteriaList
 
         with (
             boundary(ChatError, f"Model {self.base.folder.name!r}"),
             torch.inference_mode(),
             self.base.selected(self._adapter) as model,
         ):
-            device = next(model.parameters()).device
-            prompt, inputs = self._inputs(messages)
-            inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+            prompt, pictures = self._prompt(messages)
             listener = ReplyListener(
                 self.base.processor.tokenizer,
                 self._ends,
@@ -79,35 +81,72 @@ class TransformersChat:
                 prompt.rstrip().endswith("<think>"),
                 on_token,
             )
+            device = next(model.parameters()).device
             forked = [device] if device.type == "cuda" else []
             with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
                 if settings.temperature > 0:
                     torch.manual_seed(settings.seed)
-                model.generate(
-                    **inputs,
-                    generation_config=self._generation_config(settings),
-                    logits_processor=LogitsProcessorList(cast(Any, [listener.logits])),
-                    stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
-                )
+                own = self.base.own_decoding(model)
+                if own is None:
+                    self._generate(model, prompt, pictures, settings, listener)
+                else:
+                    answer = own.read(model, self._adapter, prompt, pictures)
+                    self._decode(answer, settings, listener)
             return listener.reply()
 
-    def _inputs(self, messages: Sequence[Message]) -> tuple[str, dict[str, Any]]:
-        """The prompt as text, and the model's inputs: token ids of shape (1, length), image patches and grids."""
+    def _decode(self, answer: Answer, settings: ReplySettings, listener: ReplyListener) -> None:
+        import torch
+
+        for number in range(settings.max_tokens):
+            scores = listener.logits(answer.ids, answer.logits)
+            for process in self.processors:
+                scores = process(answer.ids, scores)
+            if settings.temperature > 0:
+                token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
+            else:
+                token = scores.argmax(dim=-1)
+            chosen = int(token)
+            if listener.take(chosen) or number == settings.max_tokens - 1:
+                return
+            answer.add(chosen)
+
+    def _generate(
+        self,
+        model: Any,
+        prompt: str,
+        pictures: Sequence[Picture],
+        settings: ReplySettings,
+        listener: ReplyListener,
+    ) -> None:
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        device = next(model.parameters()).device
+        inputs = self.base.processor(
+            text=[prompt], images=[picture.image for picture in pictures] or None, return_tensors="pt"
+        )
+        model.generate(
+            **{name: tensor.to(device) for name, tensor in inputs.items()},
+            generation_config=self._generation_config(settings),
+            logits_processor=LogitsProcessorList(cast(Any, [listener.logits, *self.processors])),
+            stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
+        )
+
+    def _prompt(self, messages: Sequence[Message]) -> tuple[str, list[Picture]]:
+        """The conversation as text, one image token for each picture, and the pictures in their order."""
         area = area_limit(messages)
-        conversation, images = [], []
+        conversation, pictures = [], []
         for message in messages:
             content = []
             for part in message.content:
                 if isinstance(part, Picture):
-                    images.append(scaled_down(part, area).image)
+                    pictures.append(scaled_down(part, area))
                     content.append({"type": "image"})
                 else:
                     content.append({"type": "text", "text": self._as_words(part)})
             conversation.append({"role": message.role, "content": content})
         processor = self.base.processor
         prompt = processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
-        inputs = processor(text=[prompt], images=images or None, return_tensors="pt")
-        return prompt, dict(inputs)
+        return prompt, pictures
 
     def _as_words(self, text: str) -> str:
         for control in self._controls:
@@ -146,14 +185,16 @@ def open(
     quantization: str | None = None,
     download: bool = False,
     share: bool = True,
+    levers: Levers = Levers(),  # noqa: B008 - frozen
 ) -> TransformersChat:
     """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
 
     `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`: 8bit, 4bit.
-    `share` False keeps a base of its own. An adapter's prompt set wins over the base's. Raises ChatError, SettingsError.
+    `share` False keeps a base of its own. `levers`: how work is saved. An adapter's prompt set wins over the base's. Raises
+    ChatError, SettingsError.
     """
     folder = find_checkpoint(argument, download)
-    base = shared_base(folder, dtype, device, quantization, share)
+    base = shared_base(folder, dtype, device, quantization, share, levers)
     prompt_set = prompt_set_of(folder)
     name = None
     if adapter is not None:

@@ -1,0 +1,76 @@
+"""A key/value cache that grows in place, and whose beginning can be taken out and put back.
+
+Decision: transformers' DynamicLayer makes a new tensor of all keys and values for every token; here they lie in a buffer
+with room for more, and attention sees a view of its used part: the same numbers, without the copying. Only `update`
+differs, so that masks and lengths stay the library's. (A static cache would do as well, but it shows attention its empty
+part too, which needs a mask and other kernels.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+ROOM = 256
+"""Tokens by which the buffers grow."""
+
+Head = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+"""Keys and values `(1, heads, tokens, width)` of every layer."""
+
+
+class _Rows:
+    """A tensor `(batch, heads, tokens, width)` that tokens are appended to."""
+
+    def __init__(self) -> None:
+        self._buffer: torch.Tensor | None = None
+        self._length = 0
+
+    def append(self, states: torch.Tensor) -> torch.Tensor:
+        """Everything so far and these, as a view."""
+        start, end = self._length, self._length + states.shape[-2]
+        if self._buffer is None or end > self._buffer.shape[-2]:
+            batch, heads, _, width = states.shape
+            grown = states.new_empty((batch, heads, (end // ROOM + 1) * ROOM, width))
+            if self._buffer is not None:
+                grown[..., :start, :] = self._buffer[..., :start, :]
+            self._buffer = grown
+        self._buffer[..., start:end, :] = states
+        self._length = end
+        return self._buffer[..., :end, :]
+
+
+class GrowingLayer(DynamicLayer):
+    """One layer's keys and values, written in place."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._keys, self._values = _Rows(), _Rows()
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **options: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append the states of new tokens; all keys and all values."""
+        if not self.is_initialized:
+            self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
+        self.keys, self.values = self._keys.append(key_states), self._values.append(value_states)
+        return self.keys, self.values
+
+
+def growing_cache(layers: int) -> Cache:
+    """An empty cache for a model of this many layers of full attention."""
+    return Cache(layers=[GrowingLayer() for _ in range(layers)])
+
+
+def head_of(cache: Cache) -> Head:
+    """A copy in main memory of all that is in the cache."""
+    return tuple(
+        (layer.keys.to("cpu", copy=True), layer.values.to("cpu", copy=True)) for layer in cache.layers
+    )
+
+
+def begin_with(cache: Cache, head: Head, device: torch.device) -> None:
+    """Put a head into an empty cache."""
+    for layer, (keys, values) in zip(cache.layers, head, strict=True):
+        layer.update(keys.to(device), values.to(device))

@@ -1,0 +1,44 @@
+"""What a local model may do to answer sooner, each switchable alone, none of which changes the answer.
+
+Decision: settings and not constants, so that every saving can be measured and tested against doing without it, and so that
+a person who meets a fault can switch one thing off. What is kept lies in main memory, never on the card: a host that
+manages the card's memory must not find there what it does not know of.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ..types import Value
+
+MEBIBYTE = 1024 * 1024
+
+
+class Levers(Value):
+    """How a local model saves work."""
+
+    own_loop: bool = Field(
+        default=True,
+        description="Decode by a loop that writes keys and values in place; off: transformers' generate, which copies all "
+        "of them at every token. The two levers below need it.",
+    )
+    vision_bytes: int = Field(
+        default=512 * MEBIBYTE,
+        ge=0,
+        description="Main memory for the features of images already seen, in bytes; 0 sees every image anew. An image of a "
+        "megapixel takes about 33 MB with an 8B model in 16 bits.",
+    )
+    prefix_bytes: int = Field(
+        default=512 * MEBIBYTE,
+        ge=0,
+        description="Main memory for keys and values of prompt heads (up to the end of the first of several images), in bytes; "
+        "0 computes every prompt whole. A head with an image of a megapixel takes about 150 MB with an 8B model in 16 bits.",
+    )
+    linear_patches: bool = Field(
+        default=True,
+        description="Embed image patches by a matrix product instead of a convolution, exact to rounding.",
+    )
+
+
+PLAIN = Levers(own_loop=False, vision_bytes=0, prefix_bytes=0, linear_patches=False)
+"""As transformers does it, nothing kept."""

@@ -1,0 +1,137 @@
+"""A Qwen3-VL decoded by a loop of our own: image features, prompt heads and the cache are put together here.
+
+Decision: the language model is called directly, with embeddings and places made here, instead of through `generate`. That is
+one way for every version of transformers (no `mm_encoder_outputs`, no stale `rope_deltas`, no cropping), it saves the
+bookkeeping of `generate`, and it lets the cache grow in place. A prompt with a head is always read in two pieces, whether
+the head's keys and values are kept or not: pieces of other sizes round differently, and the same question must get the
+same answer whatever was asked before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+from ..counters import count
+from ..kept import Kept, tensor_bytes
+from ..pictures import Picture
+from .growing_cache import Head, begin_with, growing_cache, head_of
+from .levers import Levers
+from .prompt_tokens import PromptTokens, prompt_tokens
+from .vision import Vision
+
+
+class OwnDecoding:
+    """Reads prompts for one base model; what it keeps is its own, so that it goes with the weights."""
+
+    def __init__(self, processor: Any, levers: Levers) -> None:
+        self._tokenizer = processor.tokenizer
+        self._vision = Vision(processor.image_processor, levers.vision_bytes)
+        self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
+        self.prefix = levers.prefix_bytes > 0
+
+    def read(self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]) -> Answer:
+        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet."""
+        images = [self._vision.features(model, adapter, picture) for picture in pictures]
+        config = model.config
+        tokens = prompt_tokens(
+            self._tokenizer, prompt, config.image_token_id, images, config.vision_config.spatial_merge_size
+        )
+        cache = growing_cache(config.get_text_config().num_hidden_layers)
+        start = 0
+        if self.prefix and tokens.head:
+            self._read_head(model, tokens, cache, (adapter, pictures[0].digest))
+            start = tokens.head
+        logits = _pass(model, tokens, cache, start, len(tokens.ids))
+        return Answer(model, cache, tokens, logits)
+
+    def _read_head(self, model: Any, tokens: PromptTokens, cache: Cache, made_of: tuple[Any, ...]) -> None:
+        device = model.lm_head.weight.device
+        key = (*made_of, str(device), tokens.ids[: tokens.head])
+        kept = self._heads.get(key)
+        if kept is not None:
+            count(prefix_tokens_kept=tokens.head)
+            begin_with(cache, kept, device)
+            return
+        _pass(model, tokens, cache, 0, tokens.head)
+        self._heads.put(key, head_of(cache))
+
+
+class Answer:
+    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
+    token."""
+
+    def __init__(self, model: Any, cache: Cache, tokens: PromptTokens, logits: torch.Tensor) -> None:
+        self.logits = logits
+        self._model = model
+        self._cache = cache
+        self._ids = torch.tensor([tokens.ids], device=logits.device)
+        self._length = len(tokens.ids)
+        self._place = tokens.next_place
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return self._ids[:, : self._length]
+
+    def add(self, token: int) -> None:
+        """Go on with this token: `logits` are then those of the one after it."""
+        model, device = self._model, self.logits.device
+        if self._length == self._ids.shape[1]:
+            self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
+        self._ids[0, self._length] = token
+        places = torch.full((4, 1, 1), self._place, device=device)
+        places[0] = self._length
+        ids = self._ids[:, self._length : self._length + 1]
+        self.logits = _hidden_to_logits(
+            model, _run(model, model.get_input_embeddings()(ids), places, self._cache)
+        )
+        self._length += 1
+        self._place += 1
+
+
+def _pass(model: Any, tokens: PromptTokens, cache: Cache, start: int, end: int) -> torch.Tensor:
+    """Read the prompt's tokens from start to end into the cache; logits `(1, vocabulary)` after the last one."""
+    device = model.lm_head.weight.device
+    ids = torch.tensor([tokens.ids[start:end]], device=device)
+    embedded = model.get_input_embeddings()(ids)
+    seen = ids == model.config.image_token_id
+    images = _images_between(tokens, start, end, model.config.image_token_id)
+    deepstack: dict[str, Any] = {}
+    if images:
+        pooled, *levels = (torch.cat(level).to(embedded.dtype) for level in zip(*images, strict=True))
+        embedded = embedded.masked_scatter(seen.unsqueeze(-1), pooled)
+        deepstack = {"visual_pos_masks": seen, "deepstack_visual_embeds": levels}
+    hidden = _run(model, embedded, tokens.places[:, :, start:end].to(device), cache, **deepstack)
+    return _hidden_to_logits(model, hidden)
+
+
+def _images_between(tokens: PromptTokens, start: int, end: int, image_token: int) -> list[tuple[Any, ...]]:
+    """Features of the images whose tokens lie between two cuts, which never go through an image."""
+    found, at = [], 0
+    for image in tokens.images:
+        at = tokens.ids.index(image_token, at)
+        if start <= at < end:
+            found.append(image.levels)
+        at += image.tokens
+    return found
+
+
+def _run(
+    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: Cache, **deepstack: Any
+) -> torch.Tensor:
+    count(lm_forwards=1, lm_tokens=embedded.shape[1])
+    return model.model.language_model(
+        input_ids=None,
+        inputs_embeds=embedded,
+        position_ids=places,
+        past_key_values=cache,
+        use_cache=True,
+        **deepstack,
+    ).last_hidden_state
+
+
+def _hidden_to_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    return model.lm_head(hidden[:, -1:, :])[:, -1, :].float()

@@ -1,0 +1,85 @@
+"""What a run has cost, counted where it happens: forward passes, tokens, patches, encodings, sampling steps.
+
+Decision: clocks suffer from whatever else runs on a machine, counts do not, so that a saving can be tested. Nobody counts
+unless somebody asked (`with counting() as counts`); then every count costs one addition. The account is the process's
+and not the thread's, because drawing and judging may happen in threads of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+
+@dataclass
+class Counts:
+    """Work done, and beside it the same kind of work that was not needed because its result was kept."""
+
+    lm_forwards: int = 0
+    """Forward passes of a language model in this process."""
+    lm_tokens: int = 0
+    """Tokens that went through them."""
+    prefix_tokens_kept: int = 0
+    """Prompt tokens that did not have to, because their keys and values were kept."""
+    images_seen: int = 0
+    """Images that went through a vision tower."""
+    vision_patches: int = 0
+    """Patches of these images."""
+    images_kept: int = 0
+    """Images whose features were kept."""
+    stops_at_true: int = 0
+    """Replies that ended at a True verdict."""
+    draws: int = 0
+    """Images asked of a generator by the loop."""
+    draws_kept: int = 0
+    """Images that were there already: equal prompt, source and seed."""
+    judgements: int = 0
+    """Verdicts asked of a critic by the loop."""
+    judgements_kept: int = 0
+    """Verdicts that were there already."""
+    text_encodes: int = 0
+    """Prompts that went through an image model's text encoder."""
+    text_kept: int = 0
+    """Prompts whose encoding was kept."""
+    image_encodes: int = 0
+    """Images that went through an image model's encoder (VAE)."""
+    latents_kept: int = 0
+    """Images whose latents were kept."""
+    sampler_steps: int = 0
+    """Denoising steps."""
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+_accounts: list[Counts] = []
+
+
+def count(**amounts: int) -> None:
+    """Add to whoever counts; the names are fields of `Counts`."""
+    for account in _accounts:
+        for name, amount in amounts.items():
+            setattr(account, name, getattr(account, name) + amount)
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Count what this process does inside the block; blocks may be nested."""
+    account = Counts()
+    _accounts.append(account)
+    try:
+        yield account
+    finally:
+        # By identity: two accounts that counted the same are equal.
+        _accounts[:] = [one for one in _accounts if one is not account]
+
+
+@contextmanager
+def not_counting() -> Iterator[None]:
+    """Keep the work inside the block out of every account: checks of our own, which are no part of a run."""
+    kept, _accounts[:] = list(_accounts), []
+    try:
+        yield
+    finally:
+        _accounts[:] = kept + _accounts

@@ -1,0 +1,64 @@
+"""Results kept by what made them, within a budget of bytes; what was not used for longest goes first.
+
+Decision: a budget in bytes and not in entries, since one kind of result may be a thousand times as large as another. A
+result larger than the whole budget is not kept at all. The owner's lock, not one in here, guards it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
+
+
+class Kept(Generic[Key, Result]):
+    """Results by key. `budget`: bytes, 0 keeps nothing. `size_of`: bytes that a result takes."""
+
+    def __init__(self, budget: int, size_of: Callable[[Result], int]) -> None:
+        self.budget = budget
+        self._size_of = size_of
+        self._results: OrderedDict[Key, tuple[Result, int]] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: Key) -> Result | None:
+        """The result kept under the key, which thereby was used last; None if there is none."""
+        found = self._results.get(key)
+        if found is None:
+            return None
+        self._results.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, result: Result) -> None:
+        """Keep a result, and forget those unused for longest until all fit into the budget."""
+        size = self._size_of(result)
+        if key in self._results:
+            self.bytes -= self._results.pop(key)[1]
+        if size > self.budget:
+            return
+        self._results[key] = (result, size)
+        self.bytes += size
+        while self.bytes > self.budget:
+            _, (_, freed) = self._results.popitem(last=False)
+            self.bytes -= freed
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._results.clear()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def tensor_bytes(value: Any) -> int:
+    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, however nested."""
+    if hasattr(value, "element_size") and hasattr(value, "nelement"):
+        return value.element_size() * value.nelement()
+    if isinstance(value, dict):
+        return sum(map(tensor_bytes, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(tensor_bytes, value))
+    return tensor_bytes(vars(value)) if hasattr(value, "__dict__") and not callable(value) else 0
