@@ -20,6 +20,7 @@ COMMANDS = {
     "judge": (".judge:command", "Ask the critic about one pair of images."),
     "export": (".export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
     "evaluate": (".evaluate:app", "Measure planner, critic and whole stories."),
+    "data": (".data:app", "Make a critic's training data from runs and people's words on them."),
     "train": (".train:app", "Make training data and train planner and critic."),
     "prompts": (".prompts:app", "Import the prompt set that a checkpoint was trained with."),
     "doctor": (".doctor:command", "Show what is installed, found and missing, and how to get it."),

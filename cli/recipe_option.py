@@ -12,13 +12,17 @@ import typer
 
 from ..backend.errors import SettingsError
 
+SECTIONS = {"own-critic": "critic-sft"}
+"""Commands whose settings stand in the section of another one."""
+
 
 def _apply(context: typer.Context, value: str | None) -> str | None:
     if value is None or context.resilient_parsing:
         return value
     from ..training.recipe_files import read_recipe
 
-    stage = context.info_name or ""
+    command = context.info_name or ""
+    stage = SECTIONS.get(command, command)
     values = read_recipe(value, stage)
     values.pop(
         "devices", None

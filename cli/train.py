@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from ..training.critic_reward import RewardSettings
+from ..training.gate import GateSettings
 from ..training.grpo_settings import GrpoTraining
 from ..training.sft import SftTraining
 from ..training.step_rewards import DrawingSettings
 from ..training.tinyworld.generator_batches import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
 from .model_options import with_model_options
+from .own_critic import Force, HeldOut, refused
+from .own_critic import command as own_critic
 from .recipe_option import Config
 
 app = typer.Typer(
@@ -40,12 +43,14 @@ SkipBad = Annotated[
 ]
 
 
-def _log(line: str) -> None:
+def log_line(line: str) -> None:
+    """Say a line, in one process of several."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(line)
 
 
-def _checkpoint(model: str, download: bool) -> Path:
+def checkpoint_of(model: str, download: bool) -> Path:
+    """The folder that `--model` names; raises SettingsError or ChatError."""
     from ..backend.chat.checkpoints import find_checkpoint
     from ..backend.tinyworld import checkpoint
 
@@ -54,8 +59,15 @@ def _checkpoint(model: str, download: bool) -> Path:
 
 
 def _fine_tune(
-    model: str, download: bool, data: Path, out: Path, skip_bad: bool, settings: SftTraining, verdicts: bool
-) -> None:
+    model: str,
+    download: bool,
+    data: Path,
+    out: Path,
+    skip_bad: bool,
+    settings: SftTraining,
+    verdicts: bool,
+    name: str = "final",
+) -> Path:
     from ..backend.prompts import prompt_set_of
     from ..training.data import check_rows, show_balance, show_problems
     from ..training.policy_model import check_options
@@ -63,12 +75,13 @@ def _fine_tune(
 
     check_options(settings)
     rows, problems = check_rows(data, skip_bad)
-    show_problems(problems, len(rows), _log)
+    show_problems(problems, len(rows), log_line)
     if verdicts:
-        show_balance(rows, _log)
-    folder = _checkpoint(model, download)
-    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), _log, skip_bad)
-    _log(f"checkpoint: {made}")
+        show_balance(rows, log_line)
+    folder = checkpoint_of(model, download)
+    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), log_line, skip_bad, name)
+    log_line(f"checkpoint: {made}")
+    return made
 
 
 @app.command("planner-sft")
@@ -97,10 +110,33 @@ def critic_sft(
     data: Data,
     out: Out,
     skip_bad: SkipBad = False,
+    held_out: HeldOut = None,
+    force: Force = False,
     settings: SftTraining,
+    gate: GateSettings,
 ) -> None:
-    """Fine-tune a critic on critic_sft.json."""
-    _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True)
+    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse than before."""
+    if held_out is None:
+        _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True)
+        return
+    from ..training.data import check_rows, show_problems
+    from ..training.gate import GateRefused, check_gate, enforce, publish
+    from ..training.own_critic import TRAINED
+    from ..training.sft import FINAL
+
+    asked, problems = check_rows(held_out, skip_bad)
+    show_problems(problems, len(asked), log_line)
+    before = checkpoint_of(model, download)
+    made = _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True, name=TRAINED)
+    result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log_line)
+    try:
+        enforce(result, made, force, log_line)
+    except GateRefused as error:
+        raise refused(error) from error
+    log_line(f"checkpoint: {publish(made, out / FINAL)}")
+
+
+app.command("own-critic")(own_critic)
 
 
 @app.command("critic-grpo")
@@ -142,19 +178,19 @@ def critic_grpo(
 
     check_options(settings)
     rows, problems = read_rl_rows(data, skip_bad)
-    show_problems(problems, len(rows), _log)
+    show_problems(problems, len(rows), log_line)
     if held_out is not None:
         checked, problems = read_rl_rows(held_out, skip_bad)
-        show_problems(problems, len(checked), _log)
+        show_problems(problems, len(checked), log_line)
         held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
     else:
         rows, held = split_held_out(rows, settings)
     right = sum(row.evaluation.success for row in rows)
-    _log(
+    log_line(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
     )
     made = train(
-        _checkpoint(model, download),
+        checkpoint_of(model, download),
         rows,
         held,
         data.parent,
@@ -165,9 +201,9 @@ def critic_grpo(
         open_generator(generator),
         open_scorer(scorer),
         cache,
-        _log,
+        log_line,
     )
-    _log(f"checkpoint: {made}")
+    log_line(f"checkpoint: {made}")
 
 
 @app.command("merge")
@@ -184,7 +220,7 @@ def merge_command(
     """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
     from ..training.merge import merge
 
-    typer.echo(f"checkpoint: {merge(_checkpoint(model, download), adapter, out, shard)}")
+    typer.echo(f"checkpoint: {merge(checkpoint_of(model, download), adapter, out, shard)}")
 
 
 @app.command("doctor")
@@ -211,7 +247,7 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     """Make the tiny world's generator."""
     from ..training.tinyworld.generator import train
 
-    typer.echo(f"pipeline: {train(settings, out, _log)}")
+    typer.echo(f"pipeline: {train(settings, out, log_line)}")
 
 
 @app.command("tinyworld-planner")
@@ -220,7 +256,7 @@ def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
     """Make the tiny world's planner."""
     from ..training.tinyworld.recipes import train_planner
 
-    typer.echo(f"checkpoint: {train_planner(out, recipe, _log)}")
+    typer.echo(f"checkpoint: {train_planner(out, recipe, log_line)}")
 
 
 @app.command("tinyworld-critic")
@@ -237,7 +273,7 @@ def tinyworld_critic(
     from ..backend.tinyworld import checkpoint
     from ..training.tinyworld.recipes import train_critic
 
-    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, _log)}")
+    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log_line)}")
 
 
 @app.command("tinyworld-rl-data")

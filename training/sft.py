@@ -30,6 +30,8 @@ from .row_lengths import area_of, row_lengths
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples"}
 SAMPLE_TOKENS = 300
+FINAL = "final"
+"""Folder of a finished checkpoint, from which it is used."""
 
 
 class SftTraining(ModelTraining):
@@ -72,15 +74,16 @@ def train(
     prompt_set: PromptSet | None = None,
     log: Callable[[str], None] = print,
     skip_long: bool = False,
+    name: str = FINAL,
 ) -> Path:
     """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
-    Returns the finished checkpoint's folder, `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises
+    Returns the finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set. Raises
     SettingsError if a row is longer than the cutoff, unless `skip_long` leaves such rows out; TrainingError if `out` holds
     another training.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    final = out / "final"
+    final = out / name
     claim_run(
         out,
         {
@@ -94,19 +97,20 @@ def train(
         log("this training is finished")
         return final
     with quiet():
-        return _train(checkpoint, rows, images, out, settings, prompt_set, log, skip_long)
+        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_long)
 
 
 def _train(
     checkpoint: Path,
     rows: list[SftRow],
     images: Path,
-    out: Path,
+    final: Path,
     settings: SftTraining,
     prompt_set: PromptSet | None,
     log: Callable[[str], None],
     skip_long: bool,
 ) -> Path:
+    out = final.parent
     from torch.utils.data import SequentialSampler
     from transformers import PrinterCallback
     from trl.trainer.sft_config import SFTConfig
@@ -167,7 +171,7 @@ def _train(
         notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
         answers = _answered(sampled, images, before or ["(before the stop)"] * len(after), after)
         write_report(out, "Supervised fine-tuning", trainer.state.log_history, {}, answers, notes)
-    return save_trained(trainer, policy.processor, prompt_set, out / "final", settings.half)
+    return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
 
 
 def _fitting(

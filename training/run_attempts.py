@@ -1,0 +1,290 @@
+"""What runs hold for a critic to learn from: every judged image of every step, with what people said of it.
+
+Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who had the last
+say is kept beside it. The answer that a row will teach is made by the same rule that the Feedback node uses
+(`verdict_of_person`). A word names the image that it is about, so one that was said before the image was drawn anew counts
+as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from ..backend.errors import InterleaveError, JournalError, ScorerError, SettingsError
+from ..backend.feedback import Feedback, read_feedback
+from ..backend.feedback_rows import verdict_of_person
+from ..backend.journal import RUN, load_trajectory
+from ..backend.journal_files import PICTURES
+from ..backend.pictures import Picture
+from ..backend.scorers import Scorer
+from ..backend.types import Attempt, Score, StepResult, Trajectory, Verdict
+from .data import RowProblem
+from .reward_cache import RewardCache, key_of
+
+DEEPEST = 4
+"""Levels below a given folder at which runs are still looked for."""
+
+Source = Literal["human", "scorer", "critic"]
+Log = Callable[[str], None]
+
+
+class Teacher(Protocol):
+    """Writes what a critic should have thought, knowing the right verdict; None where it cannot tell."""
+
+    def answer(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
+    ) -> Verdict | None: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An image of a run with the answer that its critic should have given (None: nobody can tell) and who says so."""
+
+    run: str
+    pictures: Path
+    step: int
+    attempt: int
+    original: str
+    used: str
+    before: str | None
+    after: str
+    size: tuple[int, int]
+    said: Verdict | None
+    word: bool | None
+    score: Score | None
+    answer: Verdict | None
+    source: Source | None
+    generator: str
+    seed: int
+    fault: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: tries are counted from 1 there."""
+        return f"{self.run}, step {self.step}, try {self.attempt + 1}"
+
+    @property
+    def overruled(self) -> bool:
+        """Whether a person or a score says the opposite of what the critic said."""
+        return (
+            self.answer is not None
+            and self.said is not None
+            and self.said.success is not None
+            and self.said.success != self.answer.success
+        )
+
+
+@dataclass(frozen=True)
+class Chain:
+    """All judged images of one step in their order: a trajectory in the sense of the filtering rules."""
+
+    run: str
+    step: int
+    judged: tuple[Judged, ...]
+
+
+@dataclass
+class Counts:
+    """What was seen while reading, for the report."""
+
+    runs: int = 0
+    images: int = 0
+    undrawn: int = 0
+    words: int = 0
+    words_gone: int = 0
+    unscored: int = 0
+    other_wording: int = 0
+
+
+class RunReader:
+    """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None: scores do
+    not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
+
+    def __init__(
+        self,
+        wording: str,
+        scorer: Scorer | None = None,
+        cache: RewardCache | None = None,
+        success_at: float | None = None,
+        teacher: Teacher | None = None,
+    ) -> None:
+        self.wording = wording
+        self.scorer = scorer
+        self.cache = cache
+        self.success_at = success_at
+        self.teacher = teacher
+        self.counts = Counts()
+
+    def read(self, folder: Path, name: str) -> list[Chain]:
+        """The chains of one run; raises JournalError if the folder is foreign, damaged or too new."""
+        trajectory = load_trajectory(folder)
+        words = {(word.step, word.attempt): word for word in read_feedback(folder)}
+        self.counts.runs += 1
+        self.counts.words += len(words)
+        digests = trajectory.identities.prompt_set.split("+")
+        self.counts.other_wording += self.wording not in digests
+        chains = [self._chain(folder, name, trajectory, result, words) for result in trajectory.results]
+        self.counts.words_gone += len(words)  # those that found their image were taken out
+        return [chain for chain in chains if chain.judged]
+
+    def _chain(
+        self,
+        folder: Path,
+        name: str,
+        trajectory: Trajectory,
+        result: StepResult,
+        words: dict[tuple[int, int], Feedback],
+    ) -> Chain:
+        judged: list[Judged] = []
+        original = result.step.prompt
+        for number, attempt in enumerate(result.attempts):
+            if attempt.image is None or not original:
+                self.counts.undrawn += 1
+                continue
+            self.counts.images += 1
+            word = words.get((result.step.number, number))
+            if word is not None and word.image in (None, attempt.image.digest):
+                del words[result.step.number, number]
+            else:
+                word = None
+            score = attempt.score or self._scored(attempt, attempt.image, original)
+            answer, source = self._answer(attempt, attempt.image, original, word, score)
+            judged.append(
+                Judged(
+                    run=name,
+                    pictures=folder / PICTURES,
+                    step=result.step.number,
+                    attempt=number,
+                    original=original,
+                    used=attempt.prompt,
+                    before=attempt.source.digest if attempt.source else None,
+                    after=attempt.image.digest,
+                    size=attempt.image.size,
+                    said=attempt.verdict,
+                    word=answer.success if answer and source == "human" else None,
+                    score=score,
+                    answer=answer,
+                    source=source,
+                    generator=trajectory.identities.generator,
+                    seed=attempt.seed,
+                )
+            )
+        return Chain(name, result.step.number, tuple(judged))
+
+    def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
+        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell."""
+        if self.scorer is None:
+            return None
+        before = attempt.source.digest if attempt.source else None
+        key = key_of("from runs", self.scorer.identity, before, image.digest, original)
+        score = self.cache.score(key) if self.cache else None
+        if score is None:
+            try:
+                score = self.scorer.score(attempt.source, image, original)
+            except ScorerError:
+                self.counts.unscored += 1
+                return None
+            if self.cache:
+                self.cache.keep_score(key, score)
+        return score
+
+    def _answer(
+        self, attempt: Attempt, image: Picture, original: str, word: Feedback | None, score: Score | None
+    ) -> tuple[Verdict | None, Source | None]:
+        """What the critic should have answered, and who says so."""
+        answer = verdict_of_person(attempt, word) if word else None
+        source: Source = "human"
+        if answer is None and score is not None and self.success_at is not None:
+            source, answer = "scorer", self._by_score(attempt, score, self.success_at)
+        if answer is None and attempt.verdict is not None and attempt.verdict.success is not None:
+            source, answer = "critic", attempt.verdict
+        if answer is None:
+            return None, None
+        if (
+            answer.success
+        ):  # On True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+            answer = answer.model_copy(update={"refined_prompt": attempt.prompt})
+        if self.teacher is not None and answer.success is not None:
+            better = bool(word and (word.better_prompt or "").strip())
+            noted = bool(word and (word.note or "").strip())
+            taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
+            kept = {"reasoning"} if noted else set()
+            kept |= {"refined_prompt"} if better or answer.success else set()
+            if taught is None:
+                answer = answer.model_copy(update={"reasoning": answer.reasoning if noted else ""})
+            else:
+                answer = taught.model_copy(update=answer.model_dump(include=kept | {"success"}))
+        return answer.model_copy(update={"probability": None}), source
+
+    @staticmethod
+    def _by_score(attempt: Attempt, score: Score, success_at: float) -> Verdict:
+        success = score.semantics >= success_at
+        if attempt.verdict is not None and attempt.verdict.success == success:
+            return attempt.verdict
+        return Verdict(success=success, refined_prompt=attempt.prompt)
+
+
+def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
+    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once.
+
+    Raises SettingsError for a folder that is not there or holds no run.
+    """
+    found: dict[Path, tuple[Path, str]] = {}
+    for folder in given:
+        if not folder.is_dir():
+            raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folders of runs.")
+        runs = sorted(_below(folder, DEEPEST))
+        if not runs:
+            raise SettingsError(
+                f"{str(folder)!r} holds no run.", "Give the --out folder of one, or a folder of such folders."
+            )
+        for run in runs:
+            name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
+            found.setdefault(run.resolve(), (run, name or run.resolve().name))
+    return list(found.values())
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / RUN).is_file():
+        yield folder
+        return
+    if depth == 0:
+        return
+    try:
+        entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise SettingsError(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
+    for entry in entries:
+        yield from _below(entry, depth - 1)
+
+
+def read_runs(
+    given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
+) -> tuple[list[Chain], list[RowProblem]]:
+    """The chains of all runs, and what was wrong with runs that were left out.
+
+    Raises JournalError for the first damaged run unless `skip_bad`, SettingsError if none is left.
+    """
+    chains: list[Chain] = []
+    problems: list[RowProblem] = []
+    runs = find_runs(given)
+    for number, (folder, name) in enumerate(runs, 1):
+        try:
+            chains += reader.read(folder, name)
+        except JournalError as error:
+            if not skip_bad:
+                raise JournalError(
+                    f"Run {name!r}: {error.message}", f"{error.hint} Or leave such runs out: --skip-bad."
+                ) from error
+            problems.append(RowProblem(f"run {name}", "journal", str(error)))
+        except InterleaveError as error:
+            raise type(error)(f"Run {name!r}: {error.message}", error.hint) from error  # type: ignore[call-arg]
+        if number % 50 == 0:
+            log(f"{number}/{len(runs)} runs read")
+    if len(problems) == len(runs):
+        raise SettingsError("None of these runs can be read.", str(problems[0]))
+    return chains, problems

@@ -1,0 +1,183 @@
+"""What became of every image when runs were made training data: a JSON for programs, a page of tables for people.
+
+Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one can ask of
+any image why it is in it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from .data import RARE
+from .run_attempts import Counts
+from .run_filter import Decided, Fate, RunsData, counts_of
+
+REPORT_JSON = "report.json"
+REPORT_TEXT = "report.md"
+FEW_REASONS = 0.5
+"""Share of rows without a reasoning from which on the report warns of them."""
+
+
+class Rows(BaseModel):
+    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the opposite."""
+
+    rows: int
+    right: int
+    wrong: int
+    human: int
+    scorer: int
+    critic: int
+    overruled: int
+    without_reasoning: int
+
+
+class Image(BaseModel):
+    """One image of a run, by its place and digest: what became of it, and why."""
+
+    run: str
+    step: int
+    attempt: int
+    image: str
+    fate: Fate
+    reason: str
+    verdict: bool | None
+    source: str | None
+    overall: float | None
+
+
+class RunsReport(BaseModel):
+    """The content of report.json."""
+
+    settings: RunsData
+    prompt_set: str
+    scorer: str | None
+    runs: int
+    damaged: list[str]
+    images: int
+    words: int
+    words_gone: int
+    undrawn: int
+    unscored: int
+    other_wording: int
+    files: dict[str, Rows]
+    kept: dict[str, int]
+    left_out: dict[str, int]
+    warnings: list[str]
+    details: list[Image]
+
+
+def rows_of(decided: Sequence[Decided]) -> Rows:
+    """The counts of these rows."""
+    sources = [one.judged.source for one in decided]
+    answers = [one.judged.answer for one in decided]
+    return Rows(
+        rows=len(decided),
+        right=sum(one.verdict for one in decided),
+        wrong=sum(not one.verdict for one in decided),
+        human=sources.count("human"),
+        scorer=sources.count("scorer"),
+        critic=sources.count("critic"),
+        overruled=sum(one.judged.overruled for one in decided),
+        without_reasoning=sum(answer is not None and not answer.reasoning for answer in answers),
+    )
+
+
+def make_report(
+    decided: Sequence[Decided],
+    files: dict[str, Sequence[Decided]],
+    counts: Counts,
+    damaged: Sequence[str],
+    settings: RunsData,
+    prompt_set: str,
+    scorer: str | None,
+) -> RunsReport:
+    """The report of what was decided; `files` are the rows of each data file."""
+    rows = {name: rows_of(of_file) for name, of_file in files.items()}
+    return RunsReport(
+        settings=settings,
+        prompt_set=prompt_set,
+        scorer=scorer,
+        runs=counts.runs,
+        damaged=list(damaged),
+        images=counts.images,
+        words=counts.words,
+        words_gone=counts.words_gone,
+        undrawn=counts.undrawn,
+        unscored=counts.unscored,
+        other_wording=counts.other_wording,
+        files=rows,
+        kept=counts_of(one for one in decided if one.fate != "left out"),
+        left_out=counts_of(one for one in decided if one.fate == "left out"),
+        warnings=_warnings(rows, counts),
+        details=[_image(one) for one in decided],
+    )
+
+
+def _image(one: Decided) -> Image:
+    judged = one.judged
+    return Image(
+        run=judged.run,
+        step=judged.step,
+        attempt=judged.attempt,
+        image=judged.after,
+        fate=one.fate,
+        reason=one.reason,
+        verdict=judged.answer.success if judged.answer else None,
+        source=judged.source,
+        overall=judged.score.overall if judged.score else None,
+    )
+
+
+def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
+    warnings = []
+    for name, rows in files.items():
+        if rows.rows and min(rows.right, rows.wrong) / rows.rows < RARE:
+            more = "True" if rows.right > rows.wrong else "False"
+            warnings.append(
+                f"{name}: nearly all verdicts are {more}; a critic trained so tends to say nothing else."
+            )
+        if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
+            warnings.append(
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to answer without. "
+                "Write notes when you reject, or leave such rows out: --reasoning required."
+            )
+    if counts.other_wording:
+        warnings.append(
+            f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows are asked in."
+        )
+    if counts.words_gone:
+        warnings.append(f"{counts.words_gone} words are about images that their runs no longer have.")
+    return warnings
+
+
+def as_lines(report: RunsReport) -> list[str]:
+    """The report as Markdown tables, without the list of images."""
+    lines = [
+        f"{report.runs} runs, {report.images} images, {report.words} words of people"
+        + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
+        "",
+        "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, rows in report.files.items():
+        cells = [rows.rows, rows.right, rows.wrong, rows.human, rows.scorer, rows.critic, rows.overruled]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} | {rows.without_reasoning} |")
+    for title, counts in (("kept, because", report.kept), ("left out, because", report.left_out)):
+        if counts:
+            lines += ["", f"| {title} | images |", "|---|---|"]
+            lines += [f"| {reason} | {count} |" for reason, count in counts.items()]
+    notes = [f"{report.undrawn} attempts have no image."] if report.undrawn else []
+    notes += [f"{report.unscored} images could not be scored."] if report.unscored else []
+    for line in [*notes, *(f"WARNING: {warning}" for warning in report.warnings), *report.damaged]:
+        lines += ["", line]
+    return lines
+
+
+def write_report(folder: Path, report: RunsReport) -> None:
+    """Write both forms."""
+    (folder / REPORT_JSON).write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    text = "\n".join(["# What these runs gave", "", *as_lines(report)])
+    (folder / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")
