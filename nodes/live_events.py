@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..backend.exporters.changes import changes
-from ..backend.exporters.wording import Outcome, outcome, stop_sentence
+from ..backend.exporters.wording import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ..backend.feedback import Feedback
 from ..backend.pictures import Picture
 from ..backend.types import Attempt, RunSettings, Step, StepResult, StopReason
@@ -26,7 +26,6 @@ PIECES_BYTES = 1800
 REASONING_BYTES = 2800
 LINE_BYTES = 400
 
-Tone = Literal["good", "open", "bad", "quiet"]
 Pieces = list[tuple[Literal["same", "ins", "del"], str]]
 
 
@@ -157,17 +156,10 @@ def step_shown(step: Step) -> StepShown:
 
 def step_done(result: StepResult) -> StepShown:
     """A step that is over, with the reason."""
-    tone: dict[StopReason, Tone] = {
-        StopReason.accepted: "good",
-        StopReason.picked: "good",
-        StopReason.text_only: "quiet",
-        StopReason.unjudged: "quiet",
-        StopReason.error: "bad",
-    }
     return step_shown(result.step).model_copy(
         update={
             "status": "done",
-            "tone": tone.get(result.stop_reason, "open"),
+            "tone": tone_of(result),
             "sentence": stop_sentence(result),
             "chosen": result.chosen,
             "picked": result.stop_reason is StopReason.picked,
@@ -207,13 +199,12 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool) -> Attemp
 def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
     """The same attempt with what the critic said, if one was asked."""
     what, verdict = outcome(attempt, settings), attempt.verdict
-    tone: dict[Outcome, Tone] = {Outcome.accepted: "good", Outcome.refused: "open", Outcome.failed: "bad"}
     changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
     return drawn.model_copy(
         update={
             "status": "done",
             "outcome": what.value,
-            "tone": tone.get(what, "quiet"),
+            "tone": tone_of_attempt(what),
             "probability": verdict.probability if verdict else None,
             "reasoning": clip(verdict.reasoning, REASONING_BYTES) if verdict else "",
             "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],

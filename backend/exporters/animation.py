@@ -18,7 +18,7 @@ from ..types import StopReason, Trajectory
 from .folder import write_whole
 from .sheet_text import Block, wrap
 from .story_pages import INK, PAPER, SOFT, Color
-from .wording import outcome, stop_sentence, told_steps
+from .wording import kept_word, outcome, stop_sentence, told_steps
 
 SHORTEST, LONGEST = 0.1, 60.0
 SMALLEST_SIDE = 256
@@ -75,8 +75,8 @@ def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
         mark = "" if quiet else stop_sentence(result)
         if attempts and result.chosen is not None:
-            kept = outcome(result.attempts[result.chosen], trajectory.settings).value
-            mark = f"try {result.chosen + 1}: {kept}, kept"
+            what = outcome(result.attempts[result.chosen], trajectory.settings).value
+            mark = f"try {result.chosen + 1}: {what}, {kept_word(result, result.chosen)}"
         if result.image or story:
             frames.append(Frame(result.image, story, mark, 1.0))
     if missing or not frames:

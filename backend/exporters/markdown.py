@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..types import Attempt, RunSettings, Trajectory
+from ..types import RunSettings, StepResult, Trajectory
 from .folder import PictureFolder, write_whole
-from .wording import Told, duration, outcome, stop_sentence, summarize, title_of, told_steps
+from .wording import Told, duration, kept_word, outcome, stop_sentence, summarize, title_of, told_steps
 
 FILE_NAME = "story.md"
 SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
@@ -63,13 +63,17 @@ def _step(told: Told, pictures: PictureFolder, settings: RunSettings) -> list[st
         lines += [f"![{alt}]({pictures.add(result.image, f'step-{step.number:02d}')})", ""]
     if step.prompt:
         lines += [f"*{stop_sentence(result) if result else 'Not reached'}.*", ""]
-    for number, attempt in enumerate(result.attempts if result else (), start=1):
-        lines.append(_attempt(number, attempt, settings))
-    return [*lines, ""] if result and result.attempts else lines
+    if not result or not result.attempts:
+        return lines
+    lines += [_attempt(result, index, settings) for index in range(len(result.attempts))]
+    return [*lines, ""]
 
 
-def _attempt(number: int, attempt: Attempt, settings: RunSettings) -> str:
-    parts = [f"Try {number}: {outcome(attempt, settings).value}"]
+def _attempt(result: StepResult, index: int, settings: RunSettings) -> str:
+    attempt = result.attempts[index]
+    parts = [f"Try {index + 1}: {outcome(attempt, settings).value}"]
+    if kept := kept_word(result, index):
+        parts.append(kept)
     if attempt.verdict and attempt.verdict.probability is not None:
         parts.append(f"P(success) {attempt.verdict.probability:.3f}")
     parts += [f"seed {attempt.seed}", duration(attempt.seconds), f"“{_line(attempt.prompt)}”"]

@@ -15,17 +15,19 @@ from typing import Any
 
 from ..drift import StepDrift, drift_of_steps
 from ..pictures import Picture
-from ..types import Attempt, RunSettings, StepResult, StopReason, Trajectory
+from ..types import Attempt, RunSettings, StepResult, Trajectory
 from .changes import Piece, changes
 from .folder import write_whole
 from .wording import (
-    Outcome,
     duration,
+    kept_word,
     outcome,
     stop_sentence,
     summarize,
     title_of,
     told_steps,
+    tone_of,
+    tone_of_attempt,
 )
 
 FILE_NAME = "index.html"
@@ -91,36 +93,26 @@ def _step(
         "step": step,
         "image": image and _show(image, STORY_SIDE, enlarge=True),
         "status": stop_sentence(result) if result else "Not reached",
-        "tone": _tone(result),
+        "tone": tone_of(result),
         "drift": drift.sentence if drift else "",
-        "attempts": [
-            _attempt(attempt, number, result is not None and result.chosen == number - 1, settings)
-            for number, attempt in enumerate(result.attempts if result else (), start=1)
+        "attempts": []
+        if result is None
+        else [
+            _attempt(attempt, index + 1, kept_word(result, index), settings)
+            for index, attempt in enumerate(result.attempts)
         ],
     }
 
 
-def _tone(result: StepResult | None) -> str:
-    if result is None:
-        return "quiet"
-    return {
-        StopReason.accepted: "good",
-        StopReason.text_only: "quiet",
-        StopReason.unjudged: "quiet",
-        StopReason.error: "bad",
-    }.get(result.stop_reason, "open")
-
-
-def _attempt(attempt: Attempt, number: int, chosen: bool, settings: RunSettings) -> dict[str, Any]:
+def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) -> dict[str, Any]:
     drawn, verdict = attempt.image, attempt.verdict
     before = attempt.source or (Picture.white(drawn.size) if drawn else None)
     what = outcome(attempt, settings)
-    tone = {Outcome.accepted: "good", Outcome.refused: "open", Outcome.failed: "bad"}.get(what, "quiet")
     return {
         "number": number,
-        "chosen": chosen,
+        "kept": kept,
         "outcome": what.value,
-        "tone": tone,
+        "tone": tone_of_attempt(what),
         "before": before and _show(before, ATTEMPT_SIDE),
         "blank": attempt.source is None,
         "after": drawn and _show(drawn, ATTEMPT_SIDE),

@@ -16,10 +16,10 @@ from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import RunSettings, StepResult, StopReason, Trajectory
+from ..types import RunSettings, Trajectory
 from .folder import write_whole
 from .sheet_text import Block, wrap
-from .wording import Outcome, Told, outcome, stop_sentence, told_steps
+from .wording import Told, Tone, kept_word, outcome, stop_sentence, told_steps, tone_of, tone_of_attempt
 
 FILE_NAME = "sheet.png"
 MAX_SIDE = 12_000
@@ -30,7 +30,7 @@ MAX_UNBROKEN = 8
 
 PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (106, 101, 91), (226, 220, 207)
 GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
-TONES = {Outcome.accepted: GOOD, Outcome.refused: OPEN, Outcome.failed: BAD}
+TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BAD, "quiet": QUIET}
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _step_card(told: Told) -> Card:
         heading=_heading(told),
         caption=story if picture else "",
         mark=stop_sentence(result) if result else "Not reached",
-        tone=_tone(result),
+        tone=TONES[tone_of(result)],
     )
 
 
@@ -207,27 +207,18 @@ def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
     for index, attempt in enumerate(result.attempts):
         what = outcome(attempt, settings)
         chance = attempt.verdict.probability if attempt.verdict else None
-        mark = (
-            what.value
-            + ("" if chance is None else f" ({chance:.0%})")
-            + (", kept" if index == result.chosen else "")
-        )
+        judged = what.value + ("" if chance is None else f" ({chance:.0%})")
+        mark = ", ".join(filter(None, [judged, kept_word(result, index)]))
         text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
         heading = (
             f"{_heading(told)}: try {index + 1}" if index == 0 else f"{told.step.number}. try {index + 1}"
         )
-        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES.get(what, QUIET)))
+        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
     return cards
 
 
 def _heading(told: Told) -> str:
     return f"{told.step.number}. {told.step.name}".strip()
-
-
-def _tone(result: StepResult | None) -> tuple[int, int, int]:
-    if result is None or result.stop_reason in (StopReason.text_only, StopReason.unjudged):
-        return QUIET
-    return {StopReason.accepted: GOOD, StopReason.error: BAD}.get(result.stop_reason, OPEN)
 
 
 def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from typing import Literal
 
 from ..policy import accepted
 from ..types import Attempt, RunSettings, Step, StepResult, StopReason, Trajectory, Value
 
 TITLE_LENGTH = 80
+
+Tone = Literal["good", "open", "bad", "quiet"]
+"""How a step or an attempt is coloured: right, not settled, failed, nothing to say of it."""
 
 
 class Outcome(str, Enum):
@@ -33,12 +37,14 @@ class Told(Value):
 
 
 class Summary(Value):
-    """The sums of a run: steps planned, images drawn, drawn steps and how many of them were accepted, wall seconds."""
+    """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and how many a
+    person picked, wall seconds."""
 
     steps: int
     images: int
     drawn_steps: int
     accepted_steps: int
+    picked_steps: int
     seconds: float
 
     @property
@@ -47,6 +53,8 @@ class Summary(Value):
         parts = [_count(self.steps, "step"), f"{_count(self.images, 'image')} drawn"]
         if self.drawn_steps:
             parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'picture')} accepted")
+        if self.picked_steps:
+            parts.append(f"{self.picked_steps} picked by hand")
         return " · ".join([*parts, f"{duration(self.seconds)}"])
 
 
@@ -77,6 +85,33 @@ def stop_sentence(result: StepResult) -> str:
     }[result.stop_reason]
 
 
+def tone_of(result: StepResult | None) -> Tone:
+    """The tone of a step; None is one that was not reached."""
+    if result is None:
+        return "quiet"
+    tones: dict[StopReason, Tone] = {
+        StopReason.accepted: "good",
+        StopReason.picked: "good",
+        StopReason.text_only: "quiet",
+        StopReason.unjudged: "quiet",
+        StopReason.error: "bad",
+    }
+    return tones.get(result.stop_reason, "open")
+
+
+def tone_of_attempt(what: Outcome) -> Tone:
+    """The tone of an attempt."""
+    tones: dict[Outcome, Tone] = {Outcome.accepted: "good", Outcome.refused: "open", Outcome.failed: "bad"}
+    return tones.get(what, "quiet")
+
+
+def kept_word(result: StepResult, index: int) -> str:
+    """What is said of attempt `index` (0-based) for being the step's result; empty if it is not."""
+    if index != result.chosen:
+        return ""
+    return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
+
+
 def told_steps(trajectory: Trajectory) -> list[Told]:
     """All planned steps in order, with the results of those that were reached."""
     results = {result.step.number: result for result in trajectory.results}
@@ -94,6 +129,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         images=sum(attempt.image is not None for attempt in attempts),
         drawn_steps=len(drawn),
         accepted_steps=sum(result.stop_reason is StopReason.accepted for result in drawn),
+        picked_steps=sum(result.stop_reason is StopReason.picked for result in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
     )
 
