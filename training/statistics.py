@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 
 from pydantic import BaseModel
 
@@ -29,3 +30,36 @@ def share(outcomes: Sequence[bool]) -> Share:
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * ((rate * (1 - rate) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
     return Share(rate=rate, low=max(0.0, centre - half), high=min(1.0, centre + half), n=n)
+
+
+class Difference(BaseModel):
+    """A difference of two shares over the same `n` cases, with its 95 % interval; `p` is McNemar's exact test, two-sided."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p {self.p:.2g}, {self.n} pairs"
+
+
+def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
+    """How much more often `ones` came out right than `others`, case by case; raises ValueError for other lengths.
+
+    The interval is Wald's for paired shares, the test is exact (Q. McNemar, 1947): of the cases in which the two part, as
+    many should go either way.
+    """
+    n = len(ones)
+    if n != len(others):
+        raise ValueError(f"{n} cases against {len(others)}")
+    if n == 0:
+        return Difference(difference=0.0, low=-1.0, high=1.0, p=1.0, n=0)
+    won = sum(one and not other for one, other in zip(ones, others, strict=True))
+    lost = sum(other and not one for one, other in zip(ones, others, strict=True))
+    half = 1.959964 * (won + lost - (won - lost) ** 2 / n) ** 0.5 / n
+    parted = won + lost
+    tail = sum(comb(parted, k) for k in range(min(won, lost) + 1)) / 2**parted
+    mean = (won - lost) / n
+    return Difference(difference=mean, low=mean - half, high=mean + half, p=min(1.0, 2 * tail), n=n)

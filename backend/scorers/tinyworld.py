@@ -42,19 +42,22 @@ def faults(expected: Scene, seen: Reading) -> list[int | None]:
     return wrong if seen.backdrop == expected.backdrop else [*wrong, None]
 
 
+def score_of(expected: Scene, seen: Reading) -> Score:
+    """The score of what was seen of a page, against what it should show."""
+    spoilt = (max(seen.residuals) - CLEAN_RMS) / (SPOILT_RMS - CLEAN_RMS)
+    return Score(
+        semantics=max(0.0, 10.0 - POINTS_PER_FAULT * len(faults(expected, seen))),
+        quality=10.0 * (1.0 - min(1.0, max(0.0, spoilt))),
+    )
+
+
 class TinyWorldScorer:
     """Exact scores of tiny-world pages."""
 
     identity = "tinyworld-exact-1"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        seen = read_page(after)
-        wrong = faults(expected_scene(before, instruction), seen)
-        spoilt = (max(seen.residuals) - CLEAN_RMS) / (SPOILT_RMS - CLEAN_RMS)
-        return Score(
-            semantics=max(0.0, 10.0 - POINTS_PER_FAULT * len(wrong)),
-            quality=10.0 * (1.0 - min(1.0, max(0.0, spoilt))),
-        )
+        return score_of(expected_scene(before, instruction), read_page(after))
 
     def success(self, before: Picture | None, after: Picture, instruction: str) -> bool:
         """Whether the page shows exactly what was asked for and nothing else changed."""

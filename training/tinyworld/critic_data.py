@@ -156,16 +156,17 @@ def judge_row(drawn: Drawn, pages: PageFolder) -> SftRow:
         rewritten_prompt=prompt_text(drawn.edit, drawn.clauses),
     )
     before = drawn.before or Picture.white(drawn.after.size)
-    return _row(question, write_verdict(verdict_of(drawn)), [pages.name(before), pages.name(drawn.after)])
+    return row_of(question, write_verdict(verdict_of(drawn)), [pages.name(before), pages.name(drawn.after)])
 
 
 def describe_row(drawn: Drawn, pages: PageFolder) -> SftRow:
     """A row that teaches to see both pages."""
     images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
-    return _row(DESCRIBE, _description(drawn), images)
+    return row_of(DESCRIBE, _description(drawn), images)
 
 
-def _row(question: str, answer: str, images: list[str]) -> SftRow:
+def row_of(question: str, answer: str, images: list[str]) -> SftRow:
+    """A row of one question and its answer."""
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     return SftRow(messages=turns, images=images)
 
@@ -191,7 +192,7 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
     pages: list[tuple[Picture, Scene] | None] = [None] * batch
     count = 0
     while True:
-        asked = [_ask(rng, page) for page in pages]
+        asked = [ask(rng, page) for page in pages]
         images = pipeline(
             [prompt_text(edit, clauses) for _, edit, clauses in asked],
             [page[0].image if page else None for page, _, _ in asked],
@@ -208,9 +209,10 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
             pages[slot] = (after, scene_after) if keep and scene_after else None
 
 
-def _ask(
+def ask(
     rng: Random, page: tuple[Picture, Scene] | None
 ) -> tuple[tuple[Picture, Scene] | None, Edit | Start, list[Clause]]:
+    """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come of it."""
     if page is None and rng.random() < 0.5:
         scene = random_scene(rng)
         page = draw(scene), scene

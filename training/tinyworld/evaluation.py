@@ -9,7 +9,7 @@ anyway as long as they have not parted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -110,40 +110,57 @@ def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
     )
 
 
-def measure_stories(
+class Told(BaseModel):
+    """How one story came out: whether every page is right, and for each drawn step whether its page is; images drawn, and
+    the seconds they took."""
+
+    right: bool
+    steps: list[bool]
+    draws: int = 0
+    seconds: float = 0.0
+
+
+def tell_stories(
     stories: Sequence[Story],
     plans: Sequence[Plan | None],
     generator: TinyWorldGenerator,
     critic: Critic,
     max_attempts: Sequence[int],
     log: Log,
-) -> StoryMeasure:
-    """Run every story with every number of attempts."""
-    told: dict[int, list[bool]] = {attempts: [] for attempts in max_attempts}
-    steps: dict[int, list[bool]] = {attempts: [] for attempts in max_attempts}
-    draws: dict[int, int] = dict.fromkeys(max_attempts, 0)
-    seconds: dict[int, float] = dict.fromkeys(max_attempts, 0.0)
+) -> dict[int, list[Told]]:
+    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its steps."""
+    told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
         memory = Memory()
         for attempts in max_attempts:
             if plan is None:
-                told[attempts].append(False)
-                steps[attempts] += [False] * len(story.pages)
+                told[attempts].append(Told(right=False, steps=[False] * len(story.pages)))
                 continue
             settings = RunSettings(max_attempts=attempts, seed=number)
             trajectory = _tell(request_of(story), plan, generator, critic, settings, memory)
-            told[attempts].append(_is_right(trajectory, story))
-            steps[attempts] += _right_steps(trajectory)
             made = [attempt for result in trajectory.results for attempt in result.attempts]
-            draws[attempts] += len(made)
-            seconds[attempts] += sum(attempt.seconds for attempt in made)
+            told[attempts].append(
+                Told(
+                    right=_is_right(trajectory, story),
+                    steps=_right_steps(trajectory),
+                    draws=len(made),
+                    seconds=sum(attempt.seconds for attempt in made),
+                )
+            )
         if (number + 1) % 50 == 0:
-            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(f"{a}: {share(told[a])}" for a in told))
+            shares = (f"{a}: {share([one.right for one in told[a]])}" for a in told)
+            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
+    return told
+
+
+def measure_stories(told: Mapping[int, Sequence[Told]]) -> StoryMeasure:
+    """Shares and means by number of attempts."""
+    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in told.items()}
     return StoryMeasure(
-        stories={attempts: share(told[attempts]) for attempts in max_attempts},
-        steps={attempts: share(steps[attempts]) for attempts in max_attempts},
-        draws={a: draws[a] / max(1, len(steps[a])) for a in max_attempts},
-        seconds={a: seconds[a] / max(1, len(stories)) for a in max_attempts},
+        stories={attempts: share([one.right for one in ones]) for attempts, ones in told.items()},
+        steps={attempts: share(right) for attempts, right in steps.items()},
+        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in told.items()},
+        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in told.items()},
     )
 
 
@@ -249,12 +266,12 @@ def evaluate(
     log(f"planner exact {planned.exact}")
     judged = measure_critic(critic, balanced(generator.pipeline, max(400, stories), 10**6 + seed))
     log(f"critic accuracy {judged.accuracy}")
-    told = measure_stories(asked, plans, generator, critic, max_attempts, log)
+    told = tell_stories(asked, plans, generator, critic, max_attempts, log)
     four_steps = time_stories(planner, critic, generator, seed)
     return TinyWorldReport(
         planner=planned,
         critic=judged,
-        stories=told,
+        stories=measure_stories(told),
         four_steps=four_steps,
         seconds=time.monotonic() - started,
     )

@@ -1,0 +1,215 @@
+"""What each row of the table is measured by: stories told, pages judged, and refined prompts drawn, each a job.
+
+Decision: outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories, pages and seeds,
+and shares pooled over seeds with honest intervals. Every row of a seed is told the same stories with the same seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from ....backend.agents import Critic, Planner
+from ....backend.chat import open_chat
+from ....backend.chat.protocol import ReplySettings
+from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
+from ....backend.memory import Memory
+from ....backend.pictures import Picture
+from ....backend.scorers.tinyworld import faults
+from ....backend.tinyworld import checkpoint
+from ....backend.tinyworld.reading import read_page, read_pages
+from ....backend.tinyworld.wording import edit_text, prompt_text
+from ....backend.types import Plan, RunSettings, Step
+from ..critic_data import Drawn, balanced, real
+from ..evaluation import Told, measure_planner, request_of, tell_stories
+from ..requests import Story, random_story
+from . import entangled
+
+if TYPE_CHECKING:
+    from .settings import AblationSettings
+
+STORIES_SEED, JUDGED_SEED, FAILED_SEED = 77_000, 2_000_000, 3_000_000
+JUDGED = 400
+UNTRAINED_TOKENS = 400
+MEASURED = "measured.json"
+ATTEMPTS = (1, 3, 5)
+
+
+class Judged(BaseModel):
+    """Verdicts on a balanced set of real pages: what was said (None: unreadable) beside the truth."""
+
+    said: list[bool | None]
+    truth: list[bool]
+
+
+class Measured(BaseModel):
+    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
+
+    told: dict[int, list[Told]]
+    judged: Judged | None = None
+
+
+class Remedies(BaseModel):
+    """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn right."""
+
+    refused: dict[str, list[bool]]
+    drawn_right: dict[str, list[bool]]
+
+
+def _generator() -> TinyWorldGenerator:
+    return TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
+
+
+def _critic(folder: Path) -> Critic:
+    return Critic(open_chat(str(folder)))
+
+
+def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
+    """The stories that all rows of a seed are told: requests that no planner was trained on."""
+    rng = Random(f"ablation/{STORIES_SEED + seed}")
+    return [random_story(rng, "evaluate") for _ in range(settings.stories)]
+
+
+def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
+    """Plan this seed's stories once, for all rows that share the planner."""
+    measure, plans = measure_planner(Planner(open_chat(str(planner))), stories_of(settings, seed))
+    kept = [plan.model_dump(mode="json") if plan else None for plan in plans]
+    _keep(folder / "plans.json", json.dumps({"exact": measure.exact.model_dump(), "plans": kept}))
+
+
+def _plans(folder: Path) -> list[Plan | None]:
+    kept = json.loads((folder / "plans.json").read_text(encoding="utf-8"))["plans"]
+    return [Plan.model_validate(plan) if plan else None for plan in kept]
+
+
+def measure_agents(folder: Path, settings: AblationSettings, seed: int, plans: Path, critic: Path) -> None:
+    """Two agents: stories with the plans that were made, and the critic's verdicts."""
+    generator, judge = _generator(), _critic(critic)
+    told = tell_stories(stories_of(settings, seed), _plans(plans), generator, judge, ATTEMPTS, _silent)
+    _measured(folder, Measured(told=told, judged=_judged(generator, judge, seed)))
+
+
+def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
+    """The generator alone: each sentence of the request is a prompt, drawn once (the critic is never asked)."""
+    stories = stories_of(settings, seed)
+    plans = [_sentences(story) for story in stories]
+    told = tell_stories(stories, plans, _generator(), _critic(critic), (1,), _silent)
+    _measured(folder, Measured(told=told))
+
+
+def measure_untrained(
+    folder: Path, settings: AblationSettings, seed: int, planner: Path, critic: Path
+) -> None:
+    """Agents with the weights that training starts from: what they write is no plan, and no story comes of it."""
+    stories = stories_of(settings, seed)[: settings.untrained_stories]
+    short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
+    _, plans = measure_planner(Planner(open_chat(str(planner)), settings=short), stories)
+    told = tell_stories(stories, plans, _generator(), _critic(critic), (3,), _silent)
+    _measured(folder, Measured(told=told))
+
+
+def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """One shared agent that plans while it looks."""
+    chat = open_chat(str(agent))
+    planner, judge, generator = Planner(chat), Critic(chat), _generator()
+    told: dict[int, list[Told]] = {attempts: [] for attempts in ATTEMPTS}
+    for number, story in enumerate(stories_of(settings, seed)):
+        memory = Memory()
+        for attempts in ATTEMPTS:
+            run = RunSettings(max_attempts=attempts, seed=number)
+            pages = entangled.tell(request_of(story), planner, judge, generator, run, memory)
+            told[attempts].append(_page_by_page(pages, story))
+    _measured(folder, Measured(told=told, judged=_judged(generator, judge, seed)))
+
+
+def _page_by_page(pages: Sequence[Picture] | None, story: Story) -> Told:
+    """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
+    pages = pages or ()
+    right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
+    right += [False] * (len(story.pages) - len(right))
+    return Told(right=all(right) and len(pages) == len(story.pages), steps=right)
+
+
+def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
+    """The refined prompts of several critics for the same failed attempts, drawn with the same seeds."""
+    generator = _generator()
+    wrong = (drawn for drawn in real(generator.pipeline, FAILED_SEED + seed) if not drawn.success)
+    failed = list(islice(wrong, settings.failed))
+    seeds = [seed * 10**6 + number for number in range(len(failed))]
+    measured = Remedies(refused={}, drawn_right={})
+    for name, path in critics.items():
+        judge = _critic(path)
+        verdicts = [
+            judge.judge(one.before, one.after, edit_text(one.edit), prompt_text(one.edit, one.clauses))
+            for one in failed
+        ]
+        prompts = [
+            verdict.refined_prompt or prompt_text(one.edit, one.clauses)
+            for verdict, one in zip(verdicts, failed, strict=True)
+        ]
+        measured.refused[name] = [verdict.success is False for verdict in verdicts]
+        measured.drawn_right[name] = _drawn_right(generator, failed, prompts, seeds)
+    _keep(folder / MEASURED, measured.model_dump_json())
+
+
+def _drawn_right(
+    generator: TinyWorldGenerator, failed: Sequence[Drawn], prompts: Sequence[str], seeds: Sequence[int]
+) -> list[bool]:
+    right: list[bool] = []
+    for start in range(0, len(failed), 64):
+        some = failed[start : start + 64]
+        pages = generator.draw_many(
+            prompts[start : start + 64], [one.before for one in some], seeds[start : start + 64]
+        )
+        right += [not faults(one.expected, seen) for one, seen in zip(some, read_pages(pages), strict=True)]
+    return right
+
+
+def _judged(generator: TinyWorldGenerator, critic: Critic, seed: int) -> Judged:
+    pages = balanced(generator.pipeline, JUDGED, JUDGED_SEED + seed)
+    said = [
+        critic.judge(one.before, one.after, edit_text(one.edit), prompt_text(one.edit, one.clauses)).success
+        for one in pages
+    ]
+    return Judged(said=said, truth=[one.success for one in pages])
+
+
+def _sentences(story: Story) -> Plan:
+    parts = re.split(r"(?<=[.!?])\s+|;\s+", story.text)
+    prompts = [part.strip(" .") for part in parts if part.strip(" .")]
+    return Plan(
+        steps=tuple(
+            Step(number=number, name="sentence", prompt=text) for number, text in enumerate(prompts, 1)
+        )
+    )
+
+
+def _measured(folder: Path, measured: Measured) -> None:
+    _keep(folder / MEASURED, measured.model_dump_json())
+
+
+def read_measured(folder: Path) -> Measured:
+    """What a measuring job found."""
+    return Measured.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
+
+
+def read_remedies(folder: Path) -> Remedies:
+    """What the comparison of refined prompts found."""
+    return Remedies.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
+
+
+def _keep(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def _silent(line: str) -> None:
+    """Stories are told in many processes at once; their progress is the jobs' own."""

@@ -1,0 +1,42 @@
+"""Runs the whole ablation and writes what it found; a stopped one goes on.
+
+Decision: the folder belongs to one set of settings, so that a table never mixes two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ...checkpointing import claim_run
+from .chain import all_jobs
+from .jobs import run_jobs
+from .plot import as_svg
+from .settings import AblationSettings
+from .table import Findings, as_markdown, collect
+
+CLOCK = "seconds.txt"
+
+
+def ablate(
+    out: Path, settings: AblationSettings, command: str, commit: str, log: Callable[[str], None]
+) -> Findings:
+    """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there.
+
+    Raises TrainingError for a folder with other settings, and whatever a job raised.
+    """
+    claim_run(out, {"stage": "ablation", **settings.model_dump(exclude={"workers"})})
+    clock = out / CLOCK
+    before = float(clock.read_text(encoding="utf-8")) if clock.exists() else 0.0
+    started = time.monotonic()
+    try:
+        run_jobs(all_jobs(out, settings), settings.workers, log)
+    finally:
+        spent = before + time.monotonic() - started
+        clock.write_text(f"{spent:.1f}\n", encoding="utf-8")
+    found = collect(out, settings, command, commit, spent)
+    (out / "ablation.json").write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    (out / "ablation.md").write_text(as_markdown(found), encoding="utf-8")
+    (out / "ablation.svg").write_text(as_svg(found), encoding="utf-8")
+    return found
