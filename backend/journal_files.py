@@ -10,9 +10,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from PIL.Image import Image
 from pydantic import BaseModel, ValidationError
 
 from .errors import JournalError
@@ -104,12 +106,28 @@ class RunFiles:
             raise JournalError(f"{str(self.path(*parts))!r}{first_fault(error)}", hint) from error
 
     def write_picture(self, picture: Picture) -> None:
-        """Keep the pixels under their digest, once."""
+        """Keep the pixels under their digest, once; they need not stay in memory then."""
         if not self.path(PICTURES, f"{picture.digest}.png").exists():
             self.write(picture.png(), PICTURES, f"{picture.digest}.png")
+        picture.kept_by(partial(self._read_again, picture.digest))
 
     def read_picture(self, digest: str) -> Picture | None:
         """The picture with this digest, None if it is not here; raises JournalError if the pixels are other ones."""
+        picture = self._read_picture(digest)
+        if picture is not None:
+            picture.kept_by(partial(self._read_again, digest))
+        return picture
+
+    def _read_again(self, digest: str) -> Image:
+        picture = self._read_picture(digest)
+        if picture is None:
+            raise JournalError(
+                f"Picture {digest!r} is no longer in {str(self.folder / PICTURES)!r}.",
+                "Put the run's folder back, or run again; what is missing is drawn again.",
+            )
+        return picture.image
+
+    def _read_picture(self, digest: str) -> Picture | None:
         parts = (PICTURES, f"{digest}.png")
         data = self.read(*parts, limit=MAX_BYTES)
         if data is None:

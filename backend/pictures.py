@@ -2,7 +2,8 @@
 
 Decision: identity is the digest of the pixels, not a path or an object. The journal's cache, "never draw the same
 thing twice" and bit-for-bit resume all follow from comparing digests. In JSON a picture is its digest alone; who
-reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`).
+reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`). A picture that lies in a
+file (`kept_by`) may forget its pixels and read them again, so a long story takes no more memory than a short one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
 from .errors import PictureError
+from .pixel_cache import PixelCache
 
 MAX_PIXELS = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
@@ -30,28 +32,51 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 
 PictureSource = Callable[[str], "Picture"]
 
+KEPT_PIXELS = PixelCache()
+"""Which of the pictures that lie in files have their pixels in memory too."""
+
 
 class Picture:
     """An immutable RGB image with a content digest (40 hex digits of BLAKE2b over size and pixels)."""
 
     def __init__(self, image: Image.Image) -> None:
-        self._image = image if image.mode == "RGB" else _flatten(image)
+        self._image: Image.Image | None = image if image.mode == "RGB" else _flatten(image)
+        self._size = image.size
+        self._read_again: Callable[[], Image.Image] | None = None
 
     @property
     def image(self) -> Image.Image:
-        """The pixels as a PIL image in mode RGB; do not change it in place."""
-        return self._image
+        """The pixels as a PIL image in mode RGB; do not change it in place. Raises what the reader of `kept_by` raises."""
+        image = self._image
+        if image is None:
+            assert self._read_again is not None  # only a picture that can be read again forgets its pixels
+            image = self._image = self._read_again()
+        if self._read_again is not None:
+            KEPT_PIXELS.used(self)
+        return image
+
+    def kept_by(self, read_again: Callable[[], Image.Image]) -> None:
+        """From now on the pixels may be forgotten when memory is wanted, and are then had from `read_again`."""
+        if self._read_again is None:
+            self.digest  # noqa: B018 - computed while the pixels are here
+            self._read_again = read_again
+            KEPT_PIXELS.used(self)
+
+    def forget_pixels(self) -> None:
+        """Free the pixels, if they can be read again."""
+        if self._read_again is not None:
+            self._image = None
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self._image.size
+        return self._size
 
     @cached_property
     def digest(self) -> str:
-        width, height = self._image.size
+        width, height = self.size
         content = hashlib.blake2b(f"{width}x{height}:".encode(), digest_size=20)
-        content.update(self._image.tobytes())
+        content.update(self.image.tobytes())
         return content.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -66,7 +91,7 @@ class Picture:
     def png(self) -> bytes:
         """The image as a lossless PNG file."""
         buffer = io.BytesIO()
-        self._image.save(buffer, "PNG", compress_level=4)
+        self.image.save(buffer, "PNG", compress_level=4)
         return buffer.getvalue()
 
     def base64_png(self) -> str:

@@ -1,7 +1,7 @@
 """`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
 
 Decision: it only looks. Versions come from package metadata without importing the packages, models from folders on this
-machine; nothing is loaded, downloaded or asked over the network.
+machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons what fits which card instead.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from importlib import metadata
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..backend.errors import SettingsError
 from .progress import Lines
 
 PACKAGES = {
@@ -35,13 +37,44 @@ PACKAGES = {
 """Package: the optional extra that brings it, empty for one that is always needed."""
 
 
+DEFAULT_AGENT = "qwen3-vl-8b"
+"""The size of the published planner and critic."""
+TINY_PAGE = (96, 96)
+
+
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="Show instead what fits on cards of 12 to 80 GB with this image model: flux2-klein-4b, flux2-klein-9b, "
+            "qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in safetensors.",
+        ),
+    ] = None,
+    planner: Annotated[
+        str | None,
+        typer.Option(
+            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, a checkpoint folder, or openai:MODEL@URL for one that is "
+            f"elsewhere. [default: {DEFAULT_AGENT}]"
+        ),
+    ] = None,
+    critic: Annotated[
+        str | None, typer.Option(help="With --plan: likewise; the same folder is one model.")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="With --plan: WIDTHxHEIGHT. [default: 1024x1024]")] = None,
+    reserve: Annotated[
+        float,
+        typer.Option(min=0.0, help="With --plan: GB of the card that other programs use, such as a screen."),
+    ] = 0.0,
 ) -> None:
     """Show what is installed, which device, which models are found, what is missing and how to get it.
 
-    Exit code 1 if something that is always needed is missing.
+    Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and image model fit
+    on which card, and what moves when.
     """
+    if plan is not None:
+        _plan(plan, planner, critic, size, reserve, as_json)
+        return
     report = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -59,6 +92,44 @@ def command(
     raise typer.Exit(
         int(any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items()))
     )
+
+
+def _plan(
+    generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
+) -> None:
+    from ..backend.memory_models import NamedAgent, named_agent, named_image_model
+    from ..backend.memory_needs import GB
+    from ..backend.memory_plan import plan_memory
+    from .memory_table import lines
+
+    tiny = generator.partition(":")[0] == "tinyworld"
+    agents = [
+        named_agent(given or (f"tinyworld:{role}" if tiny else DEFAULT_AGENT))
+        for role, given in (("planner", planner), ("critic", critic))
+    ]
+    if planner is None and critic is None and not tiny and agents[1] is not None:
+        # The published planner and critic are two checkpoints of one size.
+        agents[1] = NamedAgent(f"another {agents[1].name}", agents[1].shape)
+    found = plan_memory(
+        named_image_model(generator),
+        agents[0],
+        agents[1],
+        _size(size) if size else TINY_PAGE if tiny else (1024, 1024),
+        reserve=reserve * GB,
+    )
+    if as_json:
+        print(found.model_dump_json())
+        return
+    view = Lines()
+    for line in lines(found):
+        view.say(line)
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
+    if match is None:
+        raise SettingsError(f"The size {text!r} is not WIDTHxHEIGHT in pixels.", "Such as 1024x768.")
+    return int(match[1]), int(match[2])
 
 
 def _own_version() -> str:

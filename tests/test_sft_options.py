@@ -12,13 +12,14 @@ from tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
+from interleave_thinker.backend.agent_shapes import published_config
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.cli import train as cli_train
 from interleave_thinker.training.checkpointing import newest_checkpoint
 from interleave_thinker.training.data import SftMessage, SftRow, check_rows, show_balance, verdict_balance
 from interleave_thinker.training.doctor import config_of, settings_of
 from interleave_thinker.training.grpo_settings import GrpoTraining, batches
-from interleave_thinker.training.memory import groups, meta_model, published_config, reckon
+from interleave_thinker.training.memory import groups, meta_model, reckon
 from interleave_thinker.training.recipe_files import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.sft import SftTraining, train
 

@@ -15,11 +15,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..backend.agent_shapes import SHAPES, published_config
 from ..backend.chat.checkpoints import read_json
 from ..backend.errors import SettingsError
+from ..backend.memory_needs import GB
 from ..backend.tinyworld import checkpoint
 from .grpo_settings import GrpoTraining, batches
-from .memory import GB, SHAPES, Memory, groups, meta_model, published_config, reckon
+from .memory import Memory, groups, meta_model, reckon
 from .policy_model import ModelTraining
 from .recipe_files import STAGES, read_recipe, recipe_names
 from .sft import SftTraining

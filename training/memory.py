@@ -13,89 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..backend.agent_shapes import agent_shape
+from ..backend.memory_needs import GB, NF4_DOUBLE
 from .grpo_settings import GrpoTraining
 from .policy_model import NOT_QUANTIZED, ModelTraining, adapter_config
 from .sft import SftTraining
 
-GB = 1e9
-NF4 = 0.516
-"""Bytes of a 4-bit weight: half a byte, and one scale of 8 bits for 64 weights with the scales' own (QLoRA, section 3)."""
 PROMPT_TOKENS = 512
 """Words of a critic's question: the shipped template has 288, and the two prompts."""
 CHUNK_LOGITS = 1024
 """Positions whose logits are held at once; trl's fused head works in chunks."""
-
-_VISION_SMALL = {
-    "depth": 24,
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "deepstack_visual_indexes": [5, 11, 17],
-}
-_VISION_LARGE = {
-    "depth": 27,
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "deepstack_visual_indexes": [8, 16, 24],
-}
-SHAPES: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen3-VL-2B-Instruct": {
-        "text": {
-            "hidden_size": 2048,
-            "intermediate_size": 6144,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 16,
-        },
-        "vision": _VISION_SMALL,
-        "tied": True,
-    },
-    "Qwen/Qwen3-VL-4B-Instruct": {
-        "text": {
-            "hidden_size": 2560,
-            "intermediate_size": 9728,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-        },
-        "vision": _VISION_SMALL,
-        "tied": True,
-    },
-    "Qwen/Qwen3-VL-8B-Instruct": {
-        "text": {
-            "hidden_size": 4096,
-            "intermediate_size": 12288,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-        },
-        "vision": _VISION_LARGE,
-        "tied": False,
-    },
-}
-"""Shapes of the published models (their config.json), so that no download is needed to reckon."""
-
-
-def published_config(name: str) -> Any:
-    """The configuration of a published model; raises KeyError for a name that is not in SHAPES."""
-    from transformers import Qwen3VLConfig
-
-    shape = SHAPES[name]
-    text = {
-        "vocab_size": 151936,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "max_position_embeddings": 262144,
-    }
-    vision = {
-        "num_heads": 16,
-        "patch_size": 16,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "out_hidden_size": shape["text"]["hidden_size"],
-        "num_position_embeddings": 2304,
-    }
-    return Qwen3VLConfig(
-        text_config={**text, **shape["text"], "tie_word_embeddings": shape["tied"]},
-        vision_config={**vision, **shape["vision"]},
-        tie_word_embeddings=shape["tied"],
-    )
 
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
@@ -166,7 +93,7 @@ def reckon(
     active = 2.0 if settings.precision == "bf16" else 4.0
     moments = 2.0 if settings.optimizer == "adamw_8bit" else 8.0
     parts = {
-        "weights": ((whole - quantised - trained) * held + quantised * NF4 + trained * 4.0) / devices,
+        "weights": ((whole - quantised - trained) * held + quantised * NF4_DOUBLE + trained * 4.0) / devices,
         "gradients": trained * 4.0 / devices,
         "optimiser": trained * moments / devices,
         "activations": _activations(
@@ -179,7 +106,7 @@ def reckon(
     if devices > 1:
         parts["one layer, gathered"] = 2 * active * whole / max(1, layers)
     if isinstance(settings, GrpoTraining):
-        each = 2 * layers * text.num_key_value_heads * text.head_dim * 2.0
+        each = agent_shape(config.to_dict()).kv_bytes_per_token
         answers = settings.prompts * settings.group / devices
         if settings.vllm == "colocate":
             parts["vLLM (its share of the card)"] = settings.vllm_memory * card

@@ -1,0 +1,177 @@
+"""The shapes of image models: the weights of their parts and what drawing takes beside them.
+
+Decision: what a draw takes beside the weights is written as widths of a layer per token or pixel, one number for a kind of
+network. The numbers were counted with benchmarks/live_bytes.py, which follows every tensor of a forward pass at full size
+on torch's meta device with fused attention, and the tests count them again. A kernel's own workspace is not in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+BF16 = 2
+
+PartName = Literal["denoiser", "encoder", "vae"]
+
+
+@dataclass(frozen=True)
+class Denoiser:
+    """A diffusion transformer or UNet. `widths`: values alive at once, as multiples of `width`, for a token (of a
+    transformer) or a pixel (of a UNet), of one image of a batch."""
+
+    weights: int
+    width: int
+    widths: float
+    pixels_per_token: int = 256
+    batch: int = 1
+    """2 where guidance draws with and without the prompt at once."""
+    references: int = 0
+    """Images of the result's size that stand beside the noise as tokens."""
+    text_tokens: int = 512
+
+    def work(self, pixels: int) -> float:
+        """Bytes alive beside the weights at 16 bits while one step is taken at this area."""
+        tokens = pixels / self.pixels_per_token * (1 + self.references)
+        text = self.text_tokens if self.pixels_per_token > 1 else 0
+        return (tokens + text) * self.widths * self.width * BF16 * self.batch
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """All text encoders of a model together; the widths are those of the largest."""
+
+    weights: int
+    width: int
+    inner: int
+    layers: int
+    tokens: int = 512
+
+    def work(self) -> float:
+        """Bytes alive beside the weights: the hidden states of all layers, which some pipelines ask for, and one layer."""
+        return self.tokens * BF16 * ((self.layers + 5) * self.width + 3 * self.inner)
+
+
+@dataclass(frozen=True)
+class Vae:
+    """`decode` and `encode`: values alive at once for a pixel, as multiples of `width` (channels at full size)."""
+
+    weights: int
+    width: int = 128
+    decode: float = 6.01
+    encode: float = 5.03
+    """Both counted for AutoencoderKL and AutoencoderKLFlux2."""
+
+    def work(self, pixels: int) -> float:
+        """Bytes alive beside the weights at 16 bits while an image of this area is decoded, or its source encoded."""
+        return max(self.decode, self.encode) * self.width * BF16 * pixels
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """An image model. A part without weights is not there."""
+
+    name: str
+    denoiser: Denoiser
+    encoder: Encoder
+    vae: Vae
+
+    def renamed(self, name: str) -> ImageShape:
+        return replace(self, name=name)
+
+    def work(self, pixels: int) -> dict[PartName, float]:
+        """Bytes that each part needs beside its weights at this area."""
+        return {
+            "denoiser": self.denoiser.work(pixels),
+            "encoder": self.encoder.work(),
+            "vae": self.vae.work(pixels),
+        }
+
+    @property
+    def weights(self) -> dict[PartName, int]:
+        """Number of weights of each part."""
+        return {
+            "denoiser": self.denoiser.weights,
+            "encoder": self.encoder.weights,
+            "vae": self.vae.weights,
+        }
+
+
+WIDTHS = {
+    "Flux2Transformer2DModel": 22.6,
+    "FluxTransformer2DModel": 17.4,
+    "QwenImageTransformer2DModel": 14.1,
+}
+"""Of diffusers' transformers, by class: counted at 1,024 to 8,192 tokens of the image, the largest of them."""
+UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
+"""Of UNets, for a pixel of the image (64 of which are one of the latents): SDXL's, whose largest level does not attend,
+and Stable Diffusion 1.5's, whose does."""
+
+_KL = Vae(83_653_863)
+_QWEN3_4B = Encoder(4_022_468_096, width=2560, inner=9728, layers=36)
+_QWEN3_8B = Encoder(8_190_735_360, width=4096, inner=12288, layers=36)
+_QWEN2_5_VL_7B = Encoder(8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300)
+_T5_AND_CLIP = Encoder(4_762_310_656 + 123_060_480, width=4096, inner=10240, layers=24)
+
+KNOWN: dict[str, ImageShape] = {
+    shape.name: shape
+    for shape in (
+        ImageShape(
+            "flux2-klein-4b",
+            Denoiser(3_875_544_576, 3072, WIDTHS["Flux2Transformer2DModel"], references=1),
+            _QWEN3_4B,
+            Vae(84_046_115),
+        ),
+        ImageShape(
+            "flux2-klein-9b",
+            Denoiser(9_078_581_248, 4096, WIDTHS["Flux2Transformer2DModel"], references=1),
+            _QWEN3_8B,
+            Vae(84_046_115),
+        ),
+        ImageShape(
+            "qwen-image-edit",
+            Denoiser(
+                20_430_401_088,
+                3072,
+                WIDTHS["QwenImageTransformer2DModel"],
+                references=1,
+                text_tokens=1300,
+            ),
+            _QWEN2_5_VL_7B,
+            Vae(126_892_531, width=96, decode=18.02, encode=10.08),
+        ),
+        ImageShape(
+            "flux1-kontext",
+            Denoiser(11_901_408_320, 3072, WIDTHS["FluxTransformer2DModel"], references=1),
+            _T5_AND_CLIP,
+            Vae(83_819_683),
+        ),
+        ImageShape(
+            "sdxl",
+            Denoiser(2_567_463_684, 320, UNET_WIDTHS, pixels_per_token=1, batch=2),
+            Encoder(123_060_480 + 694_659_840, width=1280, inner=5120, layers=32, tokens=77),
+            _KL,
+        ),
+        ImageShape(
+            "sd15",
+            Denoiser(859_520_964, 320, UNET_WIDTHS_ATTENDING, pixels_per_token=1, batch=2),
+            Encoder(123_060_480, width=768, inner=3072, layers=12, tokens=77),
+            _KL,
+        ),
+    )
+}
+"""Published models by name. The numbers of weights are those of their classes with their published configurations, on the
+meta device."""
+
+HUB_IDS = {
+    "black-forest-labs/FLUX.2-klein-4B": "flux2-klein-4b",
+    "black-forest-labs/FLUX.2-klein-base-4B": "flux2-klein-4b",
+    "black-forest-labs/FLUX.2-klein-9B": "flux2-klein-9b",
+    "black-forest-labs/FLUX.2-klein-base-9B": "flux2-klein-9b",
+    "Qwen/Qwen-Image-Edit": "qwen-image-edit",
+    "Qwen/Qwen-Image-Edit-2509": "qwen-image-edit",
+    "black-forest-labs/FLUX.1-Kontext-dev": "flux1-kontext",
+    "stabilityai/stable-diffusion-xl-base-1.0": "sdxl",
+    "stable-diffusion-v1-5/stable-diffusion-v1-5": "sd15",
+}
+"""The same by their names on the hub, so that no file of them is needed."""

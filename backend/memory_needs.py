@@ -1,0 +1,102 @@
+"""What an agent and an image model take on a card: weights at a precision, and what working takes beside them.
+
+Decision: a formula for every figure, from widths and counts that anybody can look up, so that a plan can be checked by hand
+and holds for models nobody here has seen. A gigabyte is 10⁹ bytes throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .agent_shapes import AgentShape
+from .chat.pixels import AREA_OF_FEW, FEW_IMAGES
+from .image_shapes import ImageShape, PartName
+
+AgentPrecision = Literal["bf16", "8-bit", "4-bit"]
+ImagePrecision = Literal["bf16", "fp8"]
+
+GB = 1e9
+BF16 = 2.0
+INT8 = 1.0
+"""Bytes of an 8-bit weight (bitsandbytes LLM.int8; its one scale a row adds a thousandth, which is left out)."""
+NF4 = 0.5625
+"""Bytes of a 4-bit weight as agents are loaded: half a byte, and a scale of 4 bytes for 64 weights."""
+NF4_DOUBLE = 0.516
+"""The same with the scales themselves in 8 bits (QLoRA, section 3), as agents are trained."""
+FP8 = 1.0
+
+CRITIC_TEMPLATE = 1164
+"""Tokens of the published critic's template, counted with the Qwen vocabulary."""
+PLANNER_TEMPLATE = 96
+"""Tokens of the published planner's, likewise."""
+PROMPT = 400
+"""Tokens allowed for the words of a request, or of two prompts."""
+ANSWER = 2048
+"""Tokens of the longest answer (ReplySettings.max_tokens)."""
+VISION_WIDTHS = 22.4
+"""Values alive at once for a patch in the vision tower, as multiples of its width; counted on Qwen3-VL-8B's with
+benchmarks/live_bytes.py, with the input and the deepstack levels."""
+PREFILL_WIDTHS, PREFILL_INNER = 4.07, 3.0
+"""Values alive at once for a token of the prompt in the language layers, as multiples of the width and of the MLP's inner
+width; counted likewise on the 2B and 8B models."""
+
+
+def agent_weights(shape: AgentShape, precision: AgentPrecision) -> float:
+    """Bytes of the weights. Embeddings, output layer and vision tower keep 16 bits (shared_base.NOT_QUANTIZED)."""
+    each = {"bf16": BF16, "8-bit": INT8, "4-bit": NF4}[precision]
+    return shape.layer_weights * each + (shape.table_weights + shape.vision_weights) * BF16
+
+
+def agent_work(
+    shape: AgentShape,
+    words: int,
+    images: int,
+    pixels: int,
+    answer: int = ANSWER,
+    precision: AgentPrecision = "bf16",
+) -> float:
+    """Bytes beside the weights at the worst moment of one reply to `words` tokens and `images` images of `pixels` each.
+
+    Three moments: seeing (the vision tower, all images at once), reading the prompt, and the answer's last token.
+    """
+    pixels = min(pixels, AREA_OF_FEW)
+    image_tokens = images * shape.image_tokens(pixels)
+    tokens = words + image_tokens
+    seeing = images * shape.image_patches(pixels) * VISION_WIDTHS * shape.vision_width * BF16
+    features = image_tokens * (1 + shape.deepstack) * shape.width * BF16
+    reading = tokens * (PREFILL_WIDTHS * shape.width + PREFILL_INNER * shape.inner) * BF16
+    # A matrix is unpacked to 16 bits before it is used (4 bits), or its result stands in 32 bits first (8 bits).
+    unpacked = {
+        "bf16": 0.0,
+        "8-bit": tokens * shape.inner * 4.0,
+        "4-bit": shape.width * shape.inner * BF16,
+    }[precision]
+    logits = shape.vocabulary * 4.0
+    last = kv_bytes(shape, tokens + answer) + logits * 3
+    return max(seeing, features + kv_bytes(shape, tokens) + reading + unpacked + logits, features + last)
+
+
+def kv_bytes(shape: AgentShape, tokens: int) -> float:
+    """Bytes of the key/value cache of so many tokens, and of one layer of it twice, while that one is being lengthened."""
+    return shape.kv_bytes_per_token * tokens * (1 + 1 / shape.layers)
+
+
+def planner_work(shape: AgentShape, precision: AgentPrecision) -> float:
+    """Bytes beside the weights to plan a request with as many images as are shown at their full area (4)."""
+    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, FEW_IMAGES, AREA_OF_FEW, ANSWER, precision)
+
+
+def critic_work(shape: AgentShape, precision: AgentPrecision, pixels: int) -> float:
+    """Bytes beside the weights to judge an image of this area against the one before."""
+    return agent_work(shape, CRITIC_TEMPLATE + PROMPT, 2, pixels, ANSWER, precision)
+
+
+def image_weights(shape: ImageShape, precision: ImagePrecision) -> dict[PartName, float]:
+    """Bytes of each part's weights. fp8 is for the diffusion model and the text encoder; the VAE keeps 16 bits."""
+    each = BF16 if precision == "bf16" else FP8
+    counts = shape.weights
+    return {
+        "denoiser": counts["denoiser"] * each,
+        "encoder": counts["encoder"] * each,
+        "vae": counts["vae"] * BF16,
+    }
