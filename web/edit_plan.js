@@ -7,6 +7,7 @@ import { api } from "../../scripts/api.js";
 import { app } from "../../scripts/app.js";
 import { area, button, icon, make, note } from "./plan_elements.js";
 import { planText } from "./plan_outline.js";
+import { heard, say } from "./words.js";
 
 const NODE = "InterleaveEditPlan";
 const DISPLAY = "interleave_plan";
@@ -132,7 +133,7 @@ class PlanList {
   add() {
     const last = this.steps.at(-1)?.step_number ?? 0;
     this.steps.push({ step_number: last + 1, step_name: "", instruction: null, prompt: null, auxiliary_text: null });
-    this.write(`Step ${last + 1} was added.`);
+    this.write(say("Step {step} was added.", { step: last + 1 }));
     this.element.querySelector(".itp-step:last-child textarea")?.focus();
   }
 
@@ -141,10 +142,10 @@ class PlanList {
     this.steps = this.steps.filter((one) => one !== step);
     if (this.steps.length) {
       this.renumber();
-      this.write(`Step ${number} was deleted.`);
+      this.write(say("Step {step} was deleted.", { step: number }));
       return;
     }
-    this.undo = { change: `Step ${number} was deleted.`, text: this.text };
+    this.undo = { change: say("Step {step} was deleted.", { step: number }), text: this.text };
     this.setText("");
     this.read();
   }
@@ -154,20 +155,20 @@ class PlanList {
     this.steps.splice(from, 1);
     this.steps.splice(from + by, 0, step);
     this.renumber();
-    this.write(`Step ${from + 1} was moved.`);
+    this.write(say("Step {step} was moved.", { step: from + 1 }));
   }
 
   /** The planner's newest plan; locked steps stay. */
   takePlanned() {
     const locked = this.steps.filter((step) => step.locked);
-    this.undo = { change: "This is the planner's plan.", text: this.text };
+    this.undo = { change: say("This is the planner's plan."), text: this.text };
     if (locked.length) {
       const planned = this.told.planned.execution_plan.filter(
         (step) => !locked.some((one) => one.step_number === step.step_number)
       );
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
       this.madeFrom = this.told.planned.made_from;
-      this.undo.change += " Locked steps stayed.";
+      this.undo.change = say("This is the planner's plan. Locked steps stayed.");
       this.setText(planText(this.steps, this.madeFrom, false));
     } else {
       this.setText("");
@@ -177,7 +178,7 @@ class PlanList {
 
   /** What the node made of the edits and the planner's newest plan, to be edited further. */
   takeResult() {
-    this.undo = { change: "The new steps are in the list.", text: this.text };
+    this.undo = { change: say("The new steps are in the list."), text: this.text };
     const { execution_plan: steps, made_from: madeFrom } = this.told.result;
     this.setText(planText(steps, madeFrom, this.isJson));
     this.read();
@@ -211,19 +212,19 @@ class PlanList {
     const bar = make("div", "itp-bar");
     const inList = this.view === "list";
     if (inList) {
-      bar.append(button("Add step", "Add a step at the end.", () => this.add(), Boolean(this.fault)));
+      bar.append(button(say("Add step"), say("Add a step at the end."), () => this.add(), Boolean(this.fault)));
       const planned = this.told.planned;
       const help = planned
-        ? "Drop the edits and take the planner's newest plan; locked steps stay."
-        : "Queue the graph once to have the planner's plan here.";
-      bar.append(button("Planner's plan", help, () => this.takePlanned(), !planned || !this.text.trim()));
+        ? say("Drop the edits and take the planner's newest plan; locked steps stay.")
+        : say("Queue the graph once to have the planner's plan here.");
+      bar.append(button(say("Planner's plan"), help, () => this.takePlanned(), !planned || !this.text.trim()));
     } else {
       const off = Boolean(this.fault) || !this.forms?.json_text;
-      const name = this.isJson ? "As outline" : "As JSON";
-      bar.append(button(name, "Write the same plan in the other form.", () => this.switchForm(), off));
+      const name = this.isJson ? say("As outline") : say("As JSON");
+      bar.append(button(name, say("Write the same plan in the other form."), () => this.switchForm(), off));
     }
     bar.append(make("div", "itp-space"));
-    const view = inList ? ["Edit as text", "Show the text that this list writes."] : ["Edit as list", "Show the steps as a list."];
+    const view = inList ? [say("Edit as text"), say("Show the text that this list writes.")] : [say("Edit as list"), say("Show the steps as a list.")];
     bar.append(button(...view, () => this.switchView()));
     return bar;
   }
@@ -232,10 +233,10 @@ class PlanList {
     const notes = [];
     if (this.fault) notes.push(note(this.fault, "itp-note itp-fault"));
     if (this.told.isNews) {
-      const show = button("Show it here", "Put the new steps into the list.", () => this.takeResult());
-      notes.push(note(this.told.note, "itp-note", ...(this.told.stale && this.told.result ? [show] : [])));
+      const show = button(say("Show it here"), say("Put the new steps into the list."), () => this.takeResult());
+      notes.push(note(heard(this.told.note), "itp-note", ...(this.told.stale && this.told.result ? [show] : [])));
     }
-    if (this.undo) notes.push(note(this.undo.change, "itp-note itp-undo", button("Undo", "Take that back.", () => this.takeBack())));
+    if (this.undo) notes.push(note(this.undo.change, "itp-note itp-undo", button(say("Undo"), say("Take that back."), () => this.takeBack())));
     return notes;
   }
 
@@ -243,8 +244,8 @@ class PlanList {
     const list = make("div", "itp-list");
     if (!this.steps.length) {
       const hint = this.isPlanLinked()
-        ? "Queue the graph to see the planner's plan here, or add steps of your own."
-        : "Add steps to write a plan by hand, or connect a Planner.";
+        ? say("Queue the graph to see the planner's plan here, or add steps of your own.")
+        : say("Add steps to write a plan by hand, or connect a Planner.");
       list.append(make("div", "itp-hint", hint));
     }
     this.steps.forEach((step, index) => list.append(this.row(step, index)));
@@ -265,9 +266,9 @@ class PlanList {
       this.write();
     };
     const name = make("input");
-    Object.assign(name, { value: step.step_name ?? "", placeholder: "Name", spellcheck: false });
+    Object.assign(name, { value: step.step_name ?? "", placeholder: say("Name"), spellcheck: false });
     name.addEventListener("input", edit("step_name", true));
-    const lock = icon(step.locked ? "pi-lock" : "pi-lock-open", "Locked: stays as it is when the planner writes another plan.", () => {
+    const lock = icon(step.locked ? "pi-lock" : "pi-lock-open", say("Locked: stays as it is when the planner writes another plan."), () => {
       step.locked = !step.locked;
       this.forgetUndo();
       this.write();
@@ -278,15 +279,15 @@ class PlanList {
     head.append(
       make("span", "itp-number", `${step.step_number}.`),
       name,
-      icon("pi-arrow-up", "Move up.", () => this.move(step, -1), index === 0),
-      icon("pi-arrow-down", "Move down.", () => this.move(step, 1), index === this.steps.length - 1),
+      icon("pi-arrow-up", say("Move up."), () => this.move(step, -1), index === 0),
+      icon("pi-arrow-down", say("Move down."), () => this.move(step, 1), index === this.steps.length - 1),
       lock,
-      icon("pi-trash", "Delete this step.", () => this.remove(step))
+      icon("pi-trash", say("Delete this step."), () => this.remove(step))
     );
     row.append(
       head,
-      area(step.prompt, "What to draw; empty draws nothing", edit("prompt")),
-      area(step.auxiliary_text, "Text for the reader", edit("auxiliary_text"))
+      area(step.prompt, say("What to draw; empty draws nothing"), edit("prompt")),
+      area(step.auxiliary_text, say("Text for the reader"), edit("auxiliary_text"))
     );
     mark();
     return row;
@@ -300,10 +301,10 @@ async function readPlan(text) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text })
     });
-    if (answer.status === 413) return { error: "The text is too long for the list; edit it as text." };
+    if (answer.status === 413) return { error: say("The text is too long for the list; edit it as text.") };
     return await answer.json();
   } catch (error) {
-    return { error: `The server does not read the text: ${error.message}` };
+    return { error: say("The server does not read the text: {fault}", { fault: error.message }) };
   }
 }
 

@@ -1,8 +1,7 @@
 // One attempt, folded: its summary in a line, and inside its image, prompt, verdict, and what a person may say of it.
 
+import { heard, say } from "../words.js";
 import { iconButton, make, marked, set, setText, show, textButton } from "./elements.js";
-
-const DOING = { drawing: "drawing…", judging: "judging…" };
 
 export class AttemptView {
   /** `acts`: {choose(attempt), say(attempt, word)}, both asynchronous. */
@@ -11,13 +10,13 @@ export class AttemptView {
     this.dot = make("span", "it-dot");
     this.title = make("span", "it-attempt-title");
     this.word = make("span", "it-attempt-word");
-    this.kept = make("span", "it-badge", {}, "kept");
+    this.kept = make("span", "it-badge", {}, say("kept"));
     const summary = make("summary", "it-summary", {}, this.dot, this.title, this.word, this.kept);
     summary.addEventListener("click", () => (this.touched = true));
     this.image = make("img", "it-image", { alt: "", decoding: "async" });
     this.prompt = make("p", "it-prompt");
     this.reasoning = make("p", "it-reasoning");
-    this.refinedTitle = make("p", "it-label", {}, "The critic would draw");
+    this.refinedTitle = make("p", "it-label", {}, say("The critic would draw"));
     this.refined = make("p", "it-prompt");
     this.error = make("p", "it-error");
     this.#makeActions();
@@ -25,9 +24,9 @@ export class AttemptView {
       "div",
       "it-words",
       {},
-      make("p", "it-label", {}, "Drawn with"),
+      make("p", "it-label", {}, say("Drawn with")),
       this.prompt,
-      this.reasoningTitle = make("p", "it-label", {}, "The critic"),
+      this.reasoningTitle = make("p", "it-label", {}, say("The critic")),
       this.reasoning,
       this.refinedTitle,
       this.refined,
@@ -43,7 +42,7 @@ export class AttemptView {
     this.attempt = attempt;
     if (!this.touched) set(this.element, "open", open);
     this.dot.dataset.tone = attempt.tone;
-    setText(this.title, `Try ${attempt.attempt + 1}`);
+    setText(this.title, say("Try {number}", { number: attempt.attempt + 1 }));
     setText(this.word, wordOf(attempt));
     show(this.kept, chosen);
     this.#showImage(attempt);
@@ -72,7 +71,7 @@ export class AttemptView {
   #showImage(attempt) {
     if (attempt.image) {
       set(this.image, "src", this.pictureUrl(attempt.image.digest));
-      set(this.image, "alt", `Try ${attempt.attempt + 1}`);
+      set(this.image, "alt", say("Try {number}", { number: attempt.attempt + 1 }));
       this.image.style.aspectRatio = `${attempt.image.width} / ${attempt.image.height}`;
       show(this.image, true);
     } else if (attempt.status !== "drawing") {
@@ -90,16 +89,16 @@ export class AttemptView {
   }
 
   #makeActions() {
-    this.up = iconButton("pi-thumbs-up", "This image is right", () => this.#say({ accepted: true }));
-    this.down = iconButton("pi-thumbs-down", "This image is wrong", () => this.#say({ accepted: false }));
-    this.better = textButton("Better prompt", "Write the prompt that should have been drawn with", () => this.#edit());
-    this.use = textButton("Use this try", "Make it the step's result and go on from it", () => this.#choose());
+    this.up = iconButton("pi-thumbs-up", say("This image is right"), () => this.#say({ accepted: true }));
+    this.down = iconButton("pi-thumbs-down", say("This image is wrong"), () => this.#say({ accepted: false }));
+    this.better = textButton(say("Better prompt"), say("Write the prompt that should have been drawn with"), () => this.#edit());
+    this.use = textButton("", "", () => this.#choose());
     this.note = make("span", "it-quiet");
     this.actions = make("div", "it-actions", {}, this.use, this.up, this.down, this.better, this.note);
     this.text = make("textarea", "it-textarea", { rows: 3, maxLength: 20000, spellcheck: true });
-    this.text.setAttribute("aria-label", "Better prompt");
-    const save = textButton("Save", "Keep it as feedback for training", () => this.#saveBetter());
-    const leave = textButton("Cancel", "Leave it as it was", () => show(this.editor, false));
+    this.text.setAttribute("aria-label", say("Better prompt"));
+    const save = textButton(say("Save"), say("Keep it as feedback for training"), () => this.#saveBetter());
+    const leave = textButton(say("Cancel"), say("Leave it as it was"), () => show(this.editor, false));
     this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, save, leave));
   }
 
@@ -111,9 +110,11 @@ export class AttemptView {
     this.better.setAttribute("aria-pressed", String(Boolean(word?.better_prompt)));
     const picked = this.state.choices[attempt.step];
     const isPicked = picked !== undefined && picked === attempt.image?.digest;
-    setText(this.use, isPicked ? "Picked" : "Use this try");
+    setText(this.use, isPicked ? say("Picked") : say("Use this try"));
     set(this.use, "disabled", picked === undefined && chosen && !this.state.running);
-    this.use.title = isPicked ? "Leave the choice to the critic again" : "Make it the step's result and go on from it";
+    this.use.title = isPicked
+      ? say("Leave the choice to the critic again")
+      : say("Make it the step's result and go on from it");
     this.use.setAttribute("aria-pressed", String(isPicked));
   }
 
@@ -164,11 +165,12 @@ export class AttemptView {
 }
 
 function wordOf(attempt) {
-  if (attempt.status !== "done") return DOING[attempt.status];
-  const parts = [attempt.outcome || "not judged"];
+  if (attempt.status === "drawing") return say("drawing…");
+  if (attempt.status === "judging") return say("judging…");
+  const parts = [heard(attempt.outcome || "not judged")];
   if (attempt.probability !== null && attempt.probability !== undefined)
-    parts.push(`P(success) ${Math.round(attempt.probability * 100)} %`);
-  parts.push(attempt.reused ? "kept from before" : `${attempt.seconds.toFixed(1)} s`);
+    parts.push(say("P(success) {percent} %", { percent: Math.round(attempt.probability * 100) }));
+  parts.push(attempt.reused ? say("kept from before") : say("{seconds} s", { seconds: attempt.seconds.toFixed(1) }));
   return parts.join(" · ");
 }
 

@@ -1,16 +1,17 @@
 // Before and after in one frame: a line to drag, or to move with the arrow keys, between any two images of a step.
 
+import { say } from "../words.js";
 import { make, set, show } from "./elements.js";
 
 export class Compare {
   constructor(pictureUrl) {
     this.pictureUrl = pictureUrl;
-    this.left = make("select", "it-select", { title: "Image on the left", onchange: () => this.#choose() });
-    this.right = make("select", "it-select", { title: "Image on the right", onchange: () => this.#choose() });
+    this.left = make("select", "it-select", { title: say("Image on the left"), onchange: () => this.#choose() });
+    this.right = make("select", "it-select", { title: say("Image on the right"), onchange: () => this.#choose() });
     this.under = make("img", "it-compare-image", { alt: "", draggable: false });
     this.over = make("img", "it-compare-image it-compare-over", { alt: "", draggable: false });
     this.slider = make("input", "it-compare-slider", { type: "range", min: 0, max: 100, value: 50, step: "any" });
-    this.slider.setAttribute("aria-label", "Where the left image ends");
+    this.slider.setAttribute("aria-label", say("Where the left image ends"));
     this.slider.addEventListener("input", () => this.#move());
     this.line = make("div", "it-compare-line");
     this.frame = make("div", "it-compare-frame", {}, this.under, this.over, this.line, this.slider);
@@ -18,7 +19,7 @@ export class Compare {
       "section",
       "it-compare",
       {},
-      make("div", "it-compare-names", {}, this.left, make("span", "it-quiet", {}, "and"), this.right),
+      make("div", "it-compare-names", {}, this.left, make("span", "it-quiet", {}, say("and")), this.right),
       this.frame,
     );
     this.options = [];

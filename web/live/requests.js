@@ -1,5 +1,7 @@
 // What the view asks of the server, and where pictures are.
 
+import { say } from "../words.js";
+
 export class Requests {
   constructor(api) {
     this.api = api;
@@ -48,7 +50,7 @@ export class Requests {
       body: JSON.stringify(body),
     });
     const told = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error(told.error ?? `The server answered ${answer.status}.`);
+    if (!answer.ok) throw new Error(told.error ?? say("The server answered {status}.", { status: answer.status }));
     return told;
   }
 }

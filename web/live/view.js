@@ -1,18 +1,17 @@
 // The view of a run on its node: steps as a row of cards, the attempts of one step below, and the comparison of any two images.
 // It draws at most once a frame and only when something was told; nothing of it runs while the graph is drawn.
 
+import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
 import { Compare } from "./compare.js";
 import { make, set, setText, show, textButton } from "./elements.js";
-
-const HINT = "Every step is shown here while it is drawn and judged.";
 
 export class RunView {
   /** `acts`: {again()} queues the graph once more. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     this.pictureUrl = (digest) => requests.picture(state.run, digest);
-    this.line = make("p", "it-line", {}, HINT);
+    this.line = make("p", "it-line", {}, say("Every step is shown here while it is drawn and judged."));
     this.bar = make("div", "it-bar-fill");
     this.barFrame = make("div", "it-bar", { role: "progressbar" }, this.bar);
     this.row = make("div", "it-cards", { role: "list" });
@@ -22,7 +21,7 @@ export class RunView {
       "it-notice",
       { hidden: true },
       this.pending,
-      textButton("Run again", "Queue the graph: only what follows from it is drawn", () => acts.again()),
+      textButton(say("Run again"), say("Queue the graph: only what follows from it is drawn"), () => acts.again()),
     );
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
@@ -75,8 +74,9 @@ export class RunView {
     for (const part of [this.barFrame, this.row, this.detail]) show(part, !state.isEmpty);
     if (state.isEmpty) return;
     this.element.dataset.status = state.about.status;
-    setText(this.line, state.about.line);
-    set(this.line, "title", state.about.line);
+    const line = heard(state.about.line);
+    setText(this.line, line);
+    set(this.line, "title", line);
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * state.share)));
     this.#drawNotice();
@@ -102,8 +102,7 @@ export class RunView {
     const taken = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
     const steps = [...open.map(([step]) => Number(step)), ...taken];
     show(this.notice, steps.length > 0 && !state.running);
-    const which = `step${steps.length > 1 ? "s" : ""} ${steps.join(", ")}`;
-    setText(this.pending, open.length ? `Your choice for ${which} is taken with the next run.` : `The critic chooses ${which} again with the next run.`);
+    if (steps.length) setText(this.pending, pendingWords(open.length > 0, steps));
   }
 
   #drawCards() {
@@ -142,7 +141,7 @@ export class RunView {
     const shown = state.steps.get(step);
     if (!shown) return;
     setText(this.name, `${step}. ${shown.name}`);
-    setText(this.sentence, shown.sentence);
+    setText(this.sentence, heard(shown.sentence));
     setText(this.told, shown.text);
     show(this.told, Boolean(shown.text));
     const attempts = (state.attempts.get(step) ?? []).filter(Boolean);
@@ -157,9 +156,9 @@ export class RunView {
       }),
     );
     const drawn = attempts.filter((attempt) => attempt.image);
-    const options = drawn.map((attempt) => ({ name: `Try ${attempt.attempt + 1}`, image: attempt.image }));
-    if (drawn[0]?.source) options.unshift({ name: "Before", image: drawn[0].source });
-    this.compare.offer(step, options, `Try ${(shown.chosen ?? drawn.at(-1)?.attempt ?? 0) + 1}`);
+    const options = drawn.map((attempt) => ({ name: tryName(attempt.attempt), image: attempt.image }));
+    if (drawn[0]?.source) options.unshift({ name: say("Before"), image: drawn[0].source });
+    this.compare.offer(step, options, tryName(shown.chosen ?? drawn.at(-1)?.attempt ?? 0));
   }
 
   #attemptView(attempt) {
@@ -208,15 +207,34 @@ class Card {
     this.element.dataset.status = shown.status;
     this.dot.dataset.tone = shown.status === "running" ? "busy" : shown.tone;
     setText(this.name, `${this.step}. ${shown.name}`);
-    const doing = { waiting: "waiting", running: tries ? `try ${tries}…` : "starting…" };
-    setText(this.state, doing[shown.status] ?? shown.sentence);
-    set(this.element, "title", [shown.name, shown.sentence, shown.text].filter(Boolean).join("\n"));
+    const sentence = heard(shown.sentence);
+    setText(this.state, doing(shown.status, tries) ?? sentence);
+    set(this.element, "title", [shown.name, sentence, shown.text].filter(Boolean).join("\n"));
     show(this.image, Boolean(image));
     show(this.blank, !image);
     setText(this.blank, shown.prompt ? "" : shown.text);
     if (!image) return;
     set(this.image, "src", pictureUrl(image.digest));
   }
+}
+
+function tryName(attempt) {
+  return say("Try {number}", { number: attempt + 1 });
+}
+
+function doing(status, tries) {
+  if (status === "waiting") return say("waiting");
+  if (status !== "running") return undefined;
+  return tries ? say("try {number}…", { number: tries }) : say("starting…");
+}
+
+/** What the next run takes over: a person's choices, or steps that are the critic's again. */
+function pendingWords(isChoice, steps) {
+  const values = { step: steps[0], steps: steps.join(", ") };
+  if (isChoice && steps.length === 1) return say("Your choice for step {step} is taken with the next run.", values);
+  if (isChoice) return say("Your choice for steps {steps} is taken with the next run.", values);
+  if (steps.length === 1) return say("The critic chooses step {step} again with the next run.", values);
+  return say("The critic chooses steps {steps} again with the next run.", values);
 }
 
 function keepWheel(event, element) {

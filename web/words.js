@@ -1,0 +1,70 @@
+// The words of the pack in the browser, in the language that the front end is set to (Comfy.Locale).
+//
+// Decision: the English text is the key. A word that a language lacks is shown in English, the code stays readable, and
+// one small file is fetched instead of every language. The host merges `locales/*/main.json` of all packs into its own
+// messages, but gives extensions no way to read them. What the server says comes as an English line; it is looked up by
+// its pattern, so a run that was recorded under one language is read in another.
+
+import { app } from "../../scripts/app.js";
+
+const LANGUAGES = ["de", "es", "fr", "ja", "zh"]; // English needs no file
+const PLACE = /\{(\w+)\}/g;
+const NUMBER = "[\\d.,%/]+";
+// What stands in these places is a stranger's text and stays as it is; `rest`, `part` and `count` are looked up themselves.
+const VERBATIM = ["text"];
+const LOOKED_UP = ["rest", "part", "count"];
+
+let language = "en";
+let ours = {};
+let patterns = [];
+
+/** A text of ours; `{name}` in it takes the value of that name. */
+export function say(text, values = {}) {
+  return filled(ours[text] ?? text, values);
+}
+
+/** A line of the server in our language; as it is where no pattern fits. */
+export function heard(line) {
+  for (const { pattern, names, text } of patterns) {
+    const match = pattern.exec(line);
+    if (!match) continue;
+    const values = names.map((name, index) => [name, LOOKED_UP.includes(name) ? heard(match[index + 1]) : match[index + 1]]);
+    return filled(text, Object.fromEntries(values));
+  }
+  return line;
+}
+
+function filled(text, values) {
+  return text.replace(PLACE, (place, name) => values[name] ?? place);
+}
+
+function patternOf(key) {
+  const names = [...key.matchAll(PLACE)].map(([, name]) => name);
+  const parts = key.split(PLACE).map((part, index) => {
+    if (index % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    return VERBATIM.includes(part) || LOOKED_UP.includes(part) ? "([^]+?)" : `(${NUMBER})`;
+  });
+  return { pattern: new RegExp(`^${parts.join("")}$`), names };
+}
+
+/** Fetch the words of the front end's language, unless they are here. Without them everything is in English. */
+async function fetchWords() {
+  const wanted = String(app.ui?.settings?.getSettingValue?.("Comfy.Locale") ?? "en");
+  if (wanted === language) return;
+  let told = {};
+  if (LANGUAGES.includes(wanted)) {
+    const answer = await fetch(new URL(`./words/${wanted}.json`, import.meta.url));
+    if (!answer.ok) return console.warn(`InterleaveThinker: no words for ${wanted} (${answer.status})`);
+    told = await answer.json();
+  }
+  language = wanted;
+  ours = told.view ?? {};
+  patterns = Object.entries(told.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
+}
+
+app.registerExtension({
+  name: "InterleaveThinker.Words",
+  init: fetchWords,
+  // Another language chosen: the host makes all nodes of the graph anew.
+  beforeConfigureGraph: fetchWords,
+});
