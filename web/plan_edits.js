@@ -1,0 +1,158 @@
+// What a person does to the steps of a plan: every change writes the node's `edits` text at once and can be taken back once.
+//
+// Decision: the text is the only state. Whatever else changes it (typing, a loaded workflow, undo) is read back by the
+// server, so the node is the same with and without this file.
+
+import { readPlan } from "./plan_reading.js";
+import { planText } from "./plan_outline.js";
+import { say } from "./words.js";
+
+const PAUSE = 250;
+
+/** The steps of one `edits` widget; calls `show` whenever there is something else to see. */
+export class PlanEdits {
+  constructor(widget, show) {
+    this.widget = widget;
+    this.show = show;
+    this.steps = [];
+    this.madeFrom = [];
+    this.fault = "";
+    this.told = {};
+    this.undo = null;
+    this.reading = 0;
+    this.listenToText();
+  }
+
+  get isJson() {
+    return /^\s*[[{]/.test(this.text);
+  }
+
+  get text() {
+    return this.widget.value ?? "";
+  }
+
+  listenToText() {
+    const callback = this.widget.callback;
+    this.widget.callback = (...given) => {
+      const result = callback?.apply(this.widget, given);
+      if (!this.isWriting) this.readSoon();
+      return result;
+    };
+    this.widget.element?.addEventListener("input", () => this.readSoon());
+  }
+
+  readSoon() {
+    clearTimeout(this.timer);
+    this.told.isNews = false;
+    this.timer = setTimeout(() => this.read(), PAUSE);
+  }
+
+  /** Have the server read the text, and show what it says. */
+  async read() {
+    clearTimeout(this.timer);
+    const turn = ++this.reading;
+    const text = this.text;
+    const answer = text.trim() ? await readPlan(text) : { plan: this.told.planned };
+    if (turn !== this.reading) return;
+    this.fault = answer.error ?? "";
+    if (!this.fault) {
+      this.steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
+      this.madeFrom = answer.plan?.made_from ?? [];
+    }
+    this.forms = answer;
+    this.show();
+  }
+
+  /** What the node said when it ran. */
+  hear(told) {
+    this.told = { ...told, isNews: Boolean(told?.note) };
+    this.read();
+  }
+
+  /** Write the steps into the text. With `change` said, it can be taken back. */
+  write(change) {
+    if (change) this.undo = { change, text: this.text };
+    this.setText(planText(this.steps, this.madeFrom, this.isJson));
+    this.fault = "";
+    if (change) this.show();
+  }
+
+  setText(text) {
+    this.isWriting = true;
+    // What the node said was said of an older text; its result is not to be put over this one.
+    this.told.isNews = false;
+    this.reading++;
+    clearTimeout(this.timer);
+    this.widget.value = text;
+    this.isWriting = false;
+  }
+
+  takeBack() {
+    this.setText(this.undo.text);
+    this.undo = null;
+    this.read();
+  }
+
+  renumber() {
+    const first = Math.min(...this.steps.map((step) => step.step_number));
+    this.steps.forEach((step, index) => (step.step_number = first + index));
+  }
+
+  add() {
+    const last = this.steps.at(-1)?.step_number ?? 0;
+    this.steps.push({ step_number: last + 1, step_name: "", instruction: null, prompt: null, auxiliary_text: null });
+    this.write(say("Step {step} was added.", { step: last + 1 }));
+  }
+
+  remove(step) {
+    const change = say("Step {step} was deleted.", { step: step.step_number });
+    this.steps = this.steps.filter((one) => one !== step);
+    if (this.steps.length) {
+      this.renumber();
+      this.write(change);
+      return;
+    }
+    this.undo = { change, text: this.text };
+    this.setText("");
+    this.read();
+  }
+
+  move(step, by) {
+    const from = this.steps.indexOf(step);
+    this.steps.splice(from, 1);
+    this.steps.splice(from + by, 0, step);
+    this.renumber();
+    this.write(say("Step {step} was moved.", { step: from + 1 }));
+  }
+
+  /** The planner's newest plan; locked steps stay. */
+  takePlanned() {
+    const locked = this.steps.filter((step) => step.locked);
+    this.undo = { change: say("This is the planner's plan."), text: this.text };
+    if (locked.length) {
+      const planned = this.told.planned.execution_plan.filter(
+        (step) => !locked.some((one) => one.step_number === step.step_number)
+      );
+      this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
+      this.madeFrom = this.told.planned.made_from;
+      this.undo.change = say("This is the planner's plan. Locked steps stayed.");
+      this.setText(planText(this.steps, this.madeFrom, false));
+    } else {
+      this.setText("");
+    }
+    this.read();
+  }
+
+  /** What the node made of the edits and the planner's newest plan, to be edited further. */
+  takeResult() {
+    this.undo = { change: say("The new steps are in the list."), text: this.text };
+    const { execution_plan: steps, made_from: madeFrom } = this.told.result;
+    this.setText(planText(steps, madeFrom, this.isJson));
+    this.read();
+  }
+
+  switchForm() {
+    this.setText(this.isJson ? this.forms.outline : this.forms.json_text);
+    this.read();
+  }
+}

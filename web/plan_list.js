@@ -1,0 +1,142 @@
+// The list of steps on Edit Plan: what is seen of the edits, as a list or beside their text.
+
+import { app } from "../../scripts/app.js";
+import { PlanEdits } from "./plan_edits.js";
+import { button, make, note } from "./plan_elements.js";
+import { stepRow } from "./plan_row.js";
+import { heard, say } from "./words.js";
+
+const VIEW = "interleave_view";
+const LEAST_HEIGHT = 220;
+const BAR_HEIGHT = 90;
+
+/** The list over one node's `edits` widget. */
+export class PlanList {
+  constructor(node, widget) {
+    this.node = node;
+    this.element = make("div", "itp-plan");
+    this.element.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
+    this.edits = new PlanEdits(widget, () => this.show());
+    this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
+      serialize: false,
+      hideOnZoom: true,
+      getMinHeight: () => (this.isList ? LEAST_HEIGHT : BAR_HEIGHT),
+      getMaxHeight: () => (this.isList ? undefined : BAR_HEIGHT)
+    });
+    this.widget.serialize = false;
+    this.show();
+  }
+
+  get view() {
+    return this.node.properties?.[VIEW] === "text" ? "text" : "list";
+  }
+
+  get isList() {
+    return this.view === "list" && !this.edits.fault;
+  }
+
+  switchView() {
+    this.node.properties[VIEW] = this.view === "list" ? "text" : "list";
+    this.show();
+  }
+
+  scroll(event) {
+    const list = this.element.querySelector(".itp-list");
+    const scrolls = list && list.scrollHeight > list.clientHeight && list.contains(event.target);
+    if (scrolls && !event.ctrlKey) event.stopPropagation();
+    else app.canvas?.processMouseWheel?.(event);
+  }
+
+  show() {
+    const { widget } = this.edits;
+    widget.hidden = this.isList;
+    widget.options.hidden = this.isList;
+    this.element.replaceChildren(this.bar(), ...this.notes(), ...(this.isList ? [this.list()] : []));
+    app.graph?.setDirtyCanvas?.(true, true);
+  }
+
+  bar() {
+    const bar = make("div", "itp-bar");
+    const inList = this.view === "list";
+    bar.append(...(inList ? this.listButtons() : this.textButtons()), make("div", "itp-space"));
+    const view = inList
+      ? [say("Edit as text"), say("Show the text that this list writes.")]
+      : [say("Edit as list"), say("Show the steps as a list.")];
+    bar.append(button(...view, () => this.switchView()));
+    return bar;
+  }
+
+  listButtons() {
+    const { fault, text, told } = this.edits;
+    const help = told.planned
+      ? say("Drop the edits and take the planner's newest plan; locked steps stay.")
+      : say("Queue the graph once to have the planner's plan here.");
+    return [
+      button(say("Add step"), say("Add a step at the end."), () => this.add(), Boolean(fault)),
+      button(say("Planner's plan"), help, () => this.edits.takePlanned(), !told.planned || !text.trim())
+    ];
+  }
+
+  textButtons() {
+    const { fault, forms, isJson } = this.edits;
+    const name = isJson ? say("As outline") : say("As JSON");
+    const off = Boolean(fault) || !forms?.json_text;
+    return [button(name, say("Write the same plan in the other form."), () => this.edits.switchForm(), off)];
+  }
+
+  add() {
+    this.edits.add();
+    this.element.querySelector(".itp-step:last-child textarea")?.focus();
+  }
+
+  notes() {
+    const { fault, told, undo } = this.edits;
+    const notes = [];
+    if (fault) notes.push(note(fault, "itp-note itp-fault"));
+    if (told.isNews) {
+      const help = say("Put the new steps into the list.");
+      const show = button(say("Show it here"), help, () => this.edits.takeResult());
+      notes.push(note(heard(told.note), "itp-note", ...(told.stale && told.result ? [show] : [])));
+    }
+    if (undo) {
+      const back = button(say("Undo"), say("Take that back."), () => this.edits.takeBack());
+      notes.push(note(undo.change, "itp-note itp-undo", back));
+    }
+    return notes;
+  }
+
+  list() {
+    const list = make("div", "itp-list");
+    const { steps } = this.edits;
+    if (!steps.length) {
+      const hint = this.isPlanLinked()
+        ? say("Queue the graph to see the planner's plan here, or add steps of your own.")
+        : say("Add steps to write a plan by hand, or connect a Planner.");
+      list.append(make("div", "itp-hint", hint));
+    }
+    steps.forEach((step, index) => list.append(this.row(step, index)));
+    return list;
+  }
+
+  isPlanLinked() {
+    return this.node.inputs?.some((input) => input.name === "plan" && input.link != null);
+  }
+
+  row(step, index) {
+    const place = { isFirst: index === 0, isLast: index === this.edits.steps.length - 1 };
+    return stepRow(step, place, {
+      edited: () => this.edited(),
+      relocked: () => this.show(),
+      move: (by) => this.edits.move(step, by),
+      remove: () => this.edits.remove(step)
+    });
+  }
+
+  /** A word was typed: the row that is being typed into is not drawn anew. */
+  edited() {
+    this.edits.undo = null;
+    this.element.querySelector(".itp-undo")?.remove();
+    this.edits.write();
+    app.graph?.setDirtyCanvas?.(true, true);
+  }
+}

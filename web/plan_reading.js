@@ -1,0 +1,21 @@
+// A plan text is read by the server alone, so that a person sees here the same refusals as when the graph is queued.
+
+import { api } from "../../scripts/api.js";
+import { say } from "./words.js";
+
+const READ = "/interleave-thinker/plan";
+
+/** The text as steps and in both forms, or `error`: what is wrong with it. */
+export async function readPlan(text) {
+  try {
+    const answer = await api.fetchApi(READ, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ text })
+    });
+    if (answer.status === 413) return { error: say("The text is too long for the list; edit it as text.") };
+    return await answer.json();
+  } catch (error) {
+    return { error: say("The server does not read the text: {fault}", { fault: error.message }) };
+  }
+}

@@ -1,0 +1,41 @@
+// One step of the list on Edit Plan: its name, what is drawn, what the reader is told, and the buttons that act on it.
+
+import { area, icon, make } from "./plan_elements.js";
+import { say } from "./words.js";
+
+/** `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
+export function stepRow(step, { isFirst, isLast }, acts) {
+  const row = make("div", "itp-step");
+  const mark = () => row.classList.toggle("itp-empty", !step.prompt && !step.auxiliary_text);
+  const edit = (field, isEmptyText) => (event) => {
+    step[field] = event.target.value || (isEmptyText ? "" : null);
+    mark();
+    acts.edited();
+  };
+  const name = make("input");
+  Object.assign(name, { value: step.step_name ?? "", placeholder: say("Name"), spellcheck: false });
+  name.addEventListener("input", edit("step_name", true));
+  const lockHelp = say("Locked: stays as it is when the planner writes another plan.");
+  const lock = icon(step.locked ? "pi-lock" : "pi-lock-open", lockHelp, () => {
+    step.locked = !step.locked;
+    acts.edited();
+    acts.relocked();
+  });
+  lock.setAttribute("aria-pressed", String(Boolean(step.locked)));
+  const head = make("div", "itp-head");
+  head.append(
+    make("span", "itp-number", `${step.step_number}.`),
+    name,
+    icon("pi-arrow-up", say("Move up."), () => acts.move(-1), isFirst),
+    icon("pi-arrow-down", say("Move down."), () => acts.move(1), isLast),
+    lock,
+    icon("pi-trash", say("Delete this step."), () => acts.remove())
+  );
+  row.append(
+    head,
+    area(step.prompt, say("What to draw; empty draws nothing"), edit("prompt")),
+    area(step.auxiliary_text, say("Text for the reader"), edit("auxiliary_text"))
+  );
+  mark();
+  return row;
+}
