@@ -36,7 +36,7 @@ from . import host
 from .host import expansion
 from .images import to_batch
 from .judge import critic_of
-from .run_folder import run_folder
+from .run_folder import ChoiceWatch, run_folder
 from .run_view import attempt_words, report
 from .sockets import CATEGORY, AgentSocket, TrajectorySocket
 from .strictness import accept_at_of
@@ -45,6 +45,8 @@ from .try_open import OpenedTry, TrySocket, only_picture
 
 OWN_WORD = 0.0
 FIELDS = RunSettings.model_fields
+
+choices = ChoiceWatch()
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,10 @@ class TryClose(io.ComfyNode):
         return ["image"]
 
     @classmethod
+    def fingerprint_inputs(cls, **inputs: Any) -> int:
+        return choices.edition(cls.hidden.unique_id or "")
+
+    @classmethod
     def execute(
         cls,
         opened: list[OpenedTry],
@@ -172,8 +178,10 @@ class TryClose(io.ComfyNode):
         body = find_body(graph, cls.hidden.unique_id, expansion.is_output_class)
         one, agent = only(opened, "try"), critic[0]
         settings = settings_of(agent, max_attempts[0], accept_at[0], keep[0])
+        tries = tries_of(one, graph, body, settings)
+        choices.runs(cls.hidden.unique_id, tries.folder)
         carried = Carried(
-            tries=tries_of(one, graph, body, settings),
+            tries=tries,
             critic=None if agent is None else critic_of(agent),
             body=body,
             wanted=one.wanted,
