@@ -203,11 +203,11 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
 
         with pytest.raises(Cancelled):
             chat.reply(ASK, ReplySettings(), stop)
-        assert time.monotonic() - started < 2
-        assert server.hung_up.wait(2), "the server learns of it and need not go on writing"
+        assert time.monotonic() - started < 20, "far less than the server would have been silent"
+        assert server.hung_up.wait(20), "the server learns of it and need not go on writing"
         server.silent_seconds = 0.0
         assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 20
     while threading.active_count() > threads and time.monotonic() < deadline:
         time.sleep(0.05)
     assert threading.active_count() <= threads
@@ -216,14 +216,13 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
 def test_stopping_between_retries_does_not_wait_for_them() -> None:
     with chat_server("Ahoy.") as server:
         server.faults = [(503, b"busy")] * 9
-        started = time.monotonic()
 
         def stop(text: str) -> None:
             raise Cancelled("Stopped.")
 
         with pytest.raises(Cancelled):
             open_chat(f"openai:{server.spec}").reply(ASK, ReplySettings(), stop)
-        assert time.monotonic() - started < 1
+        assert len(server.requests) == 1
 
 
 # Broken surroundings

@@ -338,10 +338,10 @@ def test_a_damaged_verdict_is_never_turned_around(
 )
 def test_hostile_replies_are_answered_quickly(piece: str) -> None:
     for text in (piece * (MAX_TEXT // len(piece)), '{"success": "' + piece * (MAX_TEXT // len(piece) - 20)):
-        begin = time.perf_counter()
+        begin = time.process_time()
         for read in (read_plan, read_verdict):
             try:
                 read(text[:MAX_TEXT])
             except AnswerError:
                 continue
-        assert time.perf_counter() - begin < 5.0
+        assert time.process_time() - begin < 5.0

@@ -108,7 +108,7 @@ def test_nothing_listens_there() -> None:
     started = time.monotonic()
     with pytest.raises(GeneratorError, match="Is the service running"):
         open_generator(url)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_identity_names_url_model_and_options_but_no_key(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
+from interleave_thinker.backend import loop
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.events import (
     AttemptDrawn,
@@ -333,13 +336,22 @@ def test_closing_the_stream_keeps_what_was_finished() -> None:
     assert len(generator.drawn) == 1
 
 
-def test_time_budget_ends_the_run_and_says_so() -> None:
-    generator = Counting(seconds=0.05)
-    settings = RunSettings(time_budget=0.02)
+def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    class TakingTime(Counting):
+        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+            now[0] += 5.0
+            return super().draw(prompt, source, seed)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    generator = TakingTime()
+    settings = RunSettings(time_budget=2.0)
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), generator, Verdicts(False, True, True), settings)
     assert len(generator.drawn) == 1
     assert [result.stop_reason for result in trajectory.results] == [StopReason.budget]
     assert trajectory.results[0].chosen == 0
+    assert trajectory.results[0].attempts[0].seconds == 5.0
 
 
 def test_painted_pictures_depend_on_every_argument() -> None:

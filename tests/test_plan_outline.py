@@ -128,7 +128,7 @@ def test_a_broken_plan_is_refused_at_its_place(text: str, reason: str) -> None:
     "unit", [" ", "\n", "|\n", "1.", "[locked] ", "a: ", "\\", '"', "{", "[", "\t|", "made from: "]
 )
 def test_hostile_text_takes_no_time(unit: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for text in (
         unit * (MAX_PLAN_TEXT // len(unit)),
         "1. a" + unit * 200_000 + "b",
@@ -138,7 +138,7 @@ def test_hostile_text_takes_no_time(unit: str) -> None:
             read_edits(text)
         except PlanTextError as error:
             assert len(str(error)) < 400
-    assert time.perf_counter() - started < 5.0
+    assert time.process_time() - started < 5.0
 
 
 # Merging with what the planner writes

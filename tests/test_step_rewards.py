@@ -96,18 +96,18 @@ def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> No
 
     def fault(prompt: str) -> None:
         if prompt == "hang":
-            let_go.wait(20)
+            let_go.wait(120)
 
     started = time.monotonic()
     redraws = [ask("fine"), ask("hang"), *(ask(f"boat {n}") for n in range(5))]
     cache = RewardCache(tmp_path / "c")
-    engine = StepRewards(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=0.3))
+    engine = StepRewards(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
     outcomes, counts = asyncio.run(engine.score_all(redraws))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert outcomes[0].score is not None and "no answer within" in outcomes[1].fault
     assert counts.failed == 6 and all("hang" in outcome.fault for outcome in outcomes[2:])
     let_go.set()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while engine._draw_lane.stuck and time.monotonic() < deadline:
         time.sleep(0.01)
     later, _ = asyncio.run(engine.score_all(redraws[2:]))
@@ -120,7 +120,7 @@ def test_a_scorer_that_hangs_leaves_other_slots_free(tmp_path: Path) -> None:
     def fault() -> None:
         calls.append(1)
         if len(calls) == 1:
-            let_go.wait(20)
+            let_go.wait(120)
 
     outcomes, _, _ = run(
         tmp_path / "c",

@@ -113,7 +113,7 @@ def test_cancel_stops_an_agent_in_the_middle_of_a_reply(host: ComfyServer, agent
     started = host.queue(graph)
     wait_until(host, lambda: log_of(host).count("Requested to load AgentModel") > before)
     time.sleep(0.3)
-    assert cancelled_within(host, started) < 5
+    assert cancelled_within(host, started) < 30
 
 
 def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
@@ -211,7 +211,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
         started = host.queue(remote(server, timeout=100))
         wait_until(host, lambda: len(server.requests) > asked)
         time.sleep(0.3)
-        assert cancelled_within(host, started) < 2
+        assert cancelled_within(host, started) < 12, "the server is silent for 20 s"
     finally:
         server.silent_seconds = 0.0
 
@@ -268,5 +268,6 @@ def test_a_text_encoder_judges_by_its_word_if_it_sees(host: ComfyServer) -> None
 
 def test_cancel_stops_a_text_encoder(host: ComfyServer) -> None:
     started = host.queue(host_agent("slow"))
+    wait_until(host, lambda: host.get("/queue")["queue_running"])
     time.sleep(1.5)
-    assert cancelled_within(host, started) < 2
+    assert cancelled_within(host, started) < 12, "the encoder would write for 20 s"

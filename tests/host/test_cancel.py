@@ -36,9 +36,16 @@ def freed(host: ComfyServer) -> int:
     return memory_of(host)
 
 
+def is_running(host: ComfyServer) -> bool:
+    """Whether a prompt has been running for a moment."""
+    running = bool(host.get("/queue")["queue_running"])
+    time.sleep(0.7)
+    return running
+
+
 def planning(turn: int) -> tuple[Graph, Callable[[ComfyServer], Any]]:
     graph = planned(reply(*["word " * 200] * 5), request=f"cancelled plan {turn}", seconds=0.02)
-    return graph, lambda host: time.sleep(0.7) or True
+    return graph, is_running
 
 
 def sampling(turn: int) -> tuple[Graph, Callable[[ComfyServer], Any]]:
@@ -72,7 +79,7 @@ def test_the_next_prompt_runs_and_memory_returns(host: ComfyServer, phase: Any) 
 def test_a_plan_that_was_cancelled_is_made_anew(host: ComfyServer) -> None:
     graph = planned(reply(*["word " * 200] * 5), request="planned again", seconds=0.02)
     started = host.queue(graph)
-    time.sleep(0.7)
+    wait_until(host, lambda: is_running(host))
     answers_at_once(host, started)
     # Half of a plan must not have been kept anywhere.
     assert "draw: b" in text_of(host.run(planned(reply("b"), request="planned again")), "planned")
@@ -87,9 +94,9 @@ def test_a_cancelled_run_goes_on_again_and_again(host: ComfyServer) -> None:
         started = host.queue(graph)
         wait_until(
             host,
-            lambda wanted=wanted: (
+            lambda wanted=wanted, started=started: (
                 sum(name.startswith("attempts") for name in made(host, request)) >= wanted
-                or host.get("/queue")["queue_running"] == []
+                or host.get(f"/history/{started}")
             ),
         )
         host.post("/interrupt")

@@ -31,7 +31,7 @@ def cancel(host: ComfyServer, started: str) -> None:
     host.post("/interrupt")
     entry = host.wait(started)
     assert [kind for kind, _ in entry["status"]["messages"]][-1] == "execution_interrupted"
-    assert time.monotonic() - pressed < 3
+    assert time.monotonic() - pressed < 15, "the critic alone would speak for 20 s"
 
 
 def test_cancel_in_the_body_keeps_the_tries_before(host: ComfyServer) -> None:
