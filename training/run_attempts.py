@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..backend.errors import InterleaveError, JournalError, ScorerError, SettingsError
+from ..backend.errors import JournalError, PictureError, ScorerError, SettingsError
 from ..backend.feedback import Feedback, read_feedback
 from ..backend.feedback_rows import verdict_of_person
 from ..backend.journal import RUN, load_trajectory
@@ -275,14 +275,11 @@ def read_runs(
     for number, (folder, name) in enumerate(runs, 1):
         try:
             chains += reader.read(folder, name)
-        except JournalError as error:
+        except (JournalError, PictureError) as error:
             if not skip_bad:
-                raise JournalError(
-                    f"Run {name!r}: {error.message}", f"{error.hint} Or leave such runs out: --skip-bad."
-                ) from error
+                hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
+                raise JournalError(f"Run {name!r}: {error.message}", hint) from error
             problems.append(RowProblem(f"run {name}", "journal", str(error)))
-        except InterleaveError as error:
-            raise type(error)(f"Run {name!r}: {error.message}", error.hint) from error  # type: ignore[call-arg]
         if number % 50 == 0:
             log(f"{number}/{len(runs)} runs read")
     if len(problems) == len(runs):

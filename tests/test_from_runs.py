@@ -1,0 +1,284 @@
+"""Runs and people's words as a critic's training data: the rules on runs made by hand, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import PROMPT, made_run, say
+from small_agents import OneInThree, OnePlan
+from stories import make_trajectory
+
+from interleave_thinker.backend.answers import read_verdict
+from interleave_thinker.backend.errors import JournalError, SettingsError
+from interleave_thinker.backend.events import AttemptJudged
+from interleave_thinker.backend.generators.painted import PaintedGenerator
+from interleave_thinker.backend.journal import Journal
+from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.backend.types import Request, RunSettings, Verdict
+from interleave_thinker.training.data import check_rows
+from interleave_thinker.training.from_runs import MadeData, make_data
+from interleave_thinker.training.grpo_data import read_rl_rows
+from interleave_thinker.training.run_attempts import find_runs
+from interleave_thinker.training.run_filter import RunsData
+from interleave_thinker.training.run_report import RunsReport
+
+
+def data_of(tmp_path: Path, *runs: Path, skip_bad: bool = False, **settings: Any) -> MadeData:
+    said: list[str] = []
+    chosen = RunsData(**({"balance": 0.0} | settings))
+    return make_data(
+        runs or [tmp_path / "runs"],
+        tmp_path / "data",
+        chosen,
+        default_prompt_set(),
+        None,
+        skip_bad,
+        said.append,
+    )
+
+
+def fates(made: MadeData) -> list[tuple[str, str]]:
+    return [(one.fate, one.reason) for one in made.report.details]
+
+
+def verdicts(path: Path | None) -> list[Verdict]:
+    assert path is not None
+    return [read_verdict(row.messages[-1].content) for row in check_rows(path)[0]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept"),
+    [
+        ([5, 3], []),
+        ([5, 5], [0]),
+        ([3, 6, 4], [0, 1]),
+        ([3, 6, 6], [0, 1]),
+        ([6, 2, 7], [0, 1, 2]),
+        ([4], [0]),
+    ],
+)
+def test_a_chain_is_kept_if_it_got_no_worse_and_cut_at_its_best(
+    tmp_path: Path, scores: list[float], kept: list[int]
+) -> None:
+    made_run(tmp_path / "runs" / "one", [(10 * n, False, score) for n, score in enumerate(scores)])
+    made_run(tmp_path / "runs" / "other", [(200, True, 9.0)], prompt="another page")
+    made = data_of(tmp_path, rl_variance=100)
+    found = [one.attempt for one in made.report.details if one.run.endswith("one") and one.fate == "sft"]
+    assert found == kept
+    assert len(verdicts(made.sft)) == len(kept) + 1
+
+
+def test_every_rule_can_be_switched_off(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 5.0), (2, False, 3.0)])
+    made_run(tmp_path / "runs" / "b", [(3, False, 3.0), (4, False, 6.0), (5, False, 4.0)], prompt="b")
+    made_run(tmp_path / "runs" / "c", [(6, True, 9.0)], prompt="c")
+    assert len(verdicts(data_of(tmp_path, rl_variance=100).sft)) == 3
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, improved_only=False).sft)) == 4
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, improved_only=False, cut_at_best=False).sft)) == 6
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, single=False).sft)) == 2
+
+
+def test_without_scores_the_critics_certainty_ranks(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None), (3, False, None)])
+    made_run(tmp_path / "runs" / "b", [(4, True, None), (5, False, 9.0)], prompt="b")
+    assert [fate for fate, _ in fates(data_of(tmp_path))] == [
+        "sft",
+        "sft",
+        "left out",
+        "left out",
+        "left out",
+    ]
+
+
+def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0), (3, False, 1.0)])
+    say(folder, 0, True)
+    say(folder, 1, False, better_prompt="a really light page")
+    say(folder, 2, False, note="It is dark.")
+    made = data_of(tmp_path, rl_variance=100, success_at=8.0)
+    first, second, third = verdicts(made.sft)
+    assert (first.success, first.refined_prompt, first.reasoning) == (True, PROMPT, "")
+    assert (second.success, second.refined_prompt, second.reasoning) == (False, "a really light page", "")
+    assert (third.success, third.reasoning) == (False, "It is dark.")
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.human, rows.critic, rows.overruled, rows.without_reasoning) == (3, 0, 2, 2)
+    assert {reason for _, reason in fates(made)} == {"a person's word"}
+
+
+def test_a_persons_word_ranks_above_scores_where_words_follow_the_rules(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, 9.0), (2, False, 2.0), (3, True, 8.0)])
+    say(folder, 0, False)
+    say(folder, 1, True)
+    made = data_of(tmp_path, rl_variance=100, keep_words=False)
+    assert [fate for fate, _ in fates(made)] == ["sft", "sft", "left out"]
+    assert [one.success for one in verdicts(made.sft)] == [False, True]
+
+
+def test_a_word_about_an_image_that_is_gone_says_nothing(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    say(folder, 0, False, image="0" * 40)
+    made = data_of(tmp_path)
+    assert [one.success for one in verdicts(made.sft)] == [True]
+    assert made.report.words_gone == 1 and "no longer" in " ".join(made.report.warnings)
+
+
+def test_rows_without_reasoning_can_be_left_out(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    made_run(tmp_path / "runs" / "b", [(2, True, None)], prompt="b")
+    say(folder, 0, False)
+    assert [one.reasoning for one in verdicts(data_of(tmp_path).sft)] == ["", "seen 2"]
+    made = data_of(tmp_path, reasoning="required")
+    assert fates(made) == [("left out", "no reasoning"), ("sft", "the step's only attempt")]
+
+
+def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
+    made_run(tmp_path / "runs" / "b", [(3, False, 5.0), (4, True, 6.0)], prompt="b", source=None)
+    made = data_of(tmp_path)
+    assert [fate for fate, _ in fates(made)] == ["rl", "rl", "sft", "sft"]
+    assert made.rl is not None
+    rows, problems = read_rl_rows(made.rl)
+    assert not problems and [row.evaluation.success for row in rows] == [False, True]
+    assert (rows[0].evaluation.semantics, rows[1].prompt_used) == (2.0, f"{PROMPT} 1")
+    assert len(verdicts(data_of(tmp_path, both=True).sft)) == 4
+    assert data_of(tmp_path, rl_variance=100).rl is None
+
+
+def test_scores_decide_only_from_a_threshold_on(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, 3.0)])
+    assert [one.success for one in verdicts(data_of(tmp_path).sft)] == [True]
+    made = data_of(tmp_path, success_at=8.0)
+    (row,) = verdicts(made.sft)
+    assert row.success is False and row.reasoning == ""
+    assert made.report.files["critic_sft.json"].scorer == 1
+
+
+def test_the_commoner_verdict_is_thinned_out_and_peoples_words_last(tmp_path: Path) -> None:
+    for number in range(6):
+        folder = made_run(
+            tmp_path / "runs" / f"right{number}", [(number, True, None)], prompt=f"right {number}"
+        )
+        if number < 2:
+            say(folder, 0, True)
+    for number in range(3):
+        made_run(
+            tmp_path / "runs" / f"wrong{number}", [(100 + number, False, None)], prompt=f"wrong {number}"
+        )
+    made = data_of(tmp_path, balance=0.5)
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.right, rows.wrong, rows.human) == (3, 3, 2)
+    assert made.report.left_out == {"too many say True": 3}
+    again = data_of(tmp_path, balance=0.5)
+    assert again.report.details == made.report.details
+    assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
+
+
+def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path / "runs" / name, [(1, True, None)])
+    made_run(tmp_path / "runs" / "d", [(2, True, None)], prompt="d")
+    say(tmp_path / "runs" / "b", 0, False)
+    assert [one.success for one in verdicts(data_of(tmp_path).sft)] == [False, True]
+    say(tmp_path / "runs" / "c", 0, True)
+    made = data_of(tmp_path)
+    assert [one.success for one in verdicts(made.sft)] == [True]
+    assert made.report.left_out == {"contradicting words on one image": 3}
+
+
+def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None)])
+    made_run(tmp_path / "runs" / "b", [(3, True, None)], prompt="b", source=None)
+    data_of(tmp_path)
+    shutil.rmtree(tmp_path / "runs")
+    moved = (tmp_path / "data").rename(tmp_path / "elsewhere")
+    rows, problems = check_rows(moved / "critic_sft.json")
+    assert len(rows) == 3 and not problems
+    assert len(list((moved / "images").iterdir())) == 5
+    assert all(not Path(name).is_absolute() for row in rows for name in row.images)
+    assert Picture.open(moved / rows[-1].images[0]) == Picture.white((48, 48))
+    assert "kept, because" in (moved / "report.md").read_text()
+    RunsReport.model_validate_json((moved / "report.json").read_text())
+
+
+def test_whole_runs_are_held_out(tmp_path: Path) -> None:
+    for number in range(20):
+        made_run(
+            tmp_path / "runs" / f"{number}",
+            [(number, False, None), (50 + number, True, None)],
+            prompt=f"{number}",
+        )
+    made = data_of(tmp_path, held_out_runs=0.3)
+    held = {one.run for one in made.report.details if one.fate == "held out"}
+    assert 0 < len(held) < 20 and not held & {one.run for one in made.report.details if one.fate == "sft"}
+    assert len(verdicts(made.held_out)) == 2 * len(held)
+
+
+def test_runs_of_every_ending_are_read(tmp_path: Path) -> None:
+    save_trajectory(make_trajectory(4, cut_short=True), tmp_path / "runs" / "a")
+    made = data_of(tmp_path)
+    assert made.report.runs == 1 and made.report.undrawn == 1
+    assert "nobody knows whether it is right" in made.report.left_out
+
+
+def test_a_run_that_is_going_on_is_read_as_far_as_it_came(tmp_path: Path) -> None:
+    settings = RunSettings(max_attempts=2, seed=3)
+    events = run(
+        Request(text="x"),
+        OnePlan(),
+        PaintedGenerator(32),
+        OneInThree(),
+        settings,
+        Journal(tmp_path / "runs" / "a"),
+    )
+    judged = next(event for event in events if isinstance(event, AttemptJudged))
+    events.close()  # type: ignore[attr-defined]
+    assert judged.record.image is not None and not (tmp_path / "runs" / "a" / "trajectory.json").exists()
+    assert [one.image for one in data_of(tmp_path).report.details] == [judged.record.image.digest]
+
+
+def test_damaged_runs_are_errors_or_listed(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    for name in ("b", "c", "d"):
+        made_run(tmp_path / "runs" / name, [(2, True, None)], prompt=name)
+    (tmp_path / "runs" / "b" / "trajectory.json").write_text('{"version": 1, "plan": 3}')
+    (tmp_path / "runs" / "c" / "feedback.jsonl").write_text("nonsense\n")
+    next((tmp_path / "runs" / "d" / "pictures").iterdir()).write_bytes(b"no picture")
+    with pytest.raises(JournalError, match=r"'runs/b'.*--skip-bad"):
+        data_of(tmp_path)
+    assert not (tmp_path / "data").exists()
+    made = data_of(tmp_path, skip_bad=True)
+    assert made.report.runs == 1 and len(made.report.damaged) == 3
+    assert "line 1" in " ".join(made.report.damaged)
+
+
+def test_foreign_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(SettingsError, match="holds no run"):
+        data_of(tmp_path)
+    with pytest.raises(SettingsError, match="no folder"):
+        data_of(tmp_path, tmp_path / "nowhere")
+    folder = made_run(tmp_path / "runs" / "deep" / "a", [(1, None, None)])
+    assert find_runs([tmp_path / "runs", folder]) == [(folder, "runs/deep/a")]
+    with pytest.raises(SettingsError, match="give no row"):
+        data_of(tmp_path)
+    made_run(tmp_path / "runs" / "b", [(1, True, None)])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("mine")
+    with pytest.raises(SettingsError, match="something else"):
+        data_of(tmp_path)
+    assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, None)], prompt="a page <image>")
+    made_run(tmp_path / "runs" / "b", [(1, True, None)])
+    made = data_of(tmp_path)
+    assert made.report.left_out == {"its words cannot stand in a row": 1}
+    assert json.loads((tmp_path / "data" / "report.json").read_text())["images"] == 2
