@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..backend.errors import SettingsError
+from .evaluate_ablation import command as ablation
+from .evaluate_own_critic import command as own_critic
 
 if TYPE_CHECKING:
     from ..training.tinyworld.evaluation import TinyWorldReport
@@ -21,6 +23,10 @@ app = typer.Typer(
 @app.callback()
 def measures() -> None:
     """Measure planner, critic and whole stories."""
+
+
+app.command("own-critic")(own_critic)
+app.command("ablation")(ablation)
 
 
 @app.command("tinyworld")

@@ -204,9 +204,8 @@ class RunReader:
             source, answer = "critic", attempt.verdict
         if answer is None:
             return None, None
-        if (
-            answer.success
-        ):  # On True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        if answer.success:
+            # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
             answer = answer.model_copy(update={"refined_prompt": attempt.prompt})
         if self.teacher is not None and answer.success is not None:
             better = bool(word and (word.better_prompt or "").strip())
@@ -214,9 +213,7 @@ class RunReader:
             taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
             kept = {"reasoning"} if noted else set()
             kept |= {"refined_prompt"} if better or answer.success else set()
-            if taught is None:
-                answer = answer.model_copy(update={"reasoning": answer.reasoning if noted else ""})
-            else:
+            if taught is not None:
                 answer = taught.model_copy(update=answer.model_dump(include=kept | {"success"}))
         return answer.model_copy(update={"probability": None}), source
 
