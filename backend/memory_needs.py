@@ -6,10 +6,11 @@ and holds for models nobody here has seen. A gigabyte is 10⁹ bytes throughout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from .agent_shapes import AgentShape
-from .chat.pixels import AREA_OF_FEW, FEW_IMAGES
+from .chat.pixels import AREA_OF_FEW, AREA_OF_MANY, FEW_IMAGES
 from .image_shapes import ImageShape, PartName
 
 AgentPrecision = Literal["bf16", "8-bit", "4-bit"]
@@ -24,6 +25,8 @@ NF4 = 0.5625
 NF4_DOUBLE = 0.516
 """The same with the scales themselves in 8 bits (QLoRA, section 3), as agents are trained."""
 FP8 = 1.0
+FRAGMENTS = 0.1
+"""Share of the working memory that is lost between blocks of torch's allocator (judged, not measured)."""
 
 CRITIC_TEMPLATE = 1164
 """Tokens of the published critic's template, counted with the Qwen vocabulary."""
@@ -50,19 +53,20 @@ def agent_weights(shape: AgentShape, precision: AgentPrecision) -> float:
 def agent_work(
     shape: AgentShape,
     words: int,
-    images: int,
-    pixels: int,
+    images: Sequence[int],
     answer: int = ANSWER,
     precision: AgentPrecision = "bf16",
 ) -> float:
-    """Bytes beside the weights at the worst moment of one reply to `words` tokens and `images` images of `pixels` each.
+    """Bytes beside the weights at the worst moment of one reply to `words` tokens and images of these areas in pixels.
 
-    Three moments: seeing (the vision tower, all images at once), reading the prompt, and the answer's last token.
+    Three moments: seeing (the vision tower, all images at once), reading the prompt, and the answer's last token. Larger
+    areas are scaled down before an agent is shown them (chat/pixels.py).
     """
-    pixels = min(pixels, AREA_OF_FEW)
-    image_tokens = images * shape.image_tokens(pixels)
+    largest = AREA_OF_FEW if len(images) <= FEW_IMAGES else AREA_OF_MANY
+    areas = [min(area, largest) for area in images]
+    image_tokens = sum(map(shape.image_tokens, areas))
     tokens = words + image_tokens
-    seeing = images * shape.image_patches(pixels) * VISION_WIDTHS * shape.vision_width * BF16
+    seeing = sum(map(shape.image_patches, areas)) * VISION_WIDTHS * shape.vision_width * BF16
     features = image_tokens * (1 + shape.deepstack) * shape.width * BF16
     reading = tokens * (PREFILL_WIDTHS * shape.width + PREFILL_INNER * shape.inner) * BF16
     # A matrix is unpacked to 16 bits before it is used (4 bits), or its result stands in 32 bits first (8 bits).
@@ -83,12 +87,12 @@ def kv_bytes(shape: AgentShape, tokens: int) -> float:
 
 def planner_work(shape: AgentShape, precision: AgentPrecision) -> float:
     """Bytes beside the weights to plan a request with as many images as are shown at their full area (4)."""
-    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, FEW_IMAGES, AREA_OF_FEW, ANSWER, precision)
+    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, [AREA_OF_FEW] * FEW_IMAGES, ANSWER, precision)
 
 
 def critic_work(shape: AgentShape, precision: AgentPrecision, pixels: int) -> float:
     """Bytes beside the weights to judge an image of this area against the one before."""
-    return agent_work(shape, CRITIC_TEMPLATE + PROMPT, 2, pixels, ANSWER, precision)
+    return agent_work(shape, CRITIC_TEMPLATE + PROMPT, [pixels, pixels], ANSWER, precision)
 
 
 def image_weights(shape: ImageShape, precision: ImagePrecision) -> dict[PartName, float]:

@@ -15,6 +15,7 @@ from pydantic import Field, computed_field
 from .image_shapes import ImageShape, PartName
 from .memory_models import NamedAgent
 from .memory_needs import (
+    FRAGMENTS,
     GB,
     AgentPrecision,
     ImagePrecision,
@@ -33,8 +34,6 @@ RTX 4090, 79.2 of 80 on an H100."""
 CONTEXT = 0.6 * GB
 """The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch issue 107667) and
 the workspaces of the matrix and convolution libraries."""
-FRAGMENTS = 0.1
-"""Share of the working memory that is lost between blocks of torch's allocator (judged, not measured)."""
 
 Arrangement = Literal["together", "planner first", "in turns", "in turns, encoder apart"]
 WHAT_MOVES: dict[Arrangement, str] = {

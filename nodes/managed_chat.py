@@ -1,7 +1,8 @@
 """A chat model that lives under the host's memory management and stops when the user presses cancel.
 
 Decision: residence is asked for before every reply, not once: between two replies the diffusion model may have taken
-the card. The memory manager decides who stays, so agents and image model share a card that holds only one of them.
+the card. The memory manager decides who stays, so agents and image model share a card that holds only one of them. What a
+reply takes beside the weights is reckoned from the model's shape and what it is asked, as `doctor --plan` does.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backend.agent_shapes import AgentShape, agent_shape
 from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..backend.memory_needs import FRAGMENTS, AgentPrecision, agent_work
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from . import host
 
-CHARACTERS_PER_TOKEN = 3
-PIXELS_PER_TOKEN = 32 * 32
-ACTIVATION_BYTES = 512 * 1024 * 1024
+BYTES_PER_TOKEN = 3
+"""Of text in UTF-8: English has more, and a Chinese character, mostly one token, has three."""
+UNKNOWN_WORK = 2 * 1024**3
+"""Bytes beside the weights of a model whose shape cannot be read: more than an 8B model takes for a long plan (1.5 GB)."""
+PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
 
 class ManagedChat:
@@ -31,7 +36,9 @@ class ManagedChat:
         self._chat = chat
         module = getattr(chat, "model", None) if on_card else None
         self._residence = None if module is None else residence_of(chat, module)
-        self._bytes_per_token = kv_bytes_per_token(getattr(module, "config", None))
+        self._shape = shape_of(getattr(module, "config", None))
+        self._precision = PRECISIONS.get(getattr(getattr(chat, "base", None), "quantization", None), "bf16")
+        self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
 
     @property
     def identity(self) -> str:
@@ -45,6 +52,15 @@ class ManagedChat:
         """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
         return 0 if self._residence is None else self._residence.size
 
+    def working_bytes(self, messages: Sequence[Message], answer: int) -> int:
+        """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between blocks."""
+        if self._shape is None:
+            return UNKNOWN_WORK
+        words, images = measured(messages)
+        work = agent_work(self._shape, words, images, answer, self._precision)
+        # Reckoned for 16 bits a value.
+        return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
+
     def reply(
         self,
         messages: Sequence[Message],
@@ -54,8 +70,7 @@ class ManagedChat:
         """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
         host.stop_if_interrupted()
         if self._residence is not None:
-            tokens = settings.max_tokens + prompt_tokens(messages)
-            self._residence.ensure_loaded(tokens * self._bytes_per_token + ACTIVATION_BYTES)
+            self._residence.ensure_loaded(self.working_bytes(messages, settings.max_tokens))
 
         def watch(text: str) -> None:
             host.stop_if_interrupted()
@@ -74,22 +89,23 @@ def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
     return host.ManagedModel.of(module)
 
 
-def kv_bytes_per_token(config: Any) -> int:
-    """Bytes that one token takes in the key/value cache at 16 bits; 0 for a model whose configuration is unknown."""
-    text = getattr(config, "text_config", config)
-    layers = getattr(text, "num_hidden_layers", 0)
-    heads = getattr(text, "num_key_value_heads", 0)
-    width = getattr(text, "head_dim", 0)
-    return int(layers * heads * width * 2 * 2)
+def shape_of(config: Any) -> AgentShape | None:
+    """The shape that a Qwen3-VL configuration gives; None for a model of another kind."""
+    if config is None or not hasattr(config, "to_dict"):
+        return None
+    try:
+        return agent_shape(config.to_dict())
+    except (KeyError, TypeError):
+        return None
 
 
-def prompt_tokens(messages: Sequence[Message]) -> int:
-    """A generous estimate of a prompt's tokens."""
-    total = 0
+def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:
+    """A generous estimate of the tokens of a prompt's words, and the areas of its images in pixels."""
+    words, images = 0, []
     for message in messages:
         for part in message.content:
             if isinstance(part, Picture):
-                total += part.size[0] * part.size[1] // PIXELS_PER_TOKEN
+                images.append(part.size[0] * part.size[1])
             else:
-                total += len(part) // CHARACTERS_PER_TOKEN
-    return total
+                words += len(part.encode()) // BYTES_PER_TOKEN
+    return words, images

@@ -41,7 +41,6 @@ spec.loader.exec_module(package)
 
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat  # noqa: E402
 from interleave_thinker.backend.errors import ChatError  # noqa: E402
-from interleave_thinker.nodes import managed_chat  # noqa: E402
 from interleave_thinker.nodes.host import memory as ours  # noqa: E402
 from interleave_thinker.nodes.managed_chat import ManagedChat  # noqa: E402
 
@@ -118,7 +117,6 @@ mm.is_device_cpu = lambda device: device == CPU
 mm.minimum_inference_memory = lambda: 64 * KILO
 mm.extra_reserved_memory = lambda: 0
 mm.get_total_memory = lambda device=None, torch_total_too=False: card.size
-managed_chat.ACTIVATION_BYTES = 64 * KILO
 
 
 def free(device: Any = None, torch_free_too: bool = False) -> Any:
