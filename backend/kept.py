@@ -53,12 +53,14 @@ class Kept(Generic[Key, Result]):
         return len(self._results)
 
 
-def tensor_bytes(value: Any) -> int:
-    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, however nested."""
+def tensor_bytes(value: Any, depth: int = 6) -> int:
+    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, nested up to `depth`."""
     if hasattr(value, "element_size") and hasattr(value, "nelement"):
         return value.element_size() * value.nelement()
     if isinstance(value, dict):
-        return sum(map(tensor_bytes, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(tensor_bytes, value))
-    return tensor_bytes(vars(value)) if hasattr(value, "__dict__") and not callable(value) else 0
+        parts = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    else:
+        parts = list(vars(value).values()) if hasattr(value, "__dict__") and not callable(value) else []
+    return sum(tensor_bytes(part, depth - 1) for part in parts) if depth else 0

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from .counters import count
 from .drift import first_image
 from .errors import Cancelled, ChatError, GeneratorError, SettingsError
 from .events import (
@@ -240,7 +241,9 @@ class _Run:
         key = self._draw_key(prompt, source, seed)
         remembered = self.memory.drawn(key)
         if remembered is not None:
+            count(draws_kept=1)
             return remembered, True
+        count(draws=1)
         began = time.monotonic()
         image, error = None, None
         try:
@@ -262,7 +265,9 @@ class _Run:
         )
         remembered = self.memory.judged(key)
         if remembered is not None:
+            count(judgements_kept=1)
             return remembered, True
+        count(judgements=1)
         began = time.monotonic()
         verdict, error = None, None
         try:

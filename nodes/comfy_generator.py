@@ -6,17 +6,17 @@ families is in edit_modes.py, the sampling is here and the same for all.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
 from ..backend.errors import Cancelled, GeneratorError, InterleaveError
+from ..backend.generators.kept_encodings import DrawLevers, KeptEncodings
 from ..backend.pictures import Picture
 from . import host
-from .draw_settings import FLUX2, MAX_REFERENCES, DrawSettings
+from .draw_settings import FLUX2, DrawSettings
 from .edit_desk import Desk, Start
 from .edit_modes import MODES
 from .images import to_batch, to_pictures
@@ -51,13 +51,14 @@ class ComfyGenerator:
         settings: DrawSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
+        levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
     ) -> None:
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
         self._mode = MODES[self._choice]
         host.check_vae(traits, vae)
-        self._encoded: OrderedDict[int, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
-        self._desk = Desk(model, clip, vae, traits, settings, self._encode)
+        self._kept = KeptEncodings(levers)
+        self._desk = Desk(model, clip, vae, traits, settings, self._encode, self._tell)
         self._references = tuple(references)
         self._mode.check(self._desk, len(self._references))
 
@@ -115,14 +116,11 @@ class ComfyGenerator:
 
     def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
         """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) is kept."""
-        key = hash(pixels.cpu().numpy().tobytes())
-        kept = self._encoded.get(key)
-        if kept is None or not torch.equal(kept[0], pixels):
-            kept = self._encoded[key] = (pixels, self._desk.vae.encode(pixels))
-        self._encoded.move_to_end(key)
-        while len(self._encoded) > MAX_REFERENCES + 1:
-            self._encoded.popitem(last=False)
-        return kept[1]
+        return self._kept.image("vae", self._desk.vae.encode, pixels)
+
+    def _tell(self, text: str) -> list:
+        """The conditioning of a prompt; an equal one (the negative, an unchanged prompt) is encoded once."""
+        return self._kept.text("clip", partial(host.encode_text, self._desk.clip), text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:

@@ -20,8 +20,16 @@ from .model_families import ModelTraits
 
 
 @dataclass(frozen=True)
+class KeepingVae:
+    """As much of a VAE as encodes."""
+
+    encode: Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
 class Desk:
-    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]`, the same one only once."""
+    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the conditioning of a text, the
+    same one only once."""
 
     model: Any
     clip: Any
@@ -29,6 +37,12 @@ class Desk:
     traits: ModelTraits
     settings: DrawSettings
     encode: Callable[[torch.Tensor], torch.Tensor]
+    tell: Callable[[str], list]
+
+    @property
+    def keeping_vae(self) -> KeepingVae:
+        """The VAE for the host's own encoders of text and images, which only encode with it."""
+        return KeepingVae(self.encode)
 
     @property
     def grid(self) -> int:
@@ -113,11 +127,11 @@ class EditMode:
         return [self._scaled(desk, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
-        positive = host.encode_text(desk.clip, prompt)
+        positive = desk.tell(prompt)
         host.check_text(desk.traits, positive)
         if desk.unguided:
             return positive, host.zero_out(positive)
-        return positive, host.encode_text(desk.clip, desk.settings.negative)
+        return positive, desk.tell(desk.settings.negative)
 
     def _guided(self, desk: Desk, conditioning: list) -> list:
         guidance = self.second_guidance(desk)

@@ -84,9 +84,9 @@ class OmniGen2(EditMode):
         return Start(size or desk.settings.size, desk.empty(size), positive, negative, middle=middle)
 
     def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
-        positive = host.encode_text(desk.clip, prompt)
+        positive = desk.tell(prompt)
         host.check_text(desk.traits, positive)
-        return positive, host.encode_text(desk.clip, desk.settings.negative)
+        return positive, desk.tell(desk.settings.negative)
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
         return scaled_to_area(desk, pixels, self.scaling)
@@ -127,7 +127,7 @@ class QwenEdit(EditMode):
         return Start(size or desk.settings.size, begin, positive, negative)
 
     def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit(desk.clip, prompt, desk.vae, images[0])
+        return host.encode_qwen_edit(desk.clip, prompt, desk.keeping_vae, images[0])
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
         return cut_to_grid(super()._scaled(desk, pixels), desk.grid)
@@ -147,7 +147,7 @@ class QwenEditPlus(QwenEdit):
         return [host.scale(source, size, "lanczos", "center"), *references]
 
     def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit_plus(desk.clip, prompt, desk.vae, images)
+        return host.encode_qwen_edit_plus(desk.clip, prompt, desk.keeping_vae, images)
 
 
 class QwenEdit2511(QwenEditPlus):
@@ -172,7 +172,7 @@ class ZImageOmni(EditMode):
         return Start(size or desk.settings.size, desk.empty(size), positive, negative)
 
     def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_z_image_omni(desk.clip, prompt, desk.vae, images)
+        return host.encode_z_image_omni(desk.clip, prompt, desk.keeping_vae, images)
 
     def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
         return cut_to_grid(super()._scaled(desk, pixels), desk.grid)

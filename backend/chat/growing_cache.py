@@ -58,19 +58,24 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
 
-def growing_cache(layers: int) -> Cache:
-    """An empty cache for a model of this many layers of full attention."""
-    return Cache(layers=[GrowingLayer() for _ in range(layers)])
+class GrowingCache(Cache):
+    """The cache of a model with so many layers of full attention, empty at first."""
+
+    def __init__(self, layers: int) -> None:
+        self._growing = [GrowingLayer() for _ in range(layers)]
+        super().__init__(layers=list(self._growing))
+
+    def head(self) -> Head:
+        """A copy in main memory of all keys and values so far."""
+        pairs = ((layer.keys, layer.values) for layer in self._growing)
+        return tuple((_copied(keys), _copied(values)) for keys, values in pairs)
+
+    def begin_with(self, head: Head, device: torch.device) -> None:
+        """Put a head into the empty cache."""
+        for layer, (keys, values) in zip(self._growing, head, strict=True):
+            layer.update(keys.to(device), values.to(device))
 
 
-def head_of(cache: Cache) -> Head:
-    """A copy in main memory of all that is in the cache."""
-    return tuple(
-        (layer.keys.to("cpu", copy=True), layer.values.to("cpu", copy=True)) for layer in cache.layers
-    )
-
-
-def begin_with(cache: Cache, head: Head, device: torch.device) -> None:
-    """Put a head into an empty cache."""
-    for layer, (keys, values) in zip(cache.layers, head, strict=True):
-        layer.update(keys.to(device), values.to(device))
+def _copied(rows: torch.Tensor | None) -> torch.Tensor:
+    assert rows is not None, "only a cache that was read into has a head"
+    return rows.to("cpu", copy=True).contiguous()

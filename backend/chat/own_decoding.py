@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache
 
 from ..counters import count
 from ..kept import Kept, tensor_bytes
 from ..pictures import Picture
-from .growing_cache import Head, begin_with, growing_cache, head_of
+from .growing_cache import GrowingCache, Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
 from .vision import Vision
@@ -33,6 +32,11 @@ class OwnDecoding:
         self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
         self.prefix = levers.prefix_bytes > 0
 
+    def forget(self) -> None:
+        """Forget all images and heads."""
+        self._vision.kept.clear()
+        self._heads.clear()
+
     def read(self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]) -> Answer:
         """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet."""
         images = [self._vision.features(model, adapter, picture) for picture in pictures]
@@ -40,7 +44,7 @@ class OwnDecoding:
         tokens = prompt_tokens(
             self._tokenizer, prompt, config.image_token_id, images, config.vision_config.spatial_merge_size
         )
-        cache = growing_cache(config.get_text_config().num_hidden_layers)
+        cache = GrowingCache(config.get_text_config().num_hidden_layers)
         start = 0
         if self.prefix and tokens.head:
             self._read_head(model, tokens, cache, (adapter, pictures[0].digest))
@@ -48,23 +52,25 @@ class OwnDecoding:
         logits = _pass(model, tokens, cache, start, len(tokens.ids))
         return Answer(model, cache, tokens, logits)
 
-    def _read_head(self, model: Any, tokens: PromptTokens, cache: Cache, made_of: tuple[Any, ...]) -> None:
+    def _read_head(
+        self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...]
+    ) -> None:
         device = model.lm_head.weight.device
         key = (*made_of, str(device), tokens.ids[: tokens.head])
         kept = self._heads.get(key)
         if kept is not None:
             count(prefix_tokens_kept=tokens.head)
-            begin_with(cache, kept, device)
+            cache.begin_with(kept, device)
             return
         _pass(model, tokens, cache, 0, tokens.head)
-        self._heads.put(key, head_of(cache))
+        self._heads.put(key, cache.head())
 
 
 class Answer:
     """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
     token."""
 
-    def __init__(self, model: Any, cache: Cache, tokens: PromptTokens, logits: torch.Tensor) -> None:
+    def __init__(self, model: Any, cache: GrowingCache, tokens: PromptTokens, logits: torch.Tensor) -> None:
         self.logits = logits
         self._model = model
         self._cache = cache
@@ -92,7 +98,7 @@ class Answer:
         self._place += 1
 
 
-def _pass(model: Any, tokens: PromptTokens, cache: Cache, start: int, end: int) -> torch.Tensor:
+def _pass(model: Any, tokens: PromptTokens, cache: GrowingCache, start: int, end: int) -> torch.Tensor:
     """Read the prompt's tokens from start to end into the cache; logits `(1, vocabulary)` after the last one."""
     device = model.lm_head.weight.device
     ids = torch.tensor([tokens.ids[start:end]], device=device)
@@ -120,7 +126,7 @@ def _images_between(tokens: PromptTokens, start: int, end: int, image_token: int
 
 
 def _run(
-    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: Cache, **deepstack: Any
+    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: GrowingCache, **deepstack: Any
 ) -> torch.Tensor:
     count(lm_forwards=1, lm_tokens=embedded.shape[1])
     return model.model.language_model(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 import threading
 import weakref
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from .levers import Levers
 
 if TYPE_CHECKING:
     from .own_decoding import OwnDecoding
+
+logger = logging.getLogger(__name__)
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 QUANTIZATIONS = ("8bit", "4bit")
@@ -52,6 +55,8 @@ class SharedBase:
         self._source = (dtype, device, quantization, levers.linear_patches)
         self.model: Any = _load_model(folder, *self._source)
         self.processor: Any = _load_processor(folder)
+        self.switched_off: dict[str, str] = {}
+        """Levers that would have changed answers here, and how that showed."""
         self._own_decoding: OwnDecoding | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self.quantization = quantization
@@ -105,14 +110,21 @@ class SharedBase:
                 self._selected = adapter
             yield self.model
 
-    def own_decoding(self, model: Any) -> OwnDecoding | None:
-        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock."""
-        if not self.levers.own_loop:
-            return None
-        if self._own_decoding is None:
+    def own_decoding(self) -> OwnDecoding | None:
+        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock.
+
+        The first time it is compared with the library (exactness.py), where the weights are now.
+        """
+        if self._own_decoding is None and self.levers.own_loop and not self.switched_off:
+            from .exactness import inexact
             from .own_decoding import OwnDecoding
 
-            self._own_decoding = OwnDecoding(self.processor, self.levers)
+            own = OwnDecoding(self.processor, self.levers)
+            self.switched_off = inexact(own, self.model, self.processor)
+            for lever, reason in self.switched_off.items():
+                logger.warning("%s: %s is switched off: %s.", self.folder.name, lever, reason)
+            own.prefix = own.prefix and not self.switched_off
+            self._own_decoding = None if "own_loop" in self.switched_off else own
         return self._own_decoding
 
     def _check_fit(self, folder: Path) -> None:

@@ -86,7 +86,7 @@ class TransformersChat:
             with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
                 if settings.temperature > 0:
                     torch.manual_seed(settings.seed)
-                own = self.base.own_decoding(model)
+                own = self.base.own_decoding()
                 if own is None:
                     self._generate(model, prompt, pictures, settings, listener)
                 else:

@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal
 
+from ..counters import count
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..pictures import Picture
+from .kept_encodings import DrawLevers, KeptEncodings
 from .pipeline_folder import content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 
@@ -38,11 +40,12 @@ def open(
     dtype: str = "auto",
     download: bool = False,
     edit: Literal["auto", "reference", "img2img"] = "auto",
+    levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
 ) -> DiffusersGenerator:
     """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading fails.
 
     `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how much of
-    the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class edits.
+    the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class edits, `levers` how work is saved.
     """
     target = _parse_size(size)
     if not 0.0 < strength <= 1.0:
@@ -83,7 +86,14 @@ def open(
     given = " ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
     identity = f"diffusers {name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {given}"
     return DiffusersGenerator(
-        pair, identity, steps=steps, guidance=guidance, size=target, strength=strength, negative=negative
+        pair,
+        identity,
+        steps=steps,
+        guidance=guidance,
+        size=target,
+        strength=strength,
+        negative=negative,
+        levers=levers,
     )
 
 
@@ -100,6 +110,7 @@ class DiffusersGenerator:
         size: tuple[int, int] | None = None,
         strength: float = 0.6,
         negative: str | None = None,
+        levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
     ) -> None:
         self.identity = identity
         self.interrupted: Callable[[], bool] | None = None
@@ -108,9 +119,11 @@ class DiffusersGenerator:
         self._strength = strength
         options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
         self._options = {key: value for key, value in options.items() if value is not None}
-        for pipeline in (pair.draw, pair.edit):
+        encodings = KeptEncodings(levers)
+        for pipeline in dict.fromkeys((pair.draw, pair.edit)):
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
+                encodings.attach(pipeline)
 
     @property
     def modules(self) -> list[Any]:
@@ -180,6 +193,7 @@ class DiffusersGenerator:
         return self._size or (side, side)
 
     def _after_step(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        count(sampler_steps=1)
         self._stop_if_interrupted()
         return tensors
 

@@ -15,6 +15,7 @@ import latent_preview
 import node_helpers
 import torch
 
+from ...backend.counters import count
 from .progress import report_step
 
 
@@ -106,6 +107,7 @@ def sample(
 
     def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
         preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
+        count(sampler_steps=1)
         report_step((step + 1) / total, preview)
 
     positive, negative = conditioning

@@ -1,0 +1,114 @@
+"""Whether our decoding says what the library says, with this model, on this device, in this version: asked once, at first use.
+
+Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did, with kept
+prefixes). So before anything is kept, a toy prompt with two images is read in three ways: by the library in one pass, by
+ours in one piece, and by ours on top of a head that another prompt left. Logits have to agree to what the number type
+rounds off; what does not agree is switched off, and the reason is logged and kept for whoever asks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+
+from ..counters import not_counting
+from ..pictures import Picture
+from .own_decoding import OwnDecoding
+
+SIDES = ((64, 96), (96, 64), (80, 80))
+"""Width and height of the toy images: different shapes, so that places that are off by one image show."""
+TOLERANCE_32_BITS = 1e-3
+TOLERANCE_16_BITS = 0.08
+"""Largest length of the difference of two vectors of logits (their means taken off), in lengths of the library's. Rounding
+gives 1e-6 in 32 bits and about 0.01 in 16; a wrong place gives more than 0.3 (all measured with random weights)."""
+
+
+def inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
+    """What must be switched off, `own_loop` or `prefix_bytes`, and why; empty if all agrees."""
+    with not_counting():
+        first, second, third = (_toy(size, shade) for shade, size in enumerate(SIDES))
+        prompt, ids = _prompt(processor, [first, third])
+        library = _library_logits(model, processor, prompt, [first, third], ids)
+        tolerance = TOLERANCE_32_BITS if model.dtype == torch.float32 else TOLERANCE_16_BITS
+        wanted, own.prefix = own.prefix, False
+        try:
+            problem = _difference(_own_logits(own, model, prompt, [first, third], ids), library, tolerance)
+            if problem:
+                return {"own_loop": problem}
+            if wanted:
+                own.prefix = True
+                own.read(model, None, _prompt(processor, [first, second])[0], [first, second])
+                problem = _difference(
+                    _own_logits(own, model, prompt, [first, third], ids), library, tolerance
+                )
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            # Another version's inside: what cannot be called as it is here is not used.
+            return {"own_loop": f"{type(error).__name__}: {error}"}
+        finally:
+            own.prefix = wanted
+            own.forget()
+        return {"prefix_bytes": problem} if problem else {}
+
+
+def _toy(size: tuple[int, int], shade: int) -> Picture:
+    width, height = size
+    pixels = bytes(
+        (shade * 85 + 7 * x * y + 31 * x + 13 * channel * y) % 256
+        for y in range(height)
+        for x in range(width)
+        for channel in range(3)
+    )
+    return Picture(Image.frombytes("RGB", size, pixels))
+
+
+def _prompt(processor: Any, pictures: Sequence[Picture]) -> tuple[str, list[int]]:
+    """A question about the pictures, and the beginning of an answer as token ids."""
+    content = [*({"type": "image"} for _ in pictures), {"type": "text", "text": "What has changed?"}]
+    prompt = processor.apply_chat_template(
+        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+    )
+    answer = processor.tokenizer("It has", add_special_tokens=False)["input_ids"]
+    return prompt, list(answer)[:2]
+
+
+def _library_logits(
+    model: Any, processor: Any, prompt: str, pictures: Sequence[Picture], answer: Sequence[int]
+) -> torch.Tensor:
+    """Logits `(answer + 1, vocabulary)` at the end of the prompt and after every token of the answer, in one pass."""
+    device = model.lm_head.weight.device
+    inputs = processor(text=[prompt], images=[picture.image for picture in pictures], return_tensors="pt")
+    ids = torch.cat([inputs["input_ids"], torch.tensor([list(answer)])], dim=1)
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    given |= {name: inputs[name] for name in ("pixel_values", "image_grid_thw")}
+    if "mm_token_type_ids" in inspect.signature(model.forward).parameters:
+        given["mm_token_type_ids"] = (ids == model.config.image_token_id).int()
+    model.model.rope_deltas = None
+    output = model(**{name: tensor.to(device) for name, tensor in given.items()}, use_cache=False)
+    model.model.rope_deltas = None
+    return output.logits[0, -len(answer) - 1 :].float()
+
+
+def _own_logits(
+    own: OwnDecoding, model: Any, prompt: str, pictures: Sequence[Picture], tokens: Sequence[int]
+) -> torch.Tensor:
+    answer = own.read(model, None, prompt, pictures)
+    rows = [answer.logits]
+    for token in tokens:
+        answer.add(token)
+        rows.append(answer.logits)
+    return torch.cat(rows)
+
+
+def _difference(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> str:
+    """In words how far the logits are apart, empty if no farther than rounding."""
+    ours, theirs = (one - one.mean(dim=-1, keepdim=True) for one in (ours, theirs))
+    apart = float(((ours - theirs).norm(dim=-1) / theirs.norm(dim=-1).clamp_min(1e-9)).max())
+    if apart <= tolerance:
+        return ""
+    return (
+        f"logits differ from the library's by {apart:.2g} of their length (up to {tolerance:g} is rounding)"
+    )

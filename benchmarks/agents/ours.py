@@ -1,0 +1,99 @@
+"""The pack's own loop on the same work, with the levers that a table asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave_thinker.backend.agents import Critic, Planner
+from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.chat import transformers as local
+from interleave_thinker.backend.chat.levers import PLAIN, Levers
+from interleave_thinker.backend.events import AttemptDrawn, Finished
+from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.types import RunSettings, Trajectory
+
+from .outcome import Outcome
+from .work import MAX_ATTEMPTS, Forced, Painter, Work
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of doing the work, in one of the tables `exact`, `engine`, `policy`."""
+
+    name: str
+    levers: Levers
+    stop_at_true: bool = True
+    judge_last: bool = True
+    table: str = "exact"
+
+
+_LINEAR = PLAIN.model_copy(update={"linear_patches": True})
+_LOOP = _LINEAR.model_copy(update={"own_loop": True})
+_SEEN = _LOOP.model_copy(update={"vision_bytes": Levers().vision_bytes})
+WAYS = (
+    Way("pictures in memory", PLAIN, stop_at_true=False),
+    Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
+    Way("+ keys and values in place", _LOOP, stop_at_true=False),
+    Way("+ every image seen once", _SEEN, stop_at_true=False),
+    Way("+ stop at True", _SEEN),
+    Way("+ prompt heads kept (the default)", Levers()),
+    Way("+ last try not judged", Levers(), judge_last=False),
+)
+"""Cumulative, in the order in which they are told; more tables are more entries."""
+DEFAULT, ALL = WAYS[-2], WAYS[-1]
+
+
+class Ours:
+    """Planner, critic and loop as the command line puts them together."""
+
+    def __init__(self, folder: Path, prompts: PromptSet, way: Way) -> None:
+        self.way = way
+        self.name = way.name
+        self._prompts = prompts
+        self._chat = local.open(str(folder), dtype="float32", device="cpu", levers=way.levers)
+        # What a process does once is no part of a job: checking, and the first call of every kernel.
+        self._chat.base.own_decoding()
+        self._chat.reply(
+            [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
+        )
+
+    @property
+    def model(self) -> Any:
+        return self._chat.model
+
+    def run(self, work: Work, folder: Path, side: int) -> Outcome:
+        """Do the work with nothing kept from an earlier job, as a fresh process would."""
+        chat = self._chat
+        own = chat.base.own_decoding()
+        if own is not None:
+            own.forget()
+        tokenizer = chat.base.processor.tokenizer
+        forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
+        chat.processors = [forced]
+        critic = Critic(chat, self._prompts, ReplySettings(watch_verdict=self.way.stop_at_true))
+        settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
+        forced.say(work.plan_text())
+        planner = Planner(chat, self._prompts)
+        for event in run(work.request, planner, Painter(side), critic, settings):
+            if isinstance(event, AttemptDrawn):
+                forced.say(work.verdict_text(event.step.number - 1, event.attempt))
+            elif isinstance(event, Finished):
+                return _outcome(event.trajectory)
+        raise AssertionError("the loop ended without saying so")
+
+
+def _outcome(trajectory: Trajectory) -> Outcome:
+    outcome = Outcome()
+    for index, result in enumerate(trajectory.results):
+        for attempt in result.attempts:
+            assert attempt.image is not None, attempt.error
+            outcome.prompts.append((index, attempt.prompt))
+            outcome.images.append(attempt.image.digest)
+            outcome.accepted.append(attempt.verdict is not None and attempt.verdict.success is True)
+        assert result.image is not None
+        outcome.chosen.append(result.image.digest)
+    return outcome

@@ -1,0 +1,185 @@
+"""What the agents cost with the pack's savings and without, on identical work: counts, and processor time in pairs.
+
+    python benchmarks/agents                       # the mixed profile, every lever, pairs; the last line is JSON
+    python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
+    python benchmarks/agents --official FOLDER     # beside the loop of a checkout of the official repository
+
+Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are processor time of this
+process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs' ratios with their range. Tables of
+levers that change nothing (exact), numerics (engine) and the work itself (policy) are kept apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+
+from .model import build
+from .ours import ALL, DEFAULT, WAYS, Ours
+from .outcome import Cost, Outcome, costing
+from .plain import PlainLoop
+from .work import PROFILES, Work, make_work
+
+TARGET = 1.8
+
+
+class System(Protocol):
+    """Something that does the work."""
+
+    name: str
+
+    @property
+    def model(self) -> Any: ...
+
+    def run(self, work: Work, folder: Path, side: int) -> Outcome: ...
+
+
+def measured(system: System, work: Work, side: int) -> tuple[Outcome, Cost]:
+    """One job in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder, costing(system.model) as cost:
+        outcome = system.run(work, Path(folder), side)
+    return outcome, cost
+
+
+def unequal(ours: Outcome, theirs: Outcome) -> str:
+    """The first thing that differs wherever a loop reads it, empty if nothing does."""
+    for part in ("prompts", "images", "accepted", "chosen"):
+        if getattr(ours, part) != getattr(theirs, part):
+            return part
+    return ""
+
+
+def compared(plain: System, ours: System, work: Work, side: int, pairs: int) -> dict[str, Any]:
+    """Counts of both, and the ratio of their processor times in interleaved pairs, unless the work was not equal."""
+    row: dict[str, Any] = {"way": ours.name}
+    times = []
+    for _ in range(pairs):
+        theirs, plain_cost = measured(plain, work, side)
+        own, cost = measured(ours, work, side)
+        row |= {"counts": cost.counts(), "plain_counts": plain_cost.counts()}
+        different = unequal(own, theirs)
+        if different:
+            return row | {"unequal": different}
+        times.append((plain_cost.cpu_seconds, cost.cpu_seconds))
+    ratios = sorted(before / after for before, after in times)
+    return row | {
+        "plain_cpu_seconds": round(median(before for before, _ in times), 3),
+        "cpu_seconds": round(median(after for _, after in times), 3),
+        "ratio": round(median(ratios), 3),
+        "ratio_range": [round(ratios[0], 3), round(ratios[-1], 3)],
+        "pairs": pairs,
+    }
+
+
+def shown(row: dict[str, Any]) -> str:
+    counts = row["counts"]
+    told = (
+        f"{row['way']:36} {counts['lm_forwards']:6} {counts['lm_tokens']:8} {counts['images_seen']:7} "
+        f"{counts['vision_patches']:8}"
+    )
+    if "unequal" in row:
+        return f"{told}  UNEQUAL in {row['unequal']}: no ratio"
+    if "ratio" not in row:
+        return told
+    low, high = row["ratio_range"]
+    return f"{told} {row['cpu_seconds']:8.2f} {row['ratio']:6.2f}  ({low:.2f}-{high:.2f})"
+
+
+HEADING = f"{'':36} {'passes':>6} {'tokens':>8} {'images':>7} {'patches':>8} {'cpu s':>8} {'times less (range)':>18}"
+
+
+def profile_table(
+    plain: System, open_way: Callable[[Any], System], profile: str, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The exact table of one profile: every lever on the mixed one, else what is on by default and all of them."""
+    work = make_work(profile, options.side)
+    ways = WAYS if profile == "mixed" and not options.brief else (DEFAULT, ALL)
+    rows = []
+    print(
+        f"\nexact, {profile}: {options.side} pixels, {options.layers} layers of width {options.hidden}\n{HEADING}"
+    )
+    for way in ways:
+        pairs = options.pairs if way in (DEFAULT, ALL) else max(1, options.pairs // 2)
+        row = compared(plain, open_way(way), work, options.side, pairs)
+        if not rows:
+            print(shown({"way": plain.name, "counts": row["plain_counts"]}))
+        rows.append(row | {"table": way.table, "profile": profile})
+        print(shown(row), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks/agents", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--profiles", nargs="+", choices=tuple(PROFILES), default=["mixed"])
+    parser.add_argument("--side", type=int, default=512, help="sides of the images in pixels")
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--brief", action="store_true", help="only the default and all levers together")
+    parser.add_argument("--official", type=Path, help="folder of a checkout of the official repository")
+    options = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    prompts = official_prompts(options.official) if options.official else default_prompt_set()
+    with tempfile.TemporaryDirectory() as folder:
+        works = [make_work(profile, options.side) for profile in PROFILES]
+        answers = [text for work in works for text in (work.plan_text(), *_verdicts(work))]
+        checkpoint = build(Path(folder) / "model", prompts, options.hidden, options.layers, answers)
+        plain = plain_system(options.official, checkpoint, prompts)
+        rows: list[dict[str, Any]] = []
+        for profile in options.profiles:
+            rows += profile_table(plain, lambda way: Ours(checkpoint, prompts, way), profile, options)
+    print(json.dumps(summary(plain.name, rows, options)))
+
+
+def _verdicts(work: Work) -> list[str]:
+    return [work.verdict_text(*key) for key in work.verdicts]
+
+
+def plain_system(official: Path | None, checkpoint: Path, prompts: PromptSet) -> System:
+    """What the pack is compared with."""
+    if official is None:
+        return PlainLoop(checkpoint, prompts)
+    from .official import OfficialLoop
+
+    return OfficialLoop(official, checkpoint)
+
+
+def official_prompts(checkout: Path) -> PromptSet:
+    """The checkout's own wording, so that both sides read the same prompts."""
+    from interleave_thinker.backend.prompts.importer import import_official
+
+    return import_official(checkout)
+
+
+def summary(plain: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """The last line."""
+    import platform
+
+    import torch
+    import transformers
+
+    mixed = [row for row in rows if row["profile"] == "mixed" and row["way"] == ALL.name]
+    return {
+        "benchmark": "agents",
+        "against": plain,
+        "side": options.side,
+        "hidden": options.hidden,
+        "layers": options.layers,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "machine": platform.processor() or platform.machine(),
+        "tables": {
+            table: [row for row in rows if row["table"] == table] for table in ("exact", "engine", "policy")
+        },
+        "target": TARGET,
+        "reached": bool(mixed) and mixed[0].get("ratio", 0.0) >= TARGET,
+    }
