@@ -128,6 +128,8 @@ def critic_sft(
     show_problems(problems, len(asked), log_line)
     before = checkpoint_of(model, download)
     made = _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True, name=TRAINED)
+    if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
+        return
     result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log_line)
     try:
         enforce(result, made, force, log_line)

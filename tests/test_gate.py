@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from made_runs import made_run, say
 from tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_checkpoint
 
@@ -18,6 +19,8 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import main
+from interleave_thinker.cli import train as cli_train
+from interleave_thinker.cli.own_critic import reinforcement_of
 from interleave_thinker.training.data import SftMessage, SftRow, write_rows
 from interleave_thinker.training.gate import (
     GateRefused,
@@ -168,6 +171,27 @@ def test_a_critic_that_got_worse_is_not_published(
     assert call(monkeypatch, *command, "--force") == 0
     assert (tmp_path / "out" / "final" / "config.json").is_file()
     assert "asking the critics" not in capsys.readouterr().out, "the same comparison is not made twice"
+
+
+def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
+    pytest.importorskip("diffusers")
+    how = reinforcement_of("tiny")
+    assert how.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
+    assert how.drawing.draw_batch == 16
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("critic-grpo:\n  generator: painted\n")
+    with pytest.raises(SettingsError, match="scorer"):
+        reinforcement_of(str(recipe))
+    recipe.write_text("critic-grpo:\n  generator: painted\n  scorer: tinyworld\n  colour: red\n")
+    with pytest.raises(SettingsError, match="colour"):
+        reinforcement_of(str(recipe))
+
+
+def test_own_critic_takes_the_recipe_of_fine_tuning(tmp_path: Path) -> None:
+    command = typer.main.get_command(cli_train.app).commands["own-critic"]  # type: ignore[attr-defined]
+    given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--rate", "0.5"]
+    values = command.make_context("own-critic", given).params
+    assert values["rate"] == 0.5 and values["half"] is True and values["model"] == "tinyworld:critic"
 
 
 def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
