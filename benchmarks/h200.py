@@ -1,0 +1,351 @@
+"""One large GPU: what the savings are worth at full size, and whether the plan of memory holds.
+
+    python benchmarks/h200.py                       # 8B agents, klein 4B; the last line is JSON
+    python benchmarks/h200.py --klein flux2-klein-9b --parts memory
+    python benchmarks/h200.py --tiny                # the same path in small on a CPU; its figures say nothing
+
+Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives it, each lever
+on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one critic's reply of a fixed length
+by several engines on the same weights. `policy`: the same reply at the lengths that shorter answers would have. `memory`
+stands beside them: for every part of the pipeline its weights and the most it took beside them, against the plan. Times are
+wall seconds with the device waited for, since a GPU has no processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import torch  # noqa: E402
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from benchmarks.agents.ours import WAYS, Ours, Way  # noqa: E402
+from benchmarks.agents.plain import PlainLoop  # noqa: E402
+from benchmarks.agents.run import unequal  # noqa: E402
+from benchmarks.agents.work import Forced, make_work  # noqa: E402
+from benchmarks.h200_models import agent_folder, emptied, klein  # noqa: E402
+from benchmarks.live_bytes import live_bytes  # noqa: E402
+from interleave_thinker.backend.chat import Message, ReplySettings  # noqa: E402
+from interleave_thinker.backend.chat import transformers as local  # noqa: E402
+from interleave_thinker.backend.chat.levers import PLAIN, Levers  # noqa: E402
+from interleave_thinker.backend.image_shapes import KNOWN  # noqa: E402
+from interleave_thinker.backend.memory_models import named_agent, pipeline_shape  # noqa: E402
+from interleave_thinker.backend.memory_needs import agent_weights, agent_work  # noqa: E402
+from interleave_thinker.backend.memory_plan import Part, moments, plan_memory  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+
+PARTS = ("exact", "engine", "policy", "memory")
+CLOSE = 0.10
+LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
+
+
+class Bench:
+    """The device, the folder of the agents' checkpoint and the sizes of one run."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.device: str = options.device
+        self.tiny: bool = options.tiny
+        self.side: int = options.side
+        self.folder = folder
+        self.work = make_work(options.profile, self.side)
+        answers = [self.work.plan_text(), *(self.work.verdict_text(*key) for key in self.work.verdicts)]
+        self.agent = agent_folder(folder / "agent", answers, self.device, self.tiny)
+
+    def open(self, levers: Levers, quantization: str | None = None) -> Any:
+        return local.open(
+            str(self.agent), dtype="bfloat16", device=self.device, quantization=quantization, levers=levers
+        )
+
+    def waited(self, act: Callable[[], Any]) -> tuple[float, Any]:
+        """Seconds until the device is done, and the result."""
+        self._wait()
+        began = time.monotonic()
+        result = act()
+        self._wait()
+        return time.monotonic() - began, result
+
+    def peak(self, act: Callable[[], Any], *modules: torch.nn.Module) -> int:
+        """The most bytes that were alive beside what was there before."""
+        if not self.device.startswith("cuda"):
+            with live_bytes(*modules) as count:
+                act()
+            return count.peak
+        emptied(self.device)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        act()
+        self._wait()
+        return torch.cuda.max_memory_allocated() - before
+
+    def _wait(self) -> None:
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+
+class OursThere(Ours):
+    """The pack's loop with the agents on the device."""
+
+    def __init__(self, bench: Bench, way: Way) -> None:
+        self.way, self.name, self._prompts = way, way.name, default_prompt_set()
+        self._chat = bench.open(way.levers)
+        self._chat.base.own_decoding()
+        self._chat.reply(
+            [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
+        )
+
+
+class PlainThere(PlainLoop):
+    """The plain loop with its model on the device."""
+
+    def __init__(self, bench: Bench) -> None:
+        from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
+
+        self.model = Qwen3VLForConditionalGeneration.from_pretrained(bench.agent, dtype=torch.bfloat16)
+        self.model.to(bench.device).eval()
+        self.processor = _Moving(AutoProcessor.from_pretrained(bench.agent), bench.device)
+        self.prompts = default_prompt_set()
+        self.forced = Forced(self.processor.tokenizer, self.model.generation_config.eos_token_id)
+        self.forced.say("?")
+        self.reply([], "?")
+
+
+class _Moving:
+    """A processor whose results are on the device."""
+
+    def __init__(self, processor: Any, device: str) -> None:
+        self._processor, self._device = processor, device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._processor, name)
+
+    def apply_chat_template(self, *arguments: Any, **options: Any) -> Any:
+        return self._processor.apply_chat_template(*arguments, **options).to(self._device)
+
+
+def exact(bench: Bench) -> dict[str, Any]:
+    """Seconds of the agents' part of one job, lever by lever."""
+    base, theirs = job(bench, lambda: PlainThere(bench))
+    rows: list[dict[str, Any]] = [{"way": "plain loop", "seconds": round(base, 3)}]
+    for way in WAYS:
+        seconds, outcome = job(bench, partial(OursThere, bench, way))
+        different = unequal(outcome, theirs)
+        told = {"unequal": different} if different else {"ratio": round(base / seconds, 2)}
+        rows.append({"way": way.name, "seconds": round(seconds, 3), **told})
+    return {"rows": rows}
+
+
+def job(bench: Bench, system_of: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and outcome of one job by a system that is gone afterwards."""
+    emptied(bench.device)
+    system = system_of()
+    with tempfile.TemporaryDirectory() as folder:
+        return bench.waited(lambda: system.run(bench.work, Path(folder), bench.side))
+
+
+def question(bench: Bench) -> list[Message]:
+    """What a critic is asked: two images and a prompt's worth of words."""
+    pages = (Picture.white((bench.side, bench.side)), *bench.work.request.images)
+    words = default_prompt_set().critic.replace("<image>", "")
+    return [Message(role="user", content=(pages[0], pages[-1], words))]
+
+
+def reply_seconds(bench: Bench, chat: Any, length: int) -> float:
+    """Seconds of one reply of this length, the second of two."""
+    settings = ReplySettings(max_tokens=length)
+    tokenizer = chat.base.processor.tokenizer
+    forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
+    filler = tokenizer(" the", add_special_tokens=False)["input_ids"][:1]
+
+    def once() -> None:
+        forced.say("")
+        forced._answer = filler * length
+        chat.processors = [forced]
+        chat.reply(question(bench), settings)
+
+    once()
+    return bench.waited(once)[0]
+
+
+def engine(bench: Bench) -> dict[str, Any]:
+    """One reply of the published length by several engines; what is not installed here says so."""
+    length = 16 if bench.tiny else LENGTHS["as published"]
+    rows: list[dict[str, Any]] = []
+    for name, levers, quantization in (
+        ("transformers generate, eager", PLAIN, None),
+        ("own loop", Levers(vision_bytes=0, prefix_bytes=0), None),
+        ("own loop, 8-bit", Levers(vision_bytes=0, prefix_bytes=0), "8bit"),
+        ("own loop, 4-bit", Levers(vision_bytes=0, prefix_bytes=0), "4bit"),
+    ):
+        try:
+            chat = bench.open(levers, quantization)
+            seconds = reply_seconds(bench, chat, length)
+            rows.append(
+                {"engine": name, "seconds": round(seconds, 3), "tokens_a_second": round(length / seconds, 1)}
+            )
+            del chat
+        except Exception as error:  # noqa: BLE001 - an engine that is not there is a row, not an end
+            rows.append({"engine": name, "not_run": str(error).splitlines()[0]})
+        emptied(bench.device)
+    rows.append(compiled(bench, length))
+    return {"tokens": length, "rows": rows}
+
+
+def compiled(bench: Bench, length: int) -> dict[str, Any]:
+    """transformers' static cache, whose decoding it compiles where there is a GPU."""
+    name = "static cache" if bench.tiny else "static cache, compiled"
+    try:
+        plain = PlainThere(bench)
+        plain.model.generation_config.cache_implementation = "static"
+        page = bench.folder / "page.png"
+        Picture.white((bench.side, bench.side)).image.save(page)
+
+        def once() -> None:
+            plain.forced.say("x")
+            plain.forced._answer = (plain.forced._answer[0],) * (length - 1) + (plain.forced._answer[-1],)
+            plain.reply([page, page], default_prompt_set().critic)
+
+        first = bench.waited(once)[0]
+        seconds = bench.waited(once)[0]
+    except Exception as error:  # noqa: BLE001 - as above
+        return {"engine": name, "not_run": str(error).splitlines()[0]}
+    return {
+        "engine": name,
+        "first_s": round(first, 3),
+        "seconds": round(seconds, 3),
+        "tokens_a_second": round(length / seconds, 1),
+    }
+
+
+def policy(bench: Bench) -> dict[str, Any]:
+    """The same critic with shorter answers: what a prompt set that asks for them could save at most."""
+    chat = bench.open(Levers(vision_bytes=0, prefix_bytes=0))
+    rows = [
+        {"answer": name, "tokens": length, "seconds": round(reply_seconds(bench, chat, length), 3)}
+        for name, length in LENGTHS.items()
+    ]
+    del chat
+    emptied(bench.device)
+    return {"rows": rows}
+
+
+def memory(bench: Bench, name: str) -> dict[str, Any]:
+    """Every part's weights and work as measured and as planned, and the plan's moments on a 12 GB card from both."""
+    planned = named_agent(str(bench.agent))
+    assert planned is not None
+    rows: dict[str, dict[str, float]] = {}
+    answer = 16 if bench.tiny else 300
+    quantization = None if bench.tiny else "4bit"
+    try:
+        chat = bench.open(Levers(prefix_bytes=0, vision_bytes=0), quantization)
+        precision = "bf16" if quantization is None else "4-bit"
+    except Exception as error:  # noqa: BLE001 - without the library the 16-bit agent is measured
+        print(f"4-bit agents were not measured: {str(error).splitlines()[0]}")
+        chat, precision = bench.open(Levers(prefix_bytes=0, vision_bytes=0)), "bf16"
+    words = len(chat.base.processor.tokenizer(default_prompt_set().critic)["input_ids"])
+    areas = [bench.side**2] * 2
+    weights = sum(one.nbytes for one in {id(one): one for one in chat.model.parameters()}.values())
+    settings = ReplySettings(max_tokens=answer)
+    rows["critic"] = {
+        "weights": weights,
+        "work": bench.peak(partial(chat.reply, question(bench), settings), chat.model),
+        "planned_weights": agent_weights(planned.shape, precision),
+        "planned_work": agent_work(planned.shape, words, areas, answer, precision),
+    }
+    del chat
+    emptied(bench.device)
+    generator = klein(name, bench.folder / "klein", bench.side, bench.device, bench.tiny)
+    shape = pipeline_shape(bench.folder / "klein") if bench.tiny else KNOWN[name]
+    rows |= drawing(bench, generator, shape)
+    plan = plan_memory(shape, planned, planned, (bench.side, bench.side), cards=(12,))
+    parts = [
+        (
+            Part(name=part, weights=row["weights"], work=row["work"] / 1.1),
+            Part(name=part, weights=row["planned_weights"], work=row["planned_work"]),
+        )
+        for part, row in rows.items()
+    ]
+    fit = plan.cards[0].finest
+    arrangement = (fit.arrangement if fit else None) or "in turns, encoder apart"
+    measured = max(moments([one for one, _ in parts], arrangement).values())
+    reckoned = max(moments([one for _, one in parts], arrangement).values())
+    return {
+        "agents": precision,
+        "parts_gb": {
+            part: {key: round(value / 1e9, 6) for key, value in row.items()} for part, row in rows.items()
+        },
+        "arrangement_on_12_gb": arrangement,
+        "peak_measured_gb": round(measured / 1e9, 3),
+        "peak_planned_gb": round(reckoned / 1e9, 3),
+        "planned_over_measured": round(reckoned / measured, 3),
+        "within_10_percent": abs(reckoned / measured - 1) <= CLOSE,
+    }
+
+
+def drawing(bench: Bench, generator: Any, shape: Any) -> dict[str, dict[str, float]]:
+    """The parts of the image model: its encoder, a whole draw with a source (the denoiser's), and its VAE."""
+    pipeline = generator._pair.edit
+    modules = {"encoder": pipeline.text_encoder, "denoiser": pipeline.transformer, "vae": pipeline.vae}
+    work = shape.work(bench.side**2)
+    channels = pipeline.vae.config.latent_channels
+    scale = 2 ** (len(pipeline.vae.config.block_out_channels) - 1)
+    latents = torch.zeros(
+        1, channels, bench.side // scale, bench.side // scale, dtype=torch.bfloat16, device=bench.device
+    )
+    source = Picture.white((bench.side, bench.side))
+    with torch.inference_mode():
+        decode = bench.peak(lambda: pipeline.vae.decode(latents), pipeline.vae)
+        encode = bench.peak(
+            lambda: pipeline.encode_prompt("a boat", device=bench.device), pipeline.text_encoder
+        )
+        whole = bench.peak(lambda: generator.draw("a boat", source, 0), *modules.values())
+    # In a whole draw encoder, denoiser and VAE work one after another; the denoiser's share shows where it is the largest.
+    peaks = {"encoder": encode, "vae": decode, "denoiser": whole if whole > decode else 0}
+    found = {}
+    for part, module in modules.items():
+        weights = sum(one.nbytes for one in module.parameters())
+        planned = getattr(shape, part).weights * 2
+        found[part] = {
+            "weights": weights,
+            "work": peaks[part],
+            "planned_weights": planned,
+            "planned_work": work[part],
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--klein", default="flux2-klein-4b", choices=["flux2-klein-4b", "flux2-klein-9b"])
+    parser.add_argument("--profile", default="mixed")
+    parser.add_argument("--side", type=int, default=None, help="pixels; 1024, or 64 with --tiny")
+    parser.add_argument("--tiny", action="store_true", help="the same path in small on the CPU")
+    options = parser.parse_args()
+    if not options.tiny and not torch.cuda.is_available():
+        sys.exit("This needs a CUDA GPU of 80 GB or more; --tiny tries the path on a CPU.")
+    options.device = "cpu" if options.tiny else "cuda"
+    options.side = options.side or (64 if options.tiny else 1024)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, Path(folder))
+        tables: dict[str, Any] = {}
+        for part in options.parts:
+            acts = {"exact": exact, "engine": engine, "policy": policy}
+            tables[part] = memory(bench, options.klein) if part == "memory" else acts[part](bench)
+            print(f"{part}: {json.dumps(tables[part], indent=1)}", flush=True)
+    device = "cpu" if options.tiny else torch.cuda.get_device_name()
+    print(json.dumps({"device": device, "tiny": options.tiny, "side": options.side, **tables}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Models of published shapes with random weights, made on the device: agents as checkpoint folders, klein as a pipeline.
+
+Decision: nothing is downloaded. Vocabulary and processor are those of benchmarks/agents (ids below 2,048); the embeddings
+keep the published 151,936 rows, so that sizes and the output layer's work are the real ones. `tiny` builds the same things
+small, so that the whole path runs on a CPU.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.agents.model import build
+from interleave_thinker.backend.agent_shapes import published_fields
+from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
+from interleave_thinker.backend.generators.pipeline_kinds import pair_pipelines
+from interleave_thinker.backend.prompts import default_prompt_set
+from tests.tiny_pipelines import flux2_klein, qwen_tokenizer
+
+AGENT = "Qwen/Qwen3-VL-8B-Instruct"
+IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+KLEIN: dict[str, dict[str, Any]] = {
+    "flux2-klein-4b": {
+        "transformer": {
+            "num_layers": 5,
+            "num_single_layers": 20,
+            "num_attention_heads": 24,
+            "joint_attention_dim": 7680,
+        },
+        "encoder": {"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": True},
+    },
+    "flux2-klein-9b": {
+        "transformer": {
+            "num_layers": 8,
+            "num_single_layers": 24,
+            "num_attention_heads": 32,
+            "joint_attention_dim": 12288,
+        },
+        "encoder": {"hidden_size": 4096, "intermediate_size": 12288, "tie_word_embeddings": False},
+    },
+}
+"""The published configurations, where they differ from the classes' defaults."""
+
+
+def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> Path:
+    """A checkpoint folder of an agent: of the published 8B shape in bf16, or small."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    build(folder, default_prompt_set(), 64, 2, answers)
+    if tiny:
+        return folder
+    small = json.loads((folder / "config.json").read_text())
+    config = Qwen3VLConfig(**published_fields(AGENT), **{name: small[name] for name in IDS})
+    # The parts before rotary embeddings are as published; the rest of the text configuration is the classes' default.
+    config.text_config.rope_parameters = {
+        "rope_type": "default",
+        "rope_theta": 5_000_000.0,
+        "mrope_section": [24, 20, 20],
+        "mrope_interleaved": True,
+    }
+    model: Any = made(lambda: Qwen3VLForConditionalGeneration(config), device)
+    model.generation_config.eos_token_id = json.loads((folder / "generation_config.json").read_text())[
+        "eos_token_id"
+    ]
+    model.generation_config.pad_token_id = 0
+    model.save_pretrained(folder)
+    del model
+    emptied(device)
+    return folder
+
+
+def klein(name: str, folder: Path, size: int, device: str, tiny: bool) -> DiffusersGenerator:
+    """A klein pipeline on the device that draws squares of `size` in 4 steps."""
+    from diffusers import (
+        AutoencoderKLFlux2,
+        FlowMatchEulerDiscreteScheduler,
+        Flux2KleinPipeline,
+        Flux2Transformer2DModel,
+    )
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    if tiny:
+        pipeline: Any = Flux2KleinPipeline.from_pretrained(flux2_klein(folder), dtype=torch.bfloat16)
+    else:
+        shape = KLEIN[name]
+        encoder = Qwen3Config(
+            vocab_size=151936,
+            num_hidden_layers=36,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            head_dim=128,
+            **shape["encoder"],
+        )
+        pipeline = Flux2KleinPipeline(
+            scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+            vae=made(AutoencoderKLFlux2, device),
+            text_encoder=made(lambda: Qwen3ForCausalLM(encoder), device),
+            tokenizer=qwen_tokenizer(),
+            transformer=made(
+                lambda: Flux2Transformer2DModel(guidance_embeds=False, **shape["transformer"]), device
+            ),
+            is_distilled=True,
+        )
+    return DiffusersGenerator(pair_pipelines(pipeline), f"random {name}", steps=4, size=(size, size))
+
+
+def made(build_one: Any, device: str) -> Any:
+    """A module made on the device in bf16, its matrices N(0, 0.02): small enough that deep random models stay finite."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device(device), torch.no_grad():
+            module = build_one()
+            for weight in module.parameters():
+                if weight.dim() > 1:
+                    weight.normal_(0, 0.02)
+    finally:
+        torch.set_default_dtype(before)
+    return module.eval().requires_grad_(False)
+
+
+def emptied(device: str) -> None:
+    """Give back what the allocator keeps."""
+    import gc
+
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
