@@ -117,9 +117,10 @@ class CheckLog:
         part.replace(self.path)
 
 
-def _shown(paths: Sequence[str]) -> list[Any]:
-    """The images at the size at which they are shown in use."""
-    return [scaled_down(Picture.open(path), area_of(len(paths))).image for path in paths]
+def _shown(images: Sequence[str | Picture]) -> list[Any]:
+    """The images, or those at these paths, at the size at which they are shown in use."""
+    pictures = [image if isinstance(image, Picture) else Picture.open(image) for image in images]
+    return [scaled_down(picture, area_of(len(pictures))).image for picture in pictures]
 
 
 def greedy_answers(

@@ -122,7 +122,7 @@ def _train(
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,
         loss_type="dapo",
-        scale_rewards="group",
+        scale_rewards=settings.scale,
         use_bias_correction_kl=False,
         lr_scheduler_type="cosine",
         remove_unused_columns=False,

@@ -49,6 +49,10 @@ class GrpoTraining(ModelTraining):
     )
     clip_low: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
     clip_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
+    scale: Literal["group", "batch", "none"] = Field(
+        default="group",
+        description="What a group's rewards are divided by: their own spread (published), the batch's, or nothing.",
+    )
     vllm: Literal["off", "colocate", "server"] = Field(
         default="off", description="Who writes the answers: the model itself, or vLLM (to be installed)."
     )

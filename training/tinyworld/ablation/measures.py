@@ -12,21 +12,24 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ....backend.agents import Critic, Planner
+from ....backend.agents import Critic, Planner, critic_message
 from ....backend.chat import open_chat
-from ....backend.chat.protocol import ReplySettings
+from ....backend.chat.protocol import ChatModel, ReplySettings
 from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
 from ....backend.memory import Memory
 from ....backend.pictures import Picture
+from ....backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ....backend.scorers.tinyworld import faults
 from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.reading import read_page, read_pages
 from ....backend.tinyworld.wording import edit_text, prompt_text
-from ....backend.types import Plan, RunSettings, Step
+from ....backend.types import Plan, RunSettings, Step, Verdict
+from ...critic_check import greedy_answers
+from ...rewards import read_answer
 from ..critic_data import Drawn, balanced, real
 from ..evaluation import Told, measure_planner, request_of, tell_stories
 from ..requests import Story, random_story
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
     from .settings import AblationSettings
 
 STORIES_SEED, JUDGED_SEED, FAILED_SEED = 77_000, 2_000_000, 3_000_000
-JUDGED = 400
 UNTRAINED_TOKENS = 400
+ANSWER_TOKENS = 320
 MEASURED = "measured.json"
 ATTEMPTS = (1, 3, 5)
 
@@ -67,8 +70,12 @@ def _generator() -> TinyWorldGenerator:
     return TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
 
 
+def _chat(folder: Path) -> ChatModel:
+    return open_chat(f"transformers:{folder}")
+
+
 def _critic(folder: Path) -> Critic:
-    return Critic(open_chat(str(folder)))
+    return Critic(_chat(folder), settings=ReplySettings(max_tokens=ANSWER_TOKENS, watch_verdict=True))
 
 
 def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
@@ -79,7 +86,7 @@ def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
 
 def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
     """Plan this seed's stories once, for all rows that share the planner."""
-    measure, plans = measure_planner(Planner(open_chat(str(planner))), stories_of(settings, seed))
+    measure, plans = measure_planner(Planner(_chat(planner)), stories_of(settings, seed))
     kept = [plan.model_dump(mode="json") if plan else None for plan in plans]
     _keep(folder / "plans.json", json.dumps({"exact": measure.exact.model_dump(), "plans": kept}))
 
@@ -93,7 +100,7 @@ def measure_agents(folder: Path, settings: AblationSettings, seed: int, plans: P
     """Two agents: stories with the plans that were made, and the critic's verdicts."""
     generator, judge = _generator(), _critic(critic)
     told = tell_stories(stories_of(settings, seed), _plans(plans), generator, judge, ATTEMPTS, _silent)
-    _measured(folder, Measured(told=told, judged=_judged(generator, judge, seed)))
+    _measured(folder, Measured(told=told, judged=_judged(generator, critic, settings, seed)))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
@@ -110,14 +117,14 @@ def measure_untrained(
     """Agents with the weights that training starts from: what they write is no plan, and no story comes of it."""
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
-    _, plans = measure_planner(Planner(open_chat(str(planner)), settings=short), stories)
+    _, plans = measure_planner(Planner(_chat(planner), settings=short), stories)
     told = tell_stories(stories, plans, _generator(), _critic(critic), (3,), _silent)
     _measured(folder, Measured(told=told))
 
 
 def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """One shared agent that plans while it looks."""
-    chat = open_chat(str(agent))
+    chat = _chat(agent)
     planner, judge, generator = Planner(chat), Critic(chat), _generator()
     told: dict[int, list[Told]] = {attempts: [] for attempts in ATTEMPTS}
     for number, story in enumerate(stories_of(settings, seed)):
@@ -126,7 +133,7 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
             run = RunSettings(max_attempts=attempts, seed=number)
             pages = entangled.tell(request_of(story), planner, judge, generator, run, memory)
             told[attempts].append(_page_by_page(pages, story))
-    _measured(folder, Measured(told=told, judged=_judged(generator, judge, seed)))
+    _measured(folder, Measured(told=told, judged=_judged(generator, agent, settings, seed)))
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: Story) -> Told:
@@ -145,16 +152,14 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
     seeds = [seed * 10**6 + number for number in range(len(failed))]
     measured = Remedies(refused={}, drawn_right={})
     for name, path in critics.items():
-        judge = _critic(path)
-        verdicts = [
-            judge.judge(one.before, one.after, edit_text(one.edit), prompt_text(one.edit, one.clauses))
-            for one in failed
-        ]
+        verdicts = verdicts_of(path, failed)
         prompts = [
-            verdict.refined_prompt or prompt_text(one.edit, one.clauses)
+            verdict.refined_prompt
+            if verdict and verdict.refined_prompt
+            else prompt_text(one.edit, one.clauses)
             for verdict, one in zip(verdicts, failed, strict=True)
         ]
-        measured.refused[name] = [verdict.success is False for verdict in verdicts]
+        measured.refused[name] = [verdict is not None and not verdict.success for verdict in verdicts]
         measured.drawn_right[name] = _drawn_right(generator, failed, prompts, seeds)
     _keep(folder / MEASURED, measured.model_dump_json())
 
@@ -172,13 +177,39 @@ def _drawn_right(
     return right
 
 
-def _judged(generator: TinyWorldGenerator, critic: Critic, seed: int) -> Judged:
-    pages = balanced(generator.pipeline, JUDGED, JUDGED_SEED + seed)
-    said = [
-        critic.judge(one.before, one.after, edit_text(one.edit), prompt_text(one.edit, one.clauses)).success
-        for one in pages
+def _judged(generator: TinyWorldGenerator, critic: Path, settings: AblationSettings, seed: int) -> Judged:
+    pages = balanced(generator.pipeline, settings.judged, JUDGED_SEED + seed)
+    verdicts = verdicts_of(critic, pages)
+    return Judged(
+        said=[verdict.success if verdict else None for verdict in verdicts],
+        truth=[one.success for one in pages],
+    )
+
+
+def verdicts_of(critic: Path, pages: Sequence[Drawn], batch: int = 50) -> list[Verdict | None]:
+    """What the critic in a checkpoint folder says of pages, decoded greedily in batches; None: unreadable."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    model = AutoModelForImageTextToText.from_pretrained(
+        critic, local_files_only=True, use_safetensors=True, dtype=torch.float32
+    )
+    processor = AutoProcessor.from_pretrained(critic, local_files_only=True)
+    prompt_set = prompt_set_of(critic) or default_prompt_set()
+    questions = [_question(prompt_set, one) for one in pages]
+    answers, _ = greedy_answers(model, processor, questions, ANSWER_TOKENS, batch)
+    return [read_answer(answer) for answer in answers]
+
+
+def _question(prompt_set: PromptSet, drawn: Drawn) -> dict[str, Any]:
+    pictures = (drawn.before or Picture.white(drawn.after.size), drawn.after)
+    used = prompt_text(drawn.edit, drawn.clauses)
+    message = critic_message(prompt_set, pictures, edit_text(drawn.edit), used)
+    content = [
+        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
+        for part in message.content
     ]
-    return Judged(said=said, truth=[one.success for one in pages])
+    return {"prompt": [{"role": "user", "content": content}], "images": list(pictures)}
 
 
 def _sentences(story: Story) -> Plan:

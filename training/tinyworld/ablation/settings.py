@@ -36,6 +36,15 @@ class AblationSettings(BaseModel):
     rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")
     rl_rate: float = Field(default=6e-5, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
+    kl: float = Field(
+        default=0.05, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
+    )
+    draws: int = Field(
+        default=4, ge=1, le=16, description="Redraws of each refined prompt, whose scores are averaged."
+    )
+    judged: int = Field(
+        default=400, ge=2, description="Pages that each critic is asked about, half of them right."
+    )
     failed: int = Field(
         default=300, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
     )
