@@ -108,7 +108,8 @@ def train_own_critic(
     """Retrain the critic in `checkpoint` on what `runs` and people's words on them teach; returns `out / "final"`.
 
     `old` are rows it learned from before (a critic_sft.json), mixed in and, unless `held_out` is another such file,
-    split for the gate. Raises SettingsError for files that cannot be used, GateRefused if the critic came out worse than `gate` allows, unless `force`.
+    split for the gate. Raises SettingsError for files that cannot be used, GateRefused if the critic came out worse than
+    `gate` allows, unless `force`.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise SettingsError(
