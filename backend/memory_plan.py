@@ -35,13 +35,13 @@ CONTEXT = 0.6 * GB
 """The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch issue 107667) and
 the workspaces of the matrix and convolution libraries."""
 
-Arrangement = Literal["together", "planner first", "in turns", "in turns, encoder apart"]
+Arrangement = Literal["together", "planner first", "in turns", "part by part"]
 WHAT_MOVES: dict[Arrangement, str] = {
     "together": "nothing moves: everything stays on the card",
     "planner first": "the planner leaves before the first image; critic and image model stay",
     "in turns": "planner, critic and image model take turns: at every attempt the critic makes room for the image model "
     "and comes back",
-    "in turns, encoder apart": "as in turns, and the image model's text encoder leaves before its diffusion model comes",
+    "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE take turns too",
 }
 COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
     ("bf16", "bf16"),
@@ -189,7 +189,7 @@ def _beside(name: str, arrangement: Arrangement, shared: bool) -> set[str]:
         return {"critic"}
     if arrangement == "in turns":
         return image
-    return {"encoder"} if name == "encoder" else {"denoiser", "vae"}
+    return {name}
 
 
 def _card(
@@ -225,7 +225,7 @@ def _fit(
     peak = max(found.values(), default=0.0) + reserve
     everything = sum(part.weights for part in parts if not (shared and part.name == "planner"))
     planner = sum(part.weights for part in parts if part.name == "planner" and not shared)
-    takes_turns = chosen is not None and chosen.startswith("in turns")
+    takes_turns = chosen is not None and chosen in ("in turns", "part by part")
     # Quantised weights cannot wait anywhere: they are read from the disk again.
     able = [part for part in parts if agents == "bf16" or part.name not in ("planner", "critic")]
     waiting = sum(part.weights for part in able if not (shared and part.name == "planner"))

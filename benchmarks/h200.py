@@ -276,7 +276,7 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
         for part, row in rows.items()
     ]
     fit = plan.cards[0].finest
-    arrangement = (fit.arrangement if fit else None) or "in turns, encoder apart"
+    arrangement = (fit.arrangement if fit else None) or "part by part"
     measured = max(moments([one for one, _ in parts], arrangement).values())
     reckoned = max(moments([one for _, one in parts], arrangement).values())
     return {
