@@ -22,9 +22,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def faulty(checkpoint: Path, wrong: Callable[[int, int], bool], dtype: str = "float32") -> Any:
+def faulty(
+    checkpoint: Path, wrong: Callable[[int, int], bool], dtype: str = "float32", written_out: bool = True
+) -> Any:
     """A model in a library with a fault: tokens land one place too far where `wrong(tokens, tokens before)`."""
-    chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=Levers())
+    levers = Levers(written_out=written_out)
+    chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=levers)
     language = chat.model.model.language_model
     forward = language.forward
 
@@ -52,8 +55,26 @@ def test_a_fault_with_kept_heads_switches_only_those_off(
     assert (counts.prefix_tokens_kept, counts.images_kept) == (0, 2)
 
 
+def test_layers_that_changed_are_the_librarys_again(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As if another version scaled what its attention gives."""
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=Levers())
+    attention = chat.model.model.language_model.layers[0].self_attn
+    forward = attention.forward
+
+    def scaled(*arguments: Any, **options: Any) -> Any:
+        attended, weights = forward(*arguments, **options)
+        return attended * 3, weights
+
+    attention.forward = scaled
+    with caplog.at_level(logging.WARNING):
+        assert chat.base.own_decoding() is not None
+    assert list(chat.base.switched_off) == ["written_out"]
+
+
 def test_a_fault_in_the_loop_leaves_the_librarys(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
-    chat = faulty(checkpoint, lambda tokens, before: tokens == 1)
+    chat = faulty(checkpoint, lambda tokens, before: tokens == 1, written_out=False)
     with caplog.at_level(logging.WARNING):
         assert chat.base.own_decoding() is None
     assert list(chat.base.switched_off) == ["own_loop"]

@@ -19,6 +19,7 @@ LOOP = NO_LEVER.model_copy(update={"own_loop": True})
 WAYS = {
     "linear patches": NO_LEVER.model_copy(update={"linear_patches": True}),
     "own loop": LOOP,
+    "layers written out": LOOP.model_copy(update={"written_out": True}),
     "images seen once": LOOP.model_copy(update={"vision_bytes": 1 << 20}),
     "heads kept": LOOP.model_copy(update={"prefix_bytes": 1 << 20}),
     "all": Levers(),
@@ -85,7 +86,7 @@ def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
 
     def on_language(module: Any, given: Any, options: dict[str, Any]) -> None:
         seen.lm_forwards += 1
-        seen.lm_tokens += options["inputs_embeds"].shape[1]
+        seen.lm_tokens += given[0].shape[1]
 
     def on_vision(module: Any, given: Any, options: dict[str, Any]) -> None:
         seen.images_seen += 1
@@ -93,7 +94,7 @@ def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
 
     inner = chat.model.model
     hooks = [
-        inner.language_model.register_forward_pre_hook(on_language, with_kwargs=True),
+        inner.language_model.rotary_emb.register_forward_pre_hook(on_language, with_kwargs=True),
         inner.visual.register_forward_pre_hook(on_vision, with_kwargs=True),
     ]
     with counting() as counts:
@@ -113,7 +114,7 @@ def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path)
     )
     # The head: the turn's opening, the first image's nine tokens and its two marks.
     tokenizer = chat.base.processor.tokenizer
-    head = len(tokenizer("<|im_start|>user\n")["input_ids"]) + 9 + 2
+    head = len(tokenizer("<|im_start|>user")["input_ids"]) + 9 + 2
     again, modules = counted(chat, question(255, 20))
     assert (again.images_seen, again.images_kept, modules.images_seen) == (0, 2, 0)
     assert again.prefix_tokens_kept == head

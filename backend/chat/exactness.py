@@ -27,31 +27,36 @@ TOLERANCE_16_BITS = 0.08
 gives 1e-6 in 32 bits and about 0.01 in 16; a wrong place gives more than 0.3 (all measured with random weights)."""
 
 
-def inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
-    """What must be switched off, `own_loop` or `prefix_bytes`, and why; empty if all agrees."""
+def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
+    """Switch off what does not agree. The levers it was (`own_loop` if nothing can be used) and why; empty if all agrees."""
     with not_counting():
+        off: dict[str, str] = {}
         first, second, third = (_toy(size, shade) for shade, size in enumerate(SIDES))
         prompt, ids = _prompt(processor, [first, third])
         library = _library_logits(model, processor, prompt, [first, third], ids)
         tolerance = TOLERANCE_32_BITS if model.dtype == torch.float32 else TOLERANCE_16_BITS
-        wanted, own.prefix = own.prefix, False
-        try:
-            problem = _difference(_own_logits(own, model, prompt, [first, third], ids), library, tolerance)
-            if problem:
-                return {"own_loop": problem}
-            if wanted:
-                own.prefix = True
-                own.read(model, None, _prompt(processor, [first, second])[0], [first, second])
-                problem = _difference(
-                    _own_logits(own, model, prompt, [first, third], ids), library, tolerance
-                )
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            # Another version's inside: what cannot be called as it is here is not used.
-            return {"own_loop": f"{type(error).__name__}: {error}"}
-        finally:
-            own.prefix = wanted
-            own.forget()
-        return {"prefix_bytes": problem} if problem else {}
+
+        def problem() -> str:
+            try:
+                return _difference(_own_logits(own, model, prompt, [first, third], ids), library, tolerance)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                # Another version's inside: what cannot be called as it is here is not used.
+                return f"{type(error).__name__}: {error}"
+
+        prefix, own.prefix = own.prefix, False
+        if found := problem():
+            if not own.written_out:
+                return {"own_loop": found}
+            off["written_out"], own.written_out = found, False
+            if found := problem():
+                return {"own_loop": found}
+        if prefix:
+            own.prefix = True
+            own.read(model, None, _prompt(processor, [first, second])[0], [first, second])
+            if found := problem():
+                off["prefix_bytes"], own.prefix = found, False
+        own.forget()
+        return off
 
 
 def _toy(size: tuple[int, int], shade: int) -> Picture:

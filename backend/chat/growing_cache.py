@@ -62,17 +62,17 @@ class GrowingCache(Cache):
     """The cache of a model with so many layers of full attention, empty at first."""
 
     def __init__(self, layers: int) -> None:
-        self._growing = [GrowingLayer() for _ in range(layers)]
-        super().__init__(layers=list(self._growing))
+        self.growing = [GrowingLayer() for _ in range(layers)]
+        super().__init__(layers=list(self.growing))
 
     def head(self) -> Head:
         """A copy in main memory of all keys and values so far."""
-        pairs = ((layer.keys, layer.values) for layer in self._growing)
+        pairs = ((layer.keys, layer.values) for layer in self.growing)
         return tuple((_copied(keys), _copied(values)) for keys, values in pairs)
 
     def begin_with(self, head: Head, device: torch.device) -> None:
         """Put a head into the empty cache."""
-        for layer, (keys, values) in zip(self._growing, head, strict=True):
+        for layer, (keys, values) in zip(self.growing, head, strict=True):
             layer.update(keys.to(device), values.to(device))
 
 

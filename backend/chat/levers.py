@@ -20,7 +20,11 @@ class Levers(Value):
     own_loop: bool = Field(
         default=True,
         description="Decode by a loop that writes keys and values in place; off: transformers' generate, which copies all "
-        "of them at every token. The two levers below need it.",
+        "of them at every token. The three levers below need it.",
+    )
+    written_out: bool = Field(
+        default=True,
+        description="Pass single tokens through the model's layers without the library's calls around them.",
     )
     vision_bytes: int = Field(
         default=512 * MEBIBYTE,
@@ -40,5 +44,5 @@ class Levers(Value):
     )
 
 
-PLAIN = Levers(own_loop=False, vision_bytes=0, prefix_bytes=0, linear_patches=False)
+PLAIN = Levers(own_loop=False, written_out=False, vision_bytes=0, prefix_bytes=0, linear_patches=False)
 """As transformers does it, nothing kept."""

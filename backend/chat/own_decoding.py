@@ -21,6 +21,7 @@ from .growing_cache import GrowingCache, Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
 from .vision import Vision
+from .written_out import can_be_written_out, next_hidden
 
 
 class OwnDecoding:
@@ -31,6 +32,7 @@ class OwnDecoding:
         self._vision = Vision(processor.image_processor, levers.vision_bytes)
         self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
         self.prefix = levers.prefix_bytes > 0
+        self.written_out = levers.written_out
 
     def forget(self) -> None:
         """Forget all images and heads."""
@@ -50,7 +52,7 @@ class OwnDecoding:
             self._read_head(model, tokens, cache, (adapter, pictures[0].digest))
             start = tokens.head
         logits = _pass(model, tokens, cache, start, len(tokens.ids))
-        return Answer(model, cache, tokens, logits)
+        return Answer(model, cache, tokens, logits, self.written_out)
 
     def _read_head(
         self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...]
@@ -70,8 +72,11 @@ class Answer:
     """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
     token."""
 
-    def __init__(self, model: Any, cache: GrowingCache, tokens: PromptTokens, logits: torch.Tensor) -> None:
+    def __init__(
+        self, model: Any, cache: GrowingCache, tokens: PromptTokens, logits: torch.Tensor, written_out: bool
+    ) -> None:
         self.logits = logits
+        self._written_out = written_out and can_be_written_out(model.model.language_model)
         self._model = model
         self._cache = cache
         self._ids = torch.tensor([tokens.ids], device=logits.device)
@@ -91,9 +96,13 @@ class Answer:
         places = torch.full((4, 1, 1), self._place, device=device)
         places[0] = self._length
         ids = self._ids[:, self._length : self._length + 1]
-        self.logits = _hidden_to_logits(
-            model, _run(model, model.get_input_embeddings()(ids), places, self._cache)
-        )
+        embedded = model.get_input_embeddings()(ids)
+        if self._written_out:
+            count(lm_forwards=1, lm_tokens=1)
+            hidden = next_hidden(model.model.language_model, embedded, places, self._cache)
+        else:
+            hidden = _run(model, embedded, places, self._cache)
+        self.logits = _hidden_to_logits(model, hidden)
         self._length += 1
         self._place += 1
 

@@ -115,15 +115,14 @@ class SharedBase:
 
         The first time it is compared with the library (exactness.py), where the weights are now.
         """
-        if self._own_decoding is None and self.levers.own_loop and not self.switched_off:
-            from .exactness import inexact
+        if self._own_decoding is None and self.levers.own_loop and "own_loop" not in self.switched_off:
+            from .exactness import switch_off_inexact
             from .own_decoding import OwnDecoding
 
             own = OwnDecoding(self.processor, self.levers)
-            self.switched_off = inexact(own, self.model, self.processor)
+            self.switched_off = switch_off_inexact(own, self.model, self.processor)
             for lever, reason in self.switched_off.items():
                 logger.warning("%s: %s is switched off: %s.", self.folder.name, lever, reason)
-            own.prefix = own.prefix and not self.switched_off
             self._own_decoding = None if "own_loop" in self.switched_off else own
         return self._own_decoding
 

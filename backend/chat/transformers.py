@@ -50,6 +50,9 @@ class TransformersChat:
     def identity(self) -> str:
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         parts += [self.base.quantization] if self.base.quantization else []
+        # Prompts read in two pieces round differently from whole ones (own_decoding.py).
+        levers = self.base.levers
+        parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
         parts += [f"adapter={self._adapter}"] if self._adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)

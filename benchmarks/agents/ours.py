@@ -33,11 +33,13 @@ class Way:
 
 _LINEAR = PLAIN.model_copy(update={"linear_patches": True})
 _LOOP = _LINEAR.model_copy(update={"own_loop": True})
-_SEEN = _LOOP.model_copy(update={"vision_bytes": Levers().vision_bytes})
+_OUT = _LOOP.model_copy(update={"written_out": True})
+_SEEN = _OUT.model_copy(update={"vision_bytes": Levers().vision_bytes})
 WAYS = (
     Way("pictures in memory", PLAIN, stop_at_true=False),
     Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
     Way("+ keys and values in place", _LOOP, stop_at_true=False),
+    Way("+ layers written out", _OUT, stop_at_true=False),
     Way("+ every image seen once", _SEEN, stop_at_true=False),
     Way("+ stop at True", _SEEN),
     Way("+ prompt heads kept (the default)", Levers()),

@@ -44,10 +44,9 @@ def costing(*models: Any) -> Iterator[Cost]:
     cost = Cost()
 
     def on_language(module: Any, arguments: Any, options: dict[str, Any]) -> None:
-        embedded = options.get("inputs_embeds")
-        given = embedded if embedded is not None else options["input_ids"]
+        hidden = arguments[0] if arguments else options["x"]
         cost.lm_forwards += 1
-        cost.lm_tokens += given.shape[0] * given.shape[1]
+        cost.lm_tokens += hidden.shape[0] * hidden.shape[1]
 
     def on_vision(module: Any, arguments: Any, options: dict[str, Any]) -> None:
         patches = arguments[0] if arguments else options["hidden_states"]
@@ -56,7 +55,9 @@ def costing(*models: Any) -> Iterator[Cost]:
 
     hooks = []
     for model in {id(model): model for model in models}.values():
-        hooks.append(model.model.language_model.register_forward_pre_hook(on_language, with_kwargs=True))
+        # Places are turned into rotations once in every pass, however the layers are called.
+        rotary = model.model.language_model.rotary_emb
+        hooks.append(rotary.register_forward_pre_hook(on_language, with_kwargs=True))
         hooks.append(model.model.visual.register_forward_pre_hook(on_vision, with_kwargs=True))
     began = time.process_time()
     try:
