@@ -132,6 +132,11 @@ class AgentShape:
         """Bytes of one token in the key/value cache at 16 bits: key and value, each layer."""
         return self.layers * self.kv_heads * self.head_width * 2 * 2
 
+    @property
+    def patch_values(self) -> int:
+        """Numbers in one patch as the vision tower is given it: colours of two frames."""
+        return 3 * 2 * self.patch**2
+
     def image_tokens(self, pixels: int) -> int:
         """Tokens of an image of this area: one for `merge` x `merge` patches."""
         return -(-pixels // (self.patch * self.merge) ** 2)

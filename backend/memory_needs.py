@@ -36,9 +36,9 @@ PROMPT = 400
 """Tokens allowed for the words of a request, or of two prompts."""
 ANSWER = 2048
 """Tokens of the longest answer (ReplySettings.max_tokens)."""
-VISION_WIDTHS = 22.4
+VISION_WIDTHS = 21.1
 """Values alive at once for a patch in the vision tower, as multiples of its width; counted on Qwen3-VL-8B's with
-benchmarks/live_bytes.py, with the input and the deepstack levels."""
+benchmarks/live_bytes.py, with the deepstack levels. Beside them the patch itself lies there in 32 and in 16 bits."""
 PREFILL_WIDTHS, PREFILL_INNER = 4.07, 3.0
 """Values alive at once for a token of the prompt in the language layers, as multiples of the width and of the MLP's inner
 width; counted likewise on the 2B and 8B models."""
@@ -66,7 +66,8 @@ def agent_work(
     areas = [min(area, largest) for area in images]
     image_tokens = sum(map(shape.image_tokens, areas))
     tokens = words + image_tokens
-    seeing = sum(map(shape.image_patches, areas)) * VISION_WIDTHS * shape.vision_width * BF16
+    patch = VISION_WIDTHS * shape.vision_width * BF16 + shape.patch_values * (4.0 + BF16)
+    seeing = sum(map(shape.image_patches, areas)) * patch
     features = image_tokens * (1 + shape.deepstack) * shape.width * BF16
     reading = tokens * (PREFILL_WIDTHS * shape.width + PREFILL_INNER * shape.inner) * BF16
     # A matrix is unpacked to 16 bits before it is used (4 bits), or its result stands in 32 bits first (8 bits).

@@ -31,7 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROMPT = "page {number}: a small boat on a quiet sea, painted in watercolours, with a lamp at its bow"
 LINEAR = 0.05
 FLAT_BYTES = 32 * 1024 * 1024
-"""What the resident memory may grow between the tenth step and the last: the allocator's own unrest."""
+"""What the resident memory may grow once pixels fill their room: the allocator's own unrest."""
+FULL = 25
+"""Images of a megapixel after which the room for pixels (64 MB) is full."""
 
 
 def package() -> Any:
@@ -165,7 +167,9 @@ def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[
         "added_wall_ms_an_attempt": round((wall - clock.wall) / made * 1000, 3),
         "again_s": round(again[0], 3),
         "again_cpu_ms_an_attempt": round(again[1] / made * 1000, 3),
-        "resident_mb": [round(one / 1e6, 1) for one in (memory[0], memory[min(9, steps - 1)], memory[-1])],
+        "resident_mb": [
+            round(memory[min(step, steps - 1)] / 1e6, 1) for step in (0, -(-FULL // attempts) - 1, steps - 1)
+        ],
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
         "kept_pixels_mb": round(KEPT_PIXELS.bytes / 1e6, 1),
         "live_view_kb_an_attempt": round(
@@ -257,7 +261,7 @@ def main() -> None:
                 f"resident {one['resident_mb']} MB; {one['open_files']} files open",
                 flush=True,
             )
-    longest = [one for one in results if one["steps"] >= 10]
+    longest = [one for one in results if one["steps"] * one["attempts"] > FULL]
     straight = linearity(results)
     summary = {
         "generator": options.generator,
