@@ -124,6 +124,12 @@ def test_no_help_page_is_left_of_a_node_that_is_gone() -> None:
     assert {path for path in HELP.rglob("*") if path.is_file()} == expected
 
 
+def test_the_page_about_the_host_tests_names_every_one() -> None:
+    page = (ROOT / "docs" / "host-tests.md").read_text(encoding="utf-8")
+    files = {path.name for path in (ROOT / "tests" / "host").glob("test_*.py")}
+    assert set(re.findall(r"`(test_\w+\.py)`", page)) == files
+
+
 def test_the_icon_is_what_the_registry_takes() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (address,) = re.findall(r'^Icon = "(.+)"$', project, re.MULTILINE)
