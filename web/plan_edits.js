@@ -87,6 +87,13 @@ export class PlanEdits {
     this.isWriting = false;
   }
 
+  /** Where the host lays nodes out itself, it looks at a widget again when its value was set. */
+  touch() {
+    this.isWriting = true;
+    this.widget.value = this.text;
+    this.isWriting = false;
+  }
+
   takeBack() {
     this.setText(this.undo.text);
     this.undo = null;

@@ -38,6 +38,8 @@ export class PlanList {
   switchView() {
     this.node.properties[VIEW] = this.view === "list" ? "text" : "list";
     this.show();
+    // The other form of the text is known only of a text that was read.
+    this.edits.read();
   }
 
   scroll(event) {
@@ -48,11 +50,17 @@ export class PlanList {
   }
 
   show() {
-    const { widget } = this.edits;
-    widget.hidden = this.isList;
-    widget.options.hidden = this.isList;
+    this.hideText(this.isList);
     this.element.replaceChildren(this.bar(), ...this.notes(), ...(this.isList ? [this.list()] : []));
     app.graph?.setDirtyCanvas?.(true, true);
+  }
+
+  hideText(isHidden) {
+    const { widget } = this.edits;
+    if (widget.hidden === isHidden) return;
+    widget.hidden = isHidden;
+    widget.options.hidden = isHidden;
+    this.edits.touch();
   }
 
   bar() {
