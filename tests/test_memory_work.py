@@ -6,14 +6,21 @@ meta device.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from interleave_thinker.backend.agent_shapes import agent_shape, published_fields
+from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.chat import transformers as local
+from interleave_thinker.backend.chat.levers import Levers
 from interleave_thinker.backend.image_shapes import KNOWN
-from interleave_thinker.backend.memory_needs import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS
+from interleave_thinker.backend.memory_needs import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.benchmarks.agents.model import build
 from interleave_thinker.benchmarks.live_bytes import live_bytes, peak_on_meta
 
 BF16 = torch.bfloat16
@@ -106,6 +113,21 @@ def test_the_count_sees_what_lives_together() -> None:
         kept = first * 2
         del first
         for _ in range(10):
-            _ = kept + 1
-    assert count.now() == 100 * 4 * 4
+            (kept + 1).sum()
+    assert count.now() == 100 * 4 * 4, "what was freed is taken off"
     assert 2 * 1600 <= count.peak <= 3 * 1600
+
+
+@pytest.mark.parametrize("own_loop", [True, False])
+def test_a_whole_reply_takes_what_is_reckoned(tmp_path: Path, own_loop: bool) -> None:
+    folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
+    levers = Levers(own_loop=own_loop, vision_bytes=0, prefix_bytes=0)
+    chat = local.open(str(folder), dtype="bfloat16", device="cpu", levers=levers)
+    words = "the red boat on a quiet sea with a lamp at its bow. " * 60
+    message = [Message(role="user", content=(words,))]
+    chat.reply(message, ReplySettings(max_tokens=1))
+    with live_bytes(chat.model) as count:
+        chat.reply(message, ReplySettings(max_tokens=4))
+    tokens = len(chat.base.processor.tokenizer(words)["input_ids"])
+    shape = agent_shape(json.loads((folder / "config.json").read_text()))
+    assert count.peak == pytest.approx(agent_work(shape, tokens, [], 4), rel=0.05)

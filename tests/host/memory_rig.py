@@ -39,8 +39,11 @@ package = importlib.util.module_from_spec(spec)
 sys.modules["interleave_thinker"] = package
 spec.loader.exec_module(package)
 
+from interleave_thinker.backend.agent_shapes import agent_shape  # noqa: E402
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat  # noqa: E402
 from interleave_thinker.backend.errors import ChatError  # noqa: E402
+from interleave_thinker.backend.memory_needs import agent_work  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.nodes.host import memory as ours  # noqa: E402
 from interleave_thinker.nodes.managed_chat import ManagedChat  # noqa: E402
 
@@ -283,6 +286,30 @@ def reread() -> dict[str, Any]:
     return {"registered": card_holds, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
 
 
+def asked() -> dict[str, Any]:
+    """What the manager is asked to keep free for a reply: more for images, for long answers; reckoned, not a constant."""
+    chat, module = agent("critic")
+    wanted: list[int] = []
+    inner = mm.load_models_gpu
+
+    def noted(*args: Any, memory_required: int = 0, **kwargs: Any) -> Any:
+        wanted.append(memory_required)
+        return inner(*args, memory_required=memory_required, **kwargs)
+
+    page = Picture.white((96, 96))
+    with fresh(64 * KILO * KILO):
+        mm.load_models_gpu = noted
+        try:
+            chat.reply(ASK, SHORT)
+            chat.reply([Message(role="user", content=(page, page, "A boat?"))], SHORT)
+        finally:
+            mm.load_models_gpu = inner
+    each = module.dtype.itemsize / 2
+    reckoned = agent_work(agent_shape(module.config.to_dict()), 7 // 3, [], SHORT.max_tokens) * 1.1 * each
+    longer = chat.working_bytes(ASK, 500)
+    return {"words": wanted[0], "images": wanted[1], "reckoned": int(reckoned), "longer": longer}
+
+
 def said(act: Callable[[], object]) -> str:
     try:
         act()
@@ -303,6 +330,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "runs_out_while_loading": runs_out_while_loading,
     "runs_out_while_writing": runs_out_while_writing,
     "reread": reread,
+    "asked": asked,
 }
 
 if __name__ == "__main__":

@@ -75,6 +75,12 @@ def test_want_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: dict[str
         assert seen["agent"] == share and seen["then"], "the next call works"
 
 
+def test_the_host_is_asked_for_what_the_reply_is_reckoned_to_take(rig: dict[str, Any]) -> None:
+    seen = rig["asked"]
+    assert seen["words"] == seen["reckoned"]
+    assert seen["images"] > seen["words"] and seen["longer"] > seen["words"]
+
+
 def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> None:
     expected = {"registered": 1, "kept": True, "forgotten": True, "again": True, "same": True}
     assert rig["reread"] == expected
