@@ -25,7 +25,7 @@ from ..backend.events import (
 )
 from ..backend.types import Attempt, Plan, StepResult, StopReason
 
-GOOD = (StopReason.accepted, StopReason.unjudged, StopReason.text_only)
+GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
 
 
 class Lines:

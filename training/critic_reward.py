@@ -54,6 +54,11 @@ class RewardSettings(RewardWeights):
     draws: int = Field(
         default=1, ge=1, le=16, description="Redraws of each refined prompt, whose scores are averaged."
     )
+    seeds: Literal["own", "row"] = Field(
+        default="own",
+        description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it tells that: then "
+        "only the prompt differs.",
+    )
     published_quirks: bool = Field(
         default=False,
         description="As the published code where it changes numbers: 0.5 on failure, spaces stripped, seed 0.",
@@ -135,7 +140,7 @@ class CriticReward:
                 prompt = verdict.refined_prompt if verdict.refined_prompt.strip() else row.prompt_used
                 before = self._picture(self.folder / row.origin_image_path) if row.origin_image_path else None
                 for number in range(self.settings.draws):
-                    seed = 0 if quirks else seed_of(row, number, self.seed)
+                    seed = 0 if quirks else self._seed(row, number)
                     wanted.append(Redraw(before, row.origin_prompt, prompt, seed))
             places.append(range(start, len(wanted)))
         outcomes, counts = await self.steps.score_all(wanted)
@@ -155,6 +160,11 @@ class CriticReward:
             samples.append(self._with_steps(sample, row, [outcomes[index] for index in place]))
             self.verdicts.append((success, row.evaluation.success))
         return samples, counts
+
+    def _seed(self, row: CriticRlRow, number: int) -> int:
+        if self.settings.seeds == "row" and row.seed is not None and number == 0:
+            return row.seed
+        return seed_of(row, number, self.seed)
 
     def _is_redrawn(self, row: CriticRlRow, verdict: bool | None) -> bool:
         return self.settings.need_steps and redraws(row.evaluation.success, verdict, self.settings.redraw)

@@ -57,7 +57,8 @@ DESCRIBE = "Before: <image> After: <image> Describe."
 
 @dataclass(frozen=True)
 class Drawn:
-    """A page that was drawn: from which page (None: none), for which edit and clauses, and what it shows."""
+    """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and with which seed
+    (None: rendered)."""
 
     before: Picture | None
     scene_before: Scene | None
@@ -65,6 +66,7 @@ class Drawn:
     clauses: tuple[Clause, ...]
     after: Picture
     seen: Reading
+    seed: int | None = None
 
     @property
     def expected(self) -> Scene:
@@ -193,17 +195,18 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
     count = 0
     while True:
         asked = [ask(rng, page) for page in pages]
+        seeds = [seed * 10**8 + count + slot for slot in range(batch)]
         images = pipeline(
             [prompt_text(edit, clauses) for _, edit, clauses in asked],
             [page[0].image if page else None for page, _, _ in asked],
-            [seed * 10**8 + count + slot for slot in range(batch)],
+            seeds,
         )
         count += batch
         drawn = [Picture(image) for image in images]
         answers = zip(asked, drawn, read_pages(drawn), strict=True)
         for slot, ((page, edit, clauses), after, seen) in enumerate(answers):
             before, scene = page or (None, None)
-            yield Drawn(before, scene, edit, tuple(clauses), after, seen)
+            yield Drawn(before, scene, edit, tuple(clauses), after, seen, seeds[slot])
             scene_after = seen.scene
             keep = scene_after is not None and len(scene_after.occupied) <= 6 and rng.random() < 0.75
             pages[slot] = (after, scene_after) if keep and scene_after else None

@@ -21,6 +21,7 @@ from ...backend.events import Finished
 from ...backend.generators.tinyworld import TinyWorldGenerator
 from ...backend.loop import run
 from ...backend.memory import Memory
+from ...backend.policy import SeedRule
 from ...backend.scorers.tinyworld import faults
 from ...backend.tinyworld.drawing import draw
 from ...backend.tinyworld.reading import read_page
@@ -127,6 +128,7 @@ def tell_stories(
     critic: Critic,
     max_attempts: Sequence[int],
     log: Log,
+    seed_rule: SeedRule = "every try",
 ) -> dict[int, list[Told]]:
     """Run every story with every number of attempts; a story without a plan is not right, nor is any of its steps."""
     told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
@@ -136,7 +138,7 @@ def tell_stories(
             if plan is None:
                 told[attempts].append(Told(right=False, steps=[False] * len(story.pages)))
                 continue
-            settings = RunSettings(max_attempts=attempts, seed=number)
+            settings = RunSettings(max_attempts=attempts, seed=number, seed_rule=seed_rule)
             trajectory = _tell(request_of(story), plan, generator, critic, settings, memory)
             made = [attempt for result in trajectory.results for attempt in result.attempts]
             told[attempts].append(

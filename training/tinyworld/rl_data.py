@@ -34,6 +34,7 @@ def rl_row(drawn: Drawn, pages: PageFolder, generator: str = "") -> CriticRlRow:
         edited_image_path=pages.name(drawn.after),
         evaluation=Evaluation(success=drawn.success, semantics=score.semantics, quality=score.quality),
         generator=generator or None,
+        seed=drawn.seed,
         judge=scorer.identity,
     )
 

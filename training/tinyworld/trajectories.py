@@ -60,16 +60,14 @@ def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Ite
     slots = [_new(rng, None) for _ in range(batch)]
     count = 0
     while True:
-        images = pipeline(
-            [slot.prompt for slot in slots],
-            [slot.page[0].image if slot.page else None for slot in slots],
-            [seed * 10**8 + count + number for number in range(batch)],
-        )
+        seeds = [seed * 10**8 + count + number for number in range(batch)]
+        sources = [slot.page[0].image if slot.page else None for slot in slots]
+        images = pipeline([slot.prompt for slot in slots], sources, seeds)
         count += batch
         pages = [Picture(image) for image in images]
         for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
             before, scene = slot.page or (None, None)
-            drawn = Drawn(before, scene, slot.edit, (), after, seen)
+            drawn = Drawn(before, scene, slot.edit, (), after, seen, seeds[number])
             refined = slot.prompt if drawn.success else refined_prompt(rng, drawn, slot.prompt)
             slot.attempts.append(Taught(drawn, slot.prompt, refined))
             if not drawn.success and len(slot.attempts) < MAX_ATTEMPTS:

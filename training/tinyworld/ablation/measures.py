@@ -1,7 +1,10 @@
 """What each row of the table is measured by: stories told, pages judged, and refined prompts drawn, each a job.
 
-Decision: outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories, pages and seeds,
-and shares pooled over seeds with honest intervals. Every row of a seed is told the same stories with the same seeds.
+Decisions. Outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories, pages and seeds,
+and shares pooled over seeds with honest intervals. Every row of a seed is told the same stories with the same seeds. All
+attempts of a step have one seed, as in the published demo: a page becomes another only by another prompt, so that what is
+measured is what the critic says and not how often a die was thrown. What artists have by default, a new seed for every
+attempt, is measured beside it.
 """
 
 from __future__ import annotations
@@ -53,9 +56,11 @@ class Judged(BaseModel):
 
 
 class Measured(BaseModel):
-    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
+    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds` are those told
+    in three attempts with a new seed for every attempt, as artists' are by default."""
 
     told: dict[int, list[Told]]
+    new_seeds: list[Told] = []
     judged: Judged | None = None
 
 
@@ -99,8 +104,11 @@ def _plans(folder: Path) -> list[Plan | None]:
 def measure_agents(folder: Path, settings: AblationSettings, seed: int, plans: Path, critic: Path) -> None:
     """Two agents: stories with the plans that were made, and the critic's verdicts."""
     generator, judge = _generator(), _critic(critic)
-    told = tell_stories(stories_of(settings, seed), _plans(plans), generator, judge, ATTEMPTS, _silent)
-    _measured(folder, Measured(told=told, judged=_judged(generator, critic, settings, seed)))
+    asked, planned = stories_of(settings, seed), _plans(plans)
+    told = tell_stories(asked, planned, generator, judge, ATTEMPTS, _silent, "every step")
+    lucky = tell_stories(asked, planned, generator, judge, (3,), _silent)
+    judged = _judged(generator, critic, settings, seed)
+    _measured(folder, Measured(told=told, judged=judged, new_seeds=lucky[3]))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
@@ -130,7 +138,7 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
     for number, story in enumerate(stories_of(settings, seed)):
         memory = Memory()
         for attempts in ATTEMPTS:
-            run = RunSettings(max_attempts=attempts, seed=number)
+            run = RunSettings(max_attempts=attempts, seed=number, seed_rule="every step")
             pages = entangled.tell(request_of(story), planner, judge, generator, run, memory)
             told[attempts].append(_page_by_page(pages, story))
     _measured(folder, Measured(told=told, judged=_judged(generator, agent, settings, seed)))
@@ -145,11 +153,11 @@ def _page_by_page(pages: Sequence[Picture] | None, story: Story) -> Told:
 
 
 def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
-    """The refined prompts of several critics for the same failed attempts, drawn with the same seeds."""
+    """The refined prompts of several critics for the same failed attempts, drawn with the seeds that these had."""
     generator = _generator()
     wrong = (drawn for drawn in real(generator.pipeline, FAILED_SEED + seed) if not drawn.success)
     failed = list(islice(wrong, settings.failed))
-    seeds = [seed * 10**6 + number for number in range(len(failed))]
+    seeds = [one.seed or 0 for one in failed]
     measured = Remedies(refused={}, drawn_right={})
     for name, path in critics.items():
         verdicts = verdicts_of(path, failed)

@@ -39,9 +39,6 @@ class AblationSettings(BaseModel):
     kl: float = Field(
         default=0.05, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
     )
-    draws: int = Field(
-        default=4, ge=1, le=16, description="Redraws of each refined prompt, whose scores are averaged."
-    )
     judged: int = Field(
         default=400, ge=2, description="Pages that each critic is asked about, half of them right."
     )

@@ -37,12 +37,13 @@ RL_SEED, CRITIC_SEED = 10, 20_000
 
 Remaining = Literal["all", "no step reward", "no accuracy reward", "refused redrawn"]
 REWARDS: dict[Remaining, RewardSettings] = {
-    "all": RewardSettings(),
+    "all": RewardSettings(seeds="row"),
     "no step reward": RewardSettings(semantic_weight=0.0, quality_weight=0.0),
-    "no accuracy reward": RewardSettings(accuracy_weight=0.0),
-    "refused redrawn": RewardSettings(redraw="refused"),
+    "no accuracy reward": RewardSettings(seeds="row", accuracy_weight=0.0),
+    "refused redrawn": RewardSettings(seeds="row", redraw="refused"),
 }
-"""What is left of the reward; the last is the documented alternative to the published arithmetic."""
+"""What is left of the reward; the last is the documented alternative to the published arithmetic. Redraws have the seed of the
+failed page, as all attempts of a step have: only a better prompt is rewarded, never better luck."""
 
 
 def final(job: Path) -> Path:
@@ -175,7 +176,7 @@ def reinforced(
         data / "rows",
         folder,
         training,
-        REWARDS[remaining].model_copy(update={"draws": settings.draws}),
+        REWARDS[remaining],
         DrawingSettings(draw_batch=64),
         TinyWorldGenerator(_generator(), "tinyworld"),
         TinyWorldScorer(),

@@ -28,6 +28,7 @@ class Row(BaseModel):
     steps: dict[int, Share]
     by_seed: list[float]
     draws: float
+    new_seeds: Share | None = None
     accuracy: Share | None = None
     true_recall: Share | None = None
     false_recall: Share | None = None
@@ -99,6 +100,8 @@ def _row(name: str, title: str, seeds: Sequence[Measured]) -> Row:
         by_seed=[round(share(_right([seed], most)).rate, 3) for seed in seeds],
         draws=sum(one.draws for one in told) / max(1, sum(len(one.steps) for one in told)),
     )
+    lucky = [one.right for seed in seeds for one in seed.new_seeds]
+    row.new_seeds = share(lucky) if lucky else None
     judged = [
         (said, truth)
         for seed in seeds
@@ -136,8 +139,8 @@ def _by_kind(jobs: Sequence[Job]) -> dict[str, float]:
 def as_markdown(found: Findings) -> str:
     """The table and the comparisons for people."""
     lines = [
-        "| | stories right, 3 attempts | of each seed | 1 attempt | 5 attempts | steps right, 3 | images a step | critic: accuracy, right accepted, wrong refused |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | stories right, 3 attempts | of each seed | 1 attempt | 5 attempts | 3 attempts, new seeds | steps right, 3 | images a step | critic: accuracy, right accepted, wrong refused |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found.rows:
         critic = " / ".join(
@@ -149,6 +152,7 @@ def as_markdown(found: Findings) -> str:
             " ".join(f"{one:.3f}" for one in row.by_seed),
             _cell(row.stories.get(1)),
             _cell(row.stories.get(5)),
+            _cell(row.new_seeds),
             _cell(row.steps.get(3)),
             f"{row.draws:.2f}",
             critic or "-",
