@@ -14,7 +14,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.kept_encodings import DrawLevers, compared
 from interleave_thinker.backend.pictures import Picture
 
-SOURCES = [Picture(Image.effect_noise((32, 32), 80).convert("RGB")) for _ in range(2)]
+SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [
     ("a house", None, 1),
     ("a sun", SOURCES[0], 2),
@@ -31,7 +31,7 @@ def test_images_are_those_of_a_generator_that_keeps_nothing(
 ) -> None:
     folder = build(tmp_path / "pipeline")
     keeping, plain = (
-        open_generator(f"diffusers:{folder}", steps=2, size="32x32", device="cpu", levers=levers)
+        open_generator(f"diffusers:{folder}", steps=2, size="64x64", device="cpu", levers=levers)
         for levers in (DrawLevers(), DrawLevers(encodings_bytes=0))
     )
     with counting() as without:
