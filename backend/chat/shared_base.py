@@ -233,7 +233,9 @@ def _load_model(folder: Path, dtype: str, device: str, quantization: str | None,
             model.to(device)
     model.eval().requires_grad_(False)
     if linear_patches:
-        _use_linear_patches(model)
+        from .linear_patches import use_linear_patches
+
+        use_linear_patches(model)
     # Only what ends a reply is the checkpoint's; how to decode is told with every request.
     own = model.generation_config
     model.generation_config = transformers.GenerationConfig(
@@ -287,26 +289,3 @@ def _load_processor(folder: Path) -> Any:
     if getattr(processor, "image_processor", None) is None:
         raise ChatError(f"{str(folder)!r} has no image processor.", "Is preprocessor_config.json there?")
     return processor
-
-
-def _use_linear_patches(model: Any) -> None:
-    """Embed patches by a matrix product, which a convolution with kernel = stride is, exact to rounding.
-
-    The convolution is several times slower on a CPU and thousands of times on some GPUs in bf16 (transformers issue
-    45750). Done on this one object: the library's own switch (`fusion_config`) replaces the class for the whole process,
-    which in a host is not ours to do.
-    """
-    import torch
-
-    patches = model.model.visual.patch_embed
-    convolution = getattr(patches, "proj", None)
-    if not isinstance(convolution, torch.nn.Conv3d) or convolution.stride != convolution.kernel_size:
-        return
-
-    def forward(hidden_states: torch.Tensor) -> torch.Tensor:
-        weight = convolution.weight.flatten(1)
-        return torch.nn.functional.linear(
-            hidden_states.to(weight.dtype).view(-1, weight.shape[1]), weight, convolution.bias
-        )
-
-    patches.forward = forward
