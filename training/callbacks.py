@@ -17,6 +17,7 @@ from ..backend.errors import TrainingError
 from .critic_check import Check, CheckLog
 from .critic_reward import CriticReward
 from .live import line, number
+from .step_clock import StepClock
 
 Log = Callable[[str], None]
 REFERENCE_KL = 1e-3
@@ -51,6 +52,19 @@ class Progress(TrainerCallback):
         if drawn:
             rates["images"] = drawn / seconds
         self.log(line(logs, self.parts, state.global_step, state.max_steps, seconds / steps, rates))
+
+
+class Stopwatch(TrainerCallback):
+    """Tells a clock when steps begin and end; to be added before what checks between steps."""
+
+    def __init__(self, clock: StepClock) -> None:
+        self.clock = clock
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self.clock.begin()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self.clock.end()
 
 
 class CriticGuard(TrainerCallback):

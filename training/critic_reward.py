@@ -31,6 +31,7 @@ from .rewards import (
     redraws,
     step_rewards,
 )
+from .step_clock import StepClock
 from .step_rewards import BatchCounts, Outcome, Redraw, StepRewards
 
 LAST_VERDICTS = 256
@@ -101,8 +102,10 @@ class CriticReward:
         seed: int = 0,
         rollouts: Path | None = None,
         distributed: bool = False,
+        clock: StepClock | None = None,
     ) -> None:
         self.steps = steps
+        self.clock = clock or StepClock()
         self.folder = folder
         self.settings = settings
         self.decode = decode
@@ -197,6 +200,7 @@ class CriticReward:
         **columns: Any,
     ) -> list[float | None]:
         """The rewards of a batch; `row` is the data row's JSON, once per answer."""
+        called = self.clock.now()
         answers = [self.decode(ids) for ids in completion_ids]
         samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
         for name, value in (measures(samples, counts) | spread(samples, row)).items():
@@ -205,6 +209,7 @@ class CriticReward:
                 log_metric(name, value)
         if self.rollouts is not None:
             self._write(samples, int(trainer_state.global_step))
+        self.clock.rewarded(called)
         return [sample.overall for sample in samples]
 
     def _write(self, samples: Sequence[Sample], step: int) -> None:
@@ -245,7 +250,6 @@ def measures(samples: Sequence[Sample], counts: BatchCounts) -> dict[str, float]
         "redraw/repeated": float(counts.repeated),
         "seconds/draw": counts.draw_seconds,
         "seconds/score": counts.score_seconds,
-        "seconds/reward": counts.seconds,
     }
 
 

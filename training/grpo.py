@@ -30,6 +30,7 @@ from .live import GRPO_PARTS
 from .policy_model import arguments, counts, load_policy, quiet, reports_to, save_trained
 from .report import write_report
 from .reward_cache import RewardCache
+from .step_clock import StepClock
 from .step_rewards import DrawingSettings, StepRewards
 
 RESULT_FILE = "result.json"
@@ -48,11 +49,12 @@ def train(
     scorer: Scorer,
     cache: Path | None = None,
     log: Callable[[str], None] = print,
+    engine: type[StepRewards] = StepRewards,
 ) -> Path:
     """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
-    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None. Returns `out / "final"`: a model, or
-    an adapter if a LoRA rank is set. Raises SettingsError, and TrainingError for a training that had to stop; the last
+    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None; `engine` draws and scores. Returns
+    `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, and TrainingError for a training that had to stop; the last
     good checkpoint is then in `out / "final"` if there is one.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -69,7 +71,7 @@ def train(
             out,
             settings,
             reward,
-            StepRewards(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
+            engine(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
             log,
         )
 
@@ -90,7 +92,7 @@ def _train(
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    from .callbacks import CriticGuard, Progress
+    from .callbacks import CriticGuard, Progress, Stopwatch
 
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
@@ -133,6 +135,7 @@ def _train(
     prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
     questions = as_questions(rows, images, out / "shown", prompt_set, settings.image_pixels)
     asked = [as_question(row, images, out / "shown", prompt_set, settings.image_pixels) for row in held_out]
+    clock = StepClock()
     judge = CriticReward(
         redrawing,
         images,
@@ -141,8 +144,14 @@ def _train(
         settings.seed,
         out / "rollouts" / (f"rank_{rank}" if devices > 1 else ""),
         devices > 1,
+        clock,
     )
-    trainer = GRPOTrainer(
+
+    class Timed(GRPOTrainer):
+        def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+            super().log({**logs, **clock.taken()}, start_time)
+
+    trainer = Timed(
         model=policy.model,
         args=config,
         reward_funcs=[judge],  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
@@ -165,6 +174,7 @@ def _train(
     checks = CheckLog(out)
     guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
     trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Stopwatch(clock))
     trainer.add_callback(guard)
     trainer.add_callback(Progress(log, GRPO_PARTS))
     resumed = newest_checkpoint(steps)

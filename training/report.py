@@ -61,6 +61,10 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (("dead", "reward/dead"), ("failed", "redraw/failed")),
     ),
     ("Share of images from the cache", (("served", "redraw/served"),)),
+    (
+        "Seconds of a step",
+        (("answers", "seconds/rollout"), ("rewards", "seconds/reward"), ("update", "seconds/update")),
+    ),
     ("Entropy", (("entropy", "entropy"),)),
     ("Distance to the first model (KL)", (("kl", "kl"),)),
     ("Learning rate", (("rate", "learning_rate"),)),

@@ -1,0 +1,297 @@
+"""What training costs, in miniature on a CPU: tokens a second of fine-tuning, and where a step of reinforcement goes.
+
+    python benchmarks/training.py                   # pairs of whole trainings; the last line is JSON
+    python benchmarks/training.py --pairs 1 --rollouts 2 --prompts 4
+
+Decision: reinforcement runs twice a pair on the same rows with the same seed, A with the batched, cached engine and B with an
+engine that draws and scores one by one and keeps nothing, as the published reward does; both are the same training command,
+so that what is compared is whole loops. Their rewards are compared first and the ratio is given beside the share that was
+equal: drawing many pages at once rounds otherwise than drawing one. The split comes from the timers that every training
+logs. Rows are the generator's wrong and right pages; models are the shipped tiny checkpoints. Wall clock suffers from
+neighbours, counters do not, and processor seconds stand beside both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.errors import InterleaveError  # noqa: E402
+from interleave_thinker.backend.generators import open_generator  # noqa: E402
+from interleave_thinker.backend.scorers import open_scorer  # noqa: E402
+from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.training import grpo, sft  # noqa: E402
+from interleave_thinker.training.critic_reward import RewardSettings  # noqa: E402
+from interleave_thinker.training.doctor import settings_of  # noqa: E402
+from interleave_thinker.training.grpo_data import CriticRlRow  # noqa: E402
+from interleave_thinker.training.grpo_settings import GrpoTraining  # noqa: E402
+from interleave_thinker.training.recipe_files import read_recipe  # noqa: E402
+from interleave_thinker.training.sft import SftTraining  # noqa: E402
+from interleave_thinker.training.step_rewards import (  # noqa: E402
+    BatchCounts,
+    DrawingSettings,
+    Outcome,
+    Redraw,
+    StepRewards,
+)
+from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered, rendered  # noqa: E402
+from interleave_thinker.training.tinyworld.rl_data import rl_row  # noqa: E402
+
+PARTS = ("rollout", "draw", "score", "reward", "update", "step")
+COUNTED = ("asked", "drawn", "failed", "repeated")
+
+
+class OneByOne(StepRewards):
+    """Draws a redraw, scores it, goes to the next; nothing is shared between equal ones and nothing is kept."""
+
+    async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
+        started = time.monotonic()
+        counts = BatchCounts(asked=len(redraws))
+        outcomes = [self._one(redraw, counts) for redraw in redraws]
+        counts.seconds = time.monotonic() - started
+        return outcomes, counts
+
+    def _one(self, redraw: Redraw, counts: BatchCounts) -> Outcome:
+        try:
+            began = time.monotonic()
+            picture = self.generator.draw(redraw.prompt, redraw.before, redraw.seed)
+            counts.drawn, drawn = counts.drawn + 1, time.monotonic()
+            score = self.scorer.score(redraw.before, picture, redraw.original_prompt)
+            counts.scored += 1
+            counts.draw_seconds += drawn - began
+            counts.score_seconds += time.monotonic() - drawn
+        except InterleaveError as error:
+            counts.failed += 1
+            return Outcome(None, None, str(error))
+        return Outcome(score, picture)
+
+
+ENGINES: dict[str, type[StepRewards]] = {"batched, cached": StepRewards, "one by one": OneByOne}
+
+
+@dataclass
+class Heard:
+    """The lines of a training and when they came: wall clock and processor seconds."""
+
+    lines: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def __call__(self, line: str) -> None:
+        self.lines.append((line, time.monotonic(), time.process_time()))
+
+    def between(self, first: str, last: str) -> tuple[float, float]:
+        """Wall and processor seconds from the first line that begins so to the last one."""
+        begun = next(one for one in self.lines if one[0].startswith(first))
+        ended = next(one for one in reversed(self.lines) if one[0].startswith(last))
+        return ended[1] - begun[1], ended[2] - begun[2]
+
+
+def log_of(out: Path) -> list[dict[str, Any]]:
+    """The trainer's own log, from the last checkpoint."""
+    last = max((out / "steps").glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    return json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+
+
+def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
+    """Tokens a second of the tiny critic's fine-tuning; the first logged step is the warm-up and is not counted."""
+    told = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
+    assert isinstance(told, SftTraining)
+    settings = told.model_copy(update={"save_every": steps, "samples": 0, "tensorboard": False})
+    rows = make_rendered(folder / "sft", 0, steps * settings.batch, seed=0)
+    rates = []
+    row: dict[str, Any] = {}
+    for number in range(rounds):
+        heard, out = Heard(), folder / f"sft-{number}"
+        sft.train(checkpoint("critic"), rows, folder / "sft", out, settings, log=heard)
+        logged = [entry for entry in log_of(out) if "num_tokens" in entry and "loss" in entry]
+        first, last = logged[0], logged[-1]
+        wall, cpu = heard.between(f"step {first['step']}/", f"step {last['step']}/")
+        tokens, count = last["num_tokens"] - first["num_tokens"], last["step"] - first["step"]
+        rates.append(tokens / wall)
+        row = {
+            "steps": count,
+            "rows": count * settings.batch,
+            "tokens": int(tokens),
+            "tokens_a_row": round(tokens / (count * settings.batch), 1),
+            "cpu_seconds_a_step": round(cpu / count, 3),
+            "tokens_a_cpu_second": round(tokens / cpu),
+        }
+    return row | {"tokens_a_second": round(median(rates)), "range": [round(min(rates)), round(max(rates))]}
+
+
+def questions(folder: Path, count: int) -> list[CriticRlRow]:
+    """Rows about rendered pages, half of them right, wrong ones first in every pair."""
+    rng, pages = Random(0), PageFolder(folder / "pages")
+    found: dict[bool, list[CriticRlRow]] = {True: [], False: []}
+    while any(len(rows) < (count + 1) // 2 for rows in found.values()):
+        drawn = rendered(rng)
+        if len(found[drawn.success]) < (count + 1) // 2:
+            found[drawn.success].append(rl_row(drawn, pages))
+    pairs = zip(found[False], found[True], strict=True)
+    return [row for pair in pairs for row in pair][:count]
+
+
+def reinforce(
+    name: str, rows: Sequence[CriticRlRow], folder: Path, out: Path, settings: GrpoTraining, redraw: str
+) -> dict[str, Any]:
+    """One whole training with this engine: seconds a rollout by part, counters, and the rewards it gave."""
+    heard = Heard()
+    grpo.train(
+        checkpoint("critic"),
+        rows[2:],
+        rows[:2],
+        folder,
+        out,
+        settings,
+        RewardSettings.model_validate({"redraw": redraw}),
+        DrawingSettings(),
+        open_generator("tinyworld"),
+        open_scorer("tinyworld"),
+        log=heard,
+        engine=ENGINES[name],
+    )
+    steps = [entry for entry in log_of(out) if "seconds/step" in entry]
+    begun = "step 0 held out"
+    wall, cpu = heard.between(begun, "step ")
+    rollouts = settings.rollouts or 1
+    seconds = {part: sum(step.get(f"seconds/{part}") or 0.0 for step in steps) / rollouts for part in PARTS}
+    counts = {key: round(sum(step.get(f"redraw/{key}") or 0.0 for step in steps)) for key in COUNTED}
+    written = [line for path in sorted((out / "rollouts").glob("*.jsonl")) for line in path.open()]
+    samples = [json.loads(line) for line in written]
+    return {
+        "engine": name,
+        "seconds": {part: round(value, 3) for part, value in seconds.items()},
+        "wall_seconds": round(wall, 2),
+        "cpu_seconds": round(cpu, 2),
+        "answers": len(samples),
+        "answer_tokens": round(
+            sum(step.get("completions/mean_length") or 0.0 for step in steps if "seconds/rollout" in step)
+            / rollouts
+        ),
+        **counts,
+        "served": round(1 - counts["drawn"] / counts["asked"], 3) if counts["asked"] else None,
+        "rewards": [sample["overall"] for sample in samples],
+        "words": [sample["answer"] for sample in samples],
+    }
+
+
+def equal(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
+    """Shares of the answers and of their rewards that are the same in both trainings."""
+    words = [a == b for a, b in zip(one["words"], other["words"], strict=True)]
+    rewards = [a == b for a, b in zip(one["rewards"], other["rewards"], strict=True)]
+    return {
+        "answers": round(sum(words) / len(words), 3),
+        "rewards": round(sum(rewards) / len(rewards), 3),
+    }
+
+
+def ratios(pairs: Sequence[dict[str, dict[str, Any]]], key: str, part: str = "") -> dict[str, Any]:
+    """One by one over batched, pair by pair: the median and the range."""
+    found = []
+    for pair in pairs:
+        ours, theirs = (pair[name][key] for name in ENGINES)
+        found.append(theirs[part] / ours[part] if part else theirs / ours)
+    return {
+        "median": round(median(found), 2),
+        "range": [round(min(found), 2), round(max(found), 2)],
+    }
+
+
+def shown(row: dict[str, Any]) -> str:
+    seconds = row["seconds"]
+    split = "  ".join(f"{part} {seconds[part]:6.2f}" for part in PARTS)
+    return (
+        f"{row['engine']:16} {split}  | {row['asked']:4} asked {row['drawn']:4} drawn, "
+        f"{row['served']:.0%} served | {row['cpu_seconds']:.1f} s of processor"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=2, help="pairs of trainings, A B A B")
+    parser.add_argument("--rollouts", type=int, default=3)
+    parser.add_argument("--prompts", type=int, default=16, help="rows of a rollout, eight answers each")
+    parser.add_argument("--rows", type=int, help="different rows; empty: as many as are asked about")
+    parser.add_argument("--temperature", type=float, help="empty: the recipe's")
+    parser.add_argument("--redraw", choices=("failed", "refused"), default="failed")
+    parser.add_argument("--sft-steps", type=int, default=12)
+    options = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    told = settings_of(read_recipe("tiny", "critic-grpo"), "critic-grpo")
+    assert isinstance(told, GrpoTraining)
+    changes: dict[str, Any] = {
+        "rollouts": options.rollouts,
+        "prompts": options.prompts,
+        "save_every": options.rollouts,
+        "check_rows": 2,
+        "floor": 0.0,
+        "tensorboard": False,
+    }
+    if options.temperature:
+        changes["temperature"] = options.temperature
+    if options.prompts * told.group % told.micro_batch:
+        changes["micro_batch"] = told.group
+    settings = told.model_copy(update=changes)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tuned = fine_tuning(folder, options.sft_steps, options.pairs)
+        print(
+            f"fine-tuning: {tuned['tokens_a_second']} tokens/s ({tuned['range'][0]}-{tuned['range'][1]}), "
+            f"{tuned['tokens_a_row']} tokens a row, {tuned['tokens_a_cpu_second']} a second of processor",
+            flush=True,
+        )
+        rows = questions(folder, 2 + (options.rows or options.rollouts * options.prompts))
+        print("seconds a rollout; drawing and scoring overlap within the reward:")
+        pairs = []
+        for number in range(options.pairs):
+            pair = {}
+            for engine in ENGINES:
+                out = folder / f"grpo-{number}-{engine.replace(' ', '-')}"
+                pair[engine] = reinforce(engine, rows, folder, out, settings, options.redraw)
+                print(shown(pair[engine]), flush=True)
+            pairs.append(pair)
+    same = [equal(*pair.values()) for pair in pairs]
+    summary = {
+        "fine_tuning": tuned,
+        "rollouts": options.rollouts,
+        "prompts": options.prompts,
+        "group": settings.group,
+        "temperature": settings.temperature,
+        "redraw": options.redraw,
+        "pairs": [
+            {
+                engine: {key: value for key, value in row.items() if key not in ("rewards", "words")}
+                for engine, row in pair.items()
+            }
+            for pair in pairs
+        ],
+        "equal": same,
+        "one_by_one_over_batched": {
+            "reward, wall": ratios(pairs, "seconds", "reward"),
+            "step, wall": ratios(pairs, "seconds", "step"),
+            "training, wall": ratios(pairs, "wall_seconds"),
+            "training, processor": ratios(pairs, "cpu_seconds"),
+        },
+    }
+    for what, ratio in summary["one_by_one_over_batched"].items():
+        print(f"{what}: one by one takes {ratio['median']} times as long ({ratio['range']})")
+    print(f"equal answers and rewards: {same}")
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
