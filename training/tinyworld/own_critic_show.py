@@ -51,7 +51,7 @@ class ShowSettings(BaseModel):
     runs: int = Field(default=200, ge=2, description="Runs that the person speaks of.")
     attempts: int = Field(default=3, ge=2, description="Attempts a step, in runs and in measured stories.")
     old_rows: int = Field(default=1600, ge=10, description="Rows of the old kind, to mix in and to hold out.")
-    stories: int = Field(default=100, ge=2, description="New stories that both critics tell in each world.")
+    stories: int = Field(default=60, ge=2, description="New stories that both critics tell in each world.")
     pages: int = Field(default=400, ge=10, description="New pages that both critics judge in each world.")
     torn: float = Field(default=TORN, ge=0, le=1, description="Chance of the habit.")
     epochs: float = Field(default=3.0, gt=0, description="Passes over the rows.")
