@@ -41,6 +41,12 @@ def step_of(checkpoint: Path) -> int:
     return int(found.group(1))
 
 
+def logged(checkpoint: Path | None) -> list[dict[str, Any]]:
+    """The trainer's log up to a checkpoint, for a training that was killed when only its result was left to be written."""
+    state = _json(checkpoint / "trainer_state.json") if checkpoint else None
+    return (state or {}).get("log_history", [])
+
+
 def is_whole(checkpoint: Path) -> bool:
     """Whether weights, optimiser, schedule, random states and the trainer's state are all there and not cut off."""
     weights = list(checkpoint.glob("*.safetensors"))

@@ -20,11 +20,11 @@ from ..backend.errors import TrainingError
 from ..backend.generators import Generator
 from ..backend.prompts import default_prompt_set, prompt_set_of
 from ..backend.scorers import Scorer
-from .checkpointing import claim_run, digest_of, newest_checkpoint, step_of
+from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
 from .critic_check import Check, CheckLog, greedy_answers, summarise
 from .critic_reward import CriticReward, RewardSettings
 from .grpo_data import CriticRlRow, as_question, as_questions
-from .grpo_report import answered, held_out_curves, logged
+from .grpo_report import answered, held_out_curves
 from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of
 from .live import GRPO_PARTS
 from .policy_model import arguments, counts, load_policy, quiet, reports_to, save_trained

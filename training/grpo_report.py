@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ..backend.pictures import Picture
 from .critic_check import CheckLog
 from .grpo_data import CriticRlRow
 from .report import Answered
-
-
-def logged(checkpoint: Path | None) -> list[dict[str, Any]]:
-    """The log of a training that was only to be saved."""
-    if checkpoint is None:
-        return []
-    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8")).get("log_history", [])
 
 
 def held_out_curves(checks: CheckLog) -> dict[str, list[tuple[float, float]]]:

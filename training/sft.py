@@ -21,7 +21,7 @@ from ..backend.chat.pixels import scaled_down
 from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
-from .checkpointing import claim_run, digest_of, newest_checkpoint, step_of
+from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
 from .data import RowProblem, SftRow, as_dataset, as_prompt_completion, show_problems
 from .live import SFT_PARTS
 from .policy_model import ModelTraining, arguments, counts, load_policy, quiet, reports_to, save_trained
@@ -170,7 +170,8 @@ def _train(
         after = _sampled(trainer, policy.processor, sampled, images)
         notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
         answers = _answered(sampled, images, before or ["(before the stop)"] * len(after), after)
-        write_report(out, "Supervised fine-tuning", trainer.state.log_history, {}, answers, notes)
+        history = trainer.state.log_history or logged(resumed)
+        write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
     return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
 
 
