@@ -1,0 +1,93 @@
+"""What `backend/chat/exactness.py` can tell apart: rounding on one side, places that are wrong on the other.
+
+    python benchmarks/rounding.py            # the last line is JSON
+
+Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits are as a rule
+farther apart for a wrong place (its attention looks somewhere) and no farther for rounding. What is measured is what
+the check itself reads, in the check's own measure (`distance`); the tolerances have to lie between the two.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import torch  # noqa: E402
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from benchmarks.agents.model import build  # noqa: E402
+from interleave_thinker.backend.chat import exactness, shared_base  # noqa: E402
+from interleave_thinker.backend.chat.levers import Levers  # noqa: E402
+from interleave_thinker.backend.chat.own_decoding import OwnDecoding  # noqa: E402
+from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+
+SEEDS = 4
+SHAPES = ((64, 2), (256, 8), (256, 16))
+"""Width and layers."""
+SHIFTS = (1, 2, 5)
+"""Places by which what follows a kept head is moved."""
+
+
+def distances(base: Any, shift: int) -> float:
+    """How far our logits, on top of a kept head and moved by `shift` places, are from the library's."""
+    first, second, third = (exactness.toy_page(size, shade) for shade, size in enumerate(exactness.SIDES))
+    prompt, ids = exactness.toy_prompt(base.processor, [first, third])
+    theirs = exactness.library_logits(base.model, base.processor, prompt, [first, third], ids)
+    own = OwnDecoding(base.processor, Levers(written_out=False))
+    own.read(base.model, None, exactness.toy_prompt(base.processor, [first, second])[0], [first, second])
+    language = base.model.model.language_model
+    forward = language.forward
+
+    def moved(*arguments: Any, **options: Any) -> Any:
+        if options["past_key_values"].get_seq_length():
+            options["position_ids"] = options["position_ids"] + shift
+        return forward(*arguments, **options)
+
+    language.forward = moved
+    try:
+        return exactness.distance(exactness.own_logits(own, base.model, prompt, [first, third], ids), theirs)
+    finally:
+        language.forward = forward
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    found: dict[str, dict[str, list[float]]] = {}
+    for hidden, layers in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = build(Path(folder) / "model", default_prompt_set(), hidden, layers, [])
+            for dtype in ("float32", "bfloat16", "float16"):
+                base = shared_base.SharedBase(checkpoint, "random", dtype, "cpu", None)
+                rows = found.setdefault(dtype, {})
+                for seed in range(SEEDS):
+                    torch.manual_seed(seed)
+                    for weight in base.model.parameters():
+                        if weight.ndim > 1:
+                            weight.data.normal_(std=0.02)
+                    with torch.inference_mode():
+                        for shift in (0, *SHIFTS):
+                            name = f"moved by {shift}" if shift else "rounding"
+                            rows.setdefault(name, []).append(distances(base, shift))
+                print(hidden, layers, dtype, {name: f"{values[-1]:.2g}" for name, values in rows.items()})
+    table = {
+        dtype: {
+            name: {"least": float(f"{min(values):.2g}"), "most": float(f"{max(values):.2g}")}
+            for name, values in rows.items()
+        }
+        for dtype, rows in found.items()
+    }
+    print(
+        json.dumps(
+            {"benchmark": "rounding", "torch": torch.__version__, "models": len(SHAPES) * SEEDS} | table
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
