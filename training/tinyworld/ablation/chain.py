@@ -32,6 +32,8 @@ REINFORCED: dict[str, stages.Remaining] = {
     "rl_no_accuracy": "no accuracy reward",
     "rl_refused": "refused redrawn",
 }
+NEW_SEEDS = ("sft", "rl")
+"""Rows that are told with a new seed for every attempt as well."""
 CHAIN = ("planner", "critic", "rl_rows", "rl")
 """The jobs of a seed that make planner and critic as they would be used."""
 
@@ -69,7 +71,7 @@ def _of_seed(folder: Path, base: Path, settings: AblationSettings, seed: int) ->
         Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
     ]
     for name, trained in critics.items():
-        work = (settings, seed, plans, stages.final(trained))
+        work = (settings, seed, plans, stages.final(trained), name in NEW_SEEDS)
         jobs.append(Job(measured(folder, name), measures.measure_agents, work, (plans, trained)))
     shared = (settings, seed, stages.final(agent))
     raw = (settings, seed, planner / "untrained", base / "untrained")

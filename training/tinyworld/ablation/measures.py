@@ -101,14 +101,16 @@ def _plans(folder: Path) -> list[Plan | None]:
     return [Plan.model_validate(plan) if plan else None for plan in kept]
 
 
-def measure_agents(folder: Path, settings: AblationSettings, seed: int, plans: Path, critic: Path) -> None:
+def measure_agents(
+    folder: Path, settings: AblationSettings, seed: int, plans: Path, critic: Path, new_seeds: bool
+) -> None:
     """Two agents: stories with the plans that were made, and the critic's verdicts."""
     generator, judge = _generator(), _critic(critic)
     asked, planned = stories_of(settings, seed), _plans(plans)
     told = tell_stories(asked, planned, generator, judge, ATTEMPTS, _silent, "every step")
-    lucky = tell_stories(asked, planned, generator, judge, (3,), _silent)
+    lucky = tell_stories(asked, planned, generator, judge, (3,), _silent)[3] if new_seeds else []
     judged = _judged(generator, critic, settings, seed)
-    _measured(folder, Measured(told=told, judged=judged, new_seeds=lucky[3]))
+    _measured(folder, Measured(told=told, judged=judged, new_seeds=lucky))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:

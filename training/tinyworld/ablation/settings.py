@@ -15,7 +15,7 @@ class AblationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     seeds: int = Field(default=3, ge=1, le=20, description="Seeds, from 0 on.")
-    stories: int = Field(default=300, ge=1, description="Stories told for each row of the table and seed.")
+    stories: int = Field(default=200, ge=1, description="Stories told for each row of the table and seed.")
     untrained_stories: int = Field(
         default=20,
         ge=1,
@@ -25,24 +25,24 @@ class AblationSettings(BaseModel):
     rendered: int = Field(
         default=38400, ge=32, description="Rows about rendered pages for the shared critic."
     )
-    planner_rows: int = Field(default=40000, ge=32, description="Requests that each planner is trained on.")
-    critic_rows: int = Field(default=12000, ge=32, description="Judged pages that each critic is trained on.")
+    planner_rows: int = Field(default=32000, ge=32, description="Requests that each planner is trained on.")
+    critic_rows: int = Field(default=6000, ge=32, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
-        default=20000,
+        default=16000,
         ge=32,
         description="Next steps that the one shared agent is trained on, beside the critic's rows.",
     )
-    rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
-    rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")
-    rl_rate: float = Field(default=6e-5, gt=0, description="Learning rate of reinforcement learning.")
+    rl_rows: int = Field(default=800, ge=32, description="Judged pages for reinforcement learning.")
+    rollouts: int = Field(default=50, ge=1, description="Rollouts of 16 x 8 answers.")
+    rl_rate: float = Field(default=8e-5, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
-        default=0.05, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
+        default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
     )
     judged: int = Field(
         default=400, ge=2, description="Pages that each critic is asked about, half of them right."
     )
     failed: int = Field(
-        default=300, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
+        default=200, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
     )
     workers: int = Field(default=2, ge=1, description="Processes at once, one thread each.")
