@@ -7,7 +7,7 @@ Decision: reinforcement runs twice a pair on the same rows with the same seed, A
 engine that draws and scores one by one and keeps nothing, as the published reward does; both are the same training command,
 so that what is compared is whole loops. Their rewards are compared first and the ratio is given beside the share that was
 equal: drawing many pages at once rounds otherwise than drawing one. The split comes from the timers that every training
-logs. Rows are the generator's wrong and right pages; models are the shipped tiny checkpoints. Wall clock suffers from
+logs. Rows are rendered pages, half of them with made-up mistakes; models are the shipped tiny checkpoints. Wall clock suffers from
 neighbours, counters do not, and processor seconds stand beside both.
 """
 

@@ -28,6 +28,11 @@ COMMANDS = {
 """Name: where it is (a function or a typer app, relative to this package) and what the list says about it."""
 
 
+EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "tensorboard")
+"""Modules of the optional `training` libraries: without them a command says so, anything else missing is a fault."""
+HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
+
+
 class LazyCommand(TyperCommand):
     """Stands for a command in the list; the real one takes over when it is called."""
 
@@ -48,8 +53,7 @@ class LazyCommand(TyperCommand):
             from ..backend.errors import SettingsError
 
             raise SettingsError(
-                f"The command {self.name!r} needs {error.name!r}, which is not installed.",
-                'Install it: pip install "interleave-thinker[training]"',
+                f"The command {self.name!r} needs {error.name!r}, which is not installed.", HOW_TO_GET
             ) from error
         if not isinstance(target, typer.Typer):
             single = typer.Typer(add_completion=False)
@@ -76,6 +80,9 @@ class LazyGroup(TyperGroup):
         except Exception as error:
             from ..backend.errors import Cancelled, InterleaveError, SettingsError
 
+            absent = error.name if isinstance(error, ModuleNotFoundError) else None
+            if absent in EXTRAS:
+                error = SettingsError(f"This command needs {absent!r}, which is not installed.", HOW_TO_GET)
             if not isinstance(error, InterleaveError):
                 raise
             if ctx.params.get("debug"):

@@ -256,6 +256,9 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
 @with_model_options
 def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
     """Make the tiny world's planner."""
+    from ..training.libraries import TRAINERS, require
+
+    require(*TRAINERS)
     from ..training.tinyworld.recipes import train_planner
 
     typer.echo(f"checkpoint: {train_planner(out, recipe, log_line)}")
@@ -273,6 +276,9 @@ def tinyworld_critic(
 ) -> None:
     """Make the tiny world's critic, from a generator's real pages."""
     from ..backend.tinyworld import checkpoint
+    from ..training.libraries import TRAINERS, require
+
+    require(*TRAINERS)
     from ..training.tinyworld.recipes import train_critic
 
     typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log_line)}")

@@ -6,7 +6,6 @@ reckoned; a recipe is said to fit only with a tenth of the card to spare.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -21,9 +20,10 @@ from ..backend.errors import SettingsError
 from ..backend.memory_needs import GB
 from ..backend.tinyworld import checkpoint
 from .grpo_settings import GrpoTraining, batches
+from .libraries import TRAINERS, missing, require
 from .memory import Memory, groups, meta_model, reckon
-from .policy_model import ModelTraining
-from .recipe_files import STAGES, read_recipe, recipe_names
+from .policy_model import ModelTraining, libraries_of
+from .recipe_files import STAGES, about, read_recipe, recipe_names
 from .sft import SftTraining
 
 LIBRARIES = (
@@ -45,9 +45,11 @@ def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[st
     """The report, line by line; raises SettingsError for a recipe that cannot be read."""
     yield from _machine()
     cards = _cards()
+    require("yaml")
     for name in [recipe] if recipe else recipe_names():
         yield ""
         yield f"recipe {name}"
+        yield from (f"  {line}" for line in about(name))
         for stage in STAGES:
             yield from _stage(name, stage, devices, cards, weights)
 
@@ -115,6 +117,9 @@ def _stage(
     if config is None:
         yield f"  {stage}: the model {model!r} is not at hand, so nothing is reckoned"
         return
+    if settings.lora_rank and missing(["peft"]):
+        yield f"  {stage}: {model}, {_how(settings)}: needs peft, without which nothing is counted"
+        return
     wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
     if isinstance(settings, GrpoTraining):
         batches(settings, wanted)
@@ -143,9 +148,9 @@ def _parts(memory: Memory) -> str:
 
 
 def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[tuple[str, float]]) -> str:
-    missing = _missing(settings)
-    if missing:
-        return f"needs {', '.join(missing)}"
+    absent = _missing(settings)
+    if absent:
+        return f"needs {', '.join(absent)}"
     if settings.device == "cpu":
         return "fits here" if memory.total < SPARE * _ram() else "too large for this machine's memory"
     if not cards:
@@ -156,9 +161,6 @@ def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[
 
 
 def _missing(settings: ModelTraining) -> list[str]:
-    wanted = ["peft"] if settings.lora_rank else []
-    wanted += (
-        ["bitsandbytes"] if settings.quantization == "4bit" or settings.optimizer == "adamw_8bit" else []
-    )
+    wanted = [*TRAINERS, *libraries_of(settings)]
     wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.vllm != "off" else []
-    return [library for library in wanted if importlib.util.find_spec(library) is None]
+    return missing(wanted)

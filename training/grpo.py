@@ -27,7 +27,15 @@ from .grpo_data import CriticRlRow, as_question, as_questions
 from .grpo_report import answered, held_out_curves
 from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of
 from .live import GRPO_PARTS
-from .policy_model import arguments, counts, load_policy, quiet, reports_to, save_trained
+from .policy_model import (
+    arguments,
+    check_options,
+    counts,
+    load_policy,
+    quiet,
+    reports_to,
+    save_trained,
+)
 from .report import write_report
 from .reward_cache import RewardCache
 from .step_clock import StepClock
@@ -57,6 +65,7 @@ def train(
     `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, and TrainingError for a training that had to stop; the last
     good checkpoint is then in `out / "final"` if there is one.
     """
+    check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     final = out / "final"
     claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..backend.chat.checkpoints import check_adapter
 from ..backend.errors import SettingsError, TrainingError, boundary
 from ..backend.prompts import prompt_set_of
+from .libraries import require
 
 
 def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
@@ -21,6 +22,7 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
     The adapter's prompt set wins over the base's. Raises ChatError for a folder that is no LoRA adapter, SettingsError if
     `out` exists, TrainingError if the adapter does not fit the base.
     """
+    require("peft")
     check_adapter(adapter)
     if out.exists():
         raise SettingsError(f"{str(out)!r} exists.", "Give a folder that does not.")

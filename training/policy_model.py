@@ -8,7 +8,6 @@ folder appears by one rename.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import warnings
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..backend.errors import SettingsError
 from ..backend.prompts import PromptSet
+from .libraries import TRAINERS, missing, require
 
 LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
@@ -145,15 +145,13 @@ def check_options(settings: ModelTraining) -> None:
         raise SettingsError(
             "Quantised weights cannot be trained themselves.", "Give --lora-rank as well (QLoRA)."
         )
-    needed = ["peft"] if settings.lora_rank else []
-    needed += (
-        ["bitsandbytes"] if settings.quantization == "4bit" or settings.optimizer == "adamw_8bit" else []
-    )
-    for library in needed:
-        if importlib.util.find_spec(library) is None:
-            raise SettingsError(
-                f"These options need the library {library}.", f"Install it: pip install {library}"
-            )
+    require(*TRAINERS, *libraries_of(settings))
+
+
+def libraries_of(settings: ModelTraining) -> list[str]:
+    """The libraries that these options need beside the trainers."""
+    quantizes = settings.quantization == "4bit" or settings.optimizer == "adamw_8bit"
+    return (["peft"] if settings.lora_rank else []) + (["bitsandbytes"] if quantizes else [])
 
 
 def quantized(settings: ModelTraining) -> Any:
@@ -207,7 +205,7 @@ def arguments(settings: ModelTraining, steps: Path, steps_in_all: int) -> dict[s
 
 def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> str:
     """Where else the trainer logs: TensorBoard, if wanted and installed."""
-    if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
+    if settings.tensorboard and missing(["tensorboard"]):
         log("TensorBoard is not installed (pip install tensorboard); its files are not written")
         return "none"
     return "tensorboard" if settings.tensorboard else "none"

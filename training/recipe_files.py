@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..backend.errors import SettingsError
+from .libraries import require
 
 FOLDER = Path(__file__).parent / "recipes"
 STAGES = ("planner-sft", "critic-sft", "critic-grpo")
@@ -21,13 +22,26 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
 
 
+def about(name: str) -> list[str]:
+    """What a recipe's file says of itself before its first setting: for which machine, and what was not run."""
+    said: list[str] = []
+    for line in _text(_path(name), name).decode("utf-8", "replace").splitlines():
+        if not line.startswith("#"):
+            break
+        said.append(line.lstrip("# "))
+    return said
+
+
+def _path(name: str) -> Path:
+    return FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
+
+
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
     """The options of a stage in a shipped recipe (by name) or a file; raises SettingsError.
 
     A file has one section a stage, or is one flat section. Keys are option names, with "-" or "_"; None values are left out.
     """
-    path = FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
-    content = _read(path, name)
+    content = _read(_path(name), name)
     sections = {key for key in content if key in STAGES}
     if sections and stage not in sections:
         raise SettingsError(
@@ -43,9 +57,7 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     return values
 
 
-def _read(path: Path, name: str) -> dict[str, Any]:
-    import yaml
-
+def _text(path: Path, name: str) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -56,6 +68,14 @@ def _read(path: Path, name: str) -> dict[str, Any]:
         ) from error
     if len(data) > MAX_BYTES:
         raise SettingsError(f"Recipe {name!r} is larger than {MAX_BYTES} bytes.")
+    return data
+
+
+def _read(path: Path, name: str) -> dict[str, Any]:
+    data = _text(path, name)
+    require("yaml")
+    import yaml
+
     try:
         content = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

@@ -24,7 +24,16 @@ from ..backend.prompts import PromptSet
 from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
 from .data import RowProblem, SftRow, as_dataset, as_prompt_completion, show_problems
 from .live import SFT_PARTS
-from .policy_model import ModelTraining, arguments, counts, load_policy, quiet, reports_to, save_trained
+from .policy_model import (
+    ModelTraining,
+    arguments,
+    check_options,
+    counts,
+    load_policy,
+    quiet,
+    reports_to,
+    save_trained,
+)
 from .report import Answered, write_report
 from .row_lengths import area_of, row_lengths
 
@@ -82,6 +91,7 @@ def train(
     SettingsError if a row is longer than the cutoff, unless `skip_long` leaves such rows out; TrainingError if `out` holds
     another training.
     """
+    check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     final = out / name
     claim_run(
