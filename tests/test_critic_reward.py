@@ -89,6 +89,23 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     assert artist.seeds == [seed_of(row(False), 0, 0)] * 2
 
 
+def test_a_redraw_can_have_its_images_own_seed(tmp_path: Path) -> None:
+    seeded = row(False).model_copy(update={"seed": 41})
+    artist = Seeing()
+    samples(reward(tmp_path, artist, Ten(), seeds="row", draws=2), (answer(False), seeded))
+    assert artist.seeds == [41, seed_of(seeded, 1, 0)]  # further draws need seeds of their own
+    for name, asked, settings in (("a", row(False), {"seeds": "row"}), ("b", seeded, {})):
+        (tmp_path / name).mkdir()
+        artist = Seeing()
+        samples(reward(tmp_path / name, artist, Ten(), **settings), (answer(False), asked))
+        assert artist.seeds == [seed_of(asked, 0, 0)] and artist.seeds != [41]
+    (tmp_path / "c").mkdir()
+    artist = Seeing()
+    quirks = reward(tmp_path / "c", artist, Ten(), seeds="row", published_quirks=True)
+    samples(quirks, (answer(False), seeded))
+    assert artist.seeds == [0]
+
+
 def test_refused_without_need_is_redrawn_on_request(tmp_path: Path) -> None:
     judge = reward(tmp_path, Artist(), Taste(lambda: Score(semantics=0, quality=5)), redraw="refused")
     accepted, refused = samples(judge, (answer(True), row(True)), (answer(False), row(True)))

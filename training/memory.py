@@ -27,10 +27,13 @@ CHUNK_LOGITS = 1024
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
     """The model without memory (meta device), frozen and with adapters as `settings` say."""
+    import warnings
+
     import torch
     from transformers import Qwen3VLForConditionalGeneration
 
-    with torch.device("meta"):
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
         model = Qwen3VLForConditionalGeneration(config)
         model.tie_weights()
         if settings.freeze_vision:
