@@ -1,86 +1,25 @@
-"""Reinforcement learning of the tiny critic, run small: it learns, goes on after a kill, stops where it must."""
+"""Reinforcement learning of the tiny critic, run small: it learns, goes on after a kill, leaves what can be used."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
+from small_grpo import SMALL, make_data, run, weights
+
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.checkpointing import is_whole, newest_checkpoint
-from interleave_thinker.training.critic_reward import RewardSettings
-from interleave_thinker.training.grpo import train
-from interleave_thinker.training.grpo_data import CriticRlRow, read_rl_rows, write_rl_rows
-from interleave_thinker.training.grpo_settings import GrpoTraining, split_held_out
-from interleave_thinker.training.step_rewards import DrawingSettings
-from interleave_thinker.training.tinyworld.critic_data import PageFolder, rendered
-from interleave_thinker.training.tinyworld.rl_data import rl_row
-
-SMALL = GrpoTraining(
-    rate=1e-4,
-    prompts=2,
-    group=4,
-    updates=2,
-    micro_batch=4,
-    rollouts=2,
-    answer_tokens=200,
-    save_every=1,
-    check_rows=4,
-    check_batch=4,
-    floor=0.0,
-    weight_decay=0.01,
-    device="cpu",
-)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows about rendered pages, for which nothing has to be drawn: 12 right ones and 12 wrong ones."""
-    folder = tmp_path_factory.mktemp("rl")
-    rng, pages = Random(3), PageFolder(folder / "pages")
-    wanted, rows = {True: 12, False: 12}, []
-    while any(wanted.values()):
-        drawn = rendered(rng)
-        if wanted[drawn.success]:
-            wanted[drawn.success] -= 1
-            rows.append(rl_row(drawn, pages))
-    write_rl_rows(folder / "critic_rl.jsonl", rows)
-    return folder / "critic_rl.jsonl"
-
-
-def run(
-    data: Path,
-    out: Path,
-    settings: GrpoTraining = SMALL,
-    log: Callable[[str], None] = lambda line: None,
-    **options,
-) -> Path:
-    rows, _ = read_rl_rows(data)
-    rows, held = split_held_out(rows, settings)
-    wrong_first = sorted(rows, key=lambda row: row.evaluation.success)[: 2 * settings.prompts]
-    return train(
-        options.get("model", checkpoint("critic")),
-        options.get("rows", wrong_first),
-        options.get("held", held),
-        data.parent,
-        out,
-        settings,
-        options.get("reward", RewardSettings()),
-        options.get("drawing", DrawingSettings(tries=1)),
-        options.get("generator", open_generator("tinyworld")),
-        open_scorer("tinyworld"),
-        options.get("cache"),
-        log,
-    )
+    return make_data(tmp_path_factory.mktemp("rl"))
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +28,6 @@ def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     out = tmp_path_factory.mktemp("straight")
     run(data, out, log=lines.append)
     return out, lines
-
-
-def weights(folder: Path) -> dict:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model.safetensors")
 
 
 def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, list[str]]) -> None:
@@ -119,6 +52,11 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
     assert sorted(map(int, checks)) == [0, 2, 4]
     rollout = [json.loads(line) for line in (out / "rollouts" / "step_000000.jsonl").read_text().splitlines()]
     assert len(rollout) == 8 and all(0 <= sample["overall"] <= 1 for sample in rollout)
+    state = json.loads((out / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
+    first, second = state["log_history"][:2]
+    split = [first[f"seconds/{part}"] for part in ("rollout", "reward", "update")]
+    assert all(part > 0 for part in split) and sum(split) == pytest.approx(first["seconds/step"])
+    assert second["seconds/update"] == second["seconds/step"] and "seconds/rollout" not in second
     page_text = (out / "report.html").read_text()
     assert (
         "Parts of the reward" in page_text
@@ -168,69 +106,6 @@ def test_a_finished_training_is_left_alone_and_another_one_refused(
         run(data, out, SMALL.model_copy(update={"rate": 2e-4}))
 
 
-def _lied_about(rows: list[CriticRlRow]) -> list[CriticRlRow]:
-    turned = [row.evaluation.model_copy(update={"success": not row.evaluation.success}) for row in rows]
-    return [row.model_copy(update={"evaluation": one}) for row, one in zip(rows, turned, strict=True)]
-
-
-def test_a_critic_below_the_floor_is_not_trained(data: Path, tmp_path: Path) -> None:
-    rows, _ = read_rl_rows(data)
-    held = _lied_about(split_held_out(rows, SMALL)[1])
-    with pytest.raises(TrainingError, match="below the floor before any step"):
-        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
-
-
-def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from interleave_thinker.training import grpo
-    from interleave_thinker.training.critic_check import summarise
-
-    checked = 0
-
-    def worse_and_worse(rows, answers, tokens):
-        nonlocal checked
-        checked += 1
-        check = summarise(rows, answers, tokens)
-        return check.model_copy(update={"true_recall": (0.9, 0.8, 0.2)[checked - 1]})
-
-    monkeypatch.setattr(grpo, "summarise", worse_and_worse)
-    lines: list[str] = []
-    settings = SMALL.model_copy(update={"floor": 0.5, "rollouts": 3})
-    with pytest.raises(TrainingError, match=r"true recall 0\.20"):
-        run(data, tmp_path, settings, lines.append)
-    kept, good = weights(tmp_path / "final"), weights(tmp_path / "steps" / "checkpoint-2")
-    assert all((kept[name] - good[name]).abs().max() == 0 for name in good)
-    assert any("keeping step 2" in line for line in lines)
-    assert "Stopped:" in (tmp_path / "report.html").read_text()
-    with pytest.raises(TrainingError, match="last good checkpoint"):
-        run(data, tmp_path, settings)
-
-
-class Broken:
-    """A generator that is down."""
-
-    identity = "down"
-
-    def draw(self, prompt, source, seed):
-        raise ConnectionError("nobody there")
-
-
-def test_an_outage_stops_training_and_mending_it_goes_on(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from interleave_thinker.training import step_rewards
-
-    monkeypatch.setattr(step_rewards, "LEAST_SEEN", 4)
-    broken = Broken()
-    with pytest.raises(TrainingError, match=r"nobody there.*goes on from step 0"):
-        run(data, tmp_path, generator=broken)
-    assert not (tmp_path / "final").exists()
-    mended = open_generator("tinyworld")
-    mended.identity = broken.identity  # type: ignore[misc]
-    assert run(data, tmp_path, generator=mended) == tmp_path / "final"
-
-
 def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: Path, tmp_path: Path) -> None:
     import torch
 
@@ -246,3 +121,6 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
     assert old.keys() == new.keys() and {tensor.dtype for tensor in new.values()} == {torch.float16}
     moved = [name for name in old if not torch.equal(old[name], new[name])]
     assert all("language_model" in name and "_proj" in name for name in moved)
+    parts = merge(checkpoint("critic"), adapter, tmp_path / "parts", shard="500KB")
+    assert len(list(parts.glob("*.safetensors"))) > 1 and (parts / "prompt_set").is_dir()
+    assert (parts / "model.safetensors.index.json").is_file() and not list(parts.glob("*.bin"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,19 @@ def test_qlora_runs_and_leaves_the_vision_tower_alone(base: Path, images: Path, 
     assert (adapter / "adapter_model.safetensors").is_file()
 
 
+def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    tune(base, images, tmp_path, lines.append)
+    (said,) = [line for line in lines if line.startswith("of the first row's")]
+    tokens, seen, learned = map(int, re.findall(r"\d+", said)[:3])
+    from transformers import AutoProcessor
+
+    answer = AutoProcessor.from_pretrained(base).tokenizer(REFUSED)["input_ids"]
+    assert seen > 0 and seen % 2 == 0  # two images of one size
+    assert len(answer) <= learned <= len(answer) + 3 and tokens >= seen + learned
+    assert REFUSED[-12:] in said
+
+
 def test_quantised_weights_need_an_adapter(base: Path, images: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--lora-rank"):
         tune(base, images, tmp_path, quantization="4bit")
@@ -145,16 +159,18 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
 
     out = tmp_path / "stopped"
     with pytest.raises(Killed):
-        tune(base, images, out, killer)
+        tune(base, images, out, killer, samples=1)
     steps = out / "steps"
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     torn = steps / "checkpoint-3"
     torn.mkdir()
     (torn / "model.safetensors").write_bytes((steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8])
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
-    resumed = tune(base, images, out)
+    resumed = tune(base, images, out, samples=1)
     assert not moved(weights(straight), weights(resumed))
-    assert "Answers before and after" in (tmp_path / "straight" / "report.html").read_text()
+    pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
+    shown = [page_text.partition("Answers before and after")[2] for page_text in pages]
+    assert shown[0] and shown[0] == shown[1]
     with pytest.raises(TrainingError, match="other rate"):
         tune(base, images, out, rate=1e-3)
 

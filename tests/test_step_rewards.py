@@ -77,7 +77,9 @@ def test_what_dies_costs_its_own_sample_alone(tmp_path: Path, kind: type[Artist]
     )
     assert [outcome.score is None for outcome in outcomes] == [False, True, False]
     assert "out of paint" in outcomes[1].fault and counts.failed == 1
-    assert artist.prompts.count("bad") >= 3 and engine.problem is None
+    # Three tries of its own, and one as part of a call for many.
+    assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
+    assert artist.prompts.count("good") <= 2
 
 
 def test_a_fault_that_passes_is_tried_again(tmp_path: Path) -> None:
@@ -89,6 +91,29 @@ def test_a_fault_that_passes_is_tried_again(tmp_path: Path) -> None:
 
     outcomes, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), [ask("boat")])
     assert outcomes[0].score is not None and counts.repeated == 1
+
+
+def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: Path) -> None:
+    faults: list[Exception] = [ConnectionError("judge is busy")]
+
+    def fault() -> None:
+        if faults:
+            raise faults.pop()
+
+    (outcome,), counts, _ = run(tmp_path / "c", Artist(), Taste(fault), [ask("boat")])
+    assert outcome.score is not None and counts.repeated == 1
+
+    def always() -> None:
+        raise ConnectionError("judge is down")
+
+    taste, artist = Taste(always), Artist()
+    outcomes, counts, engine = run(tmp_path / "d", artist, taste, [ask("boat"), ask("sun")], tries=3)
+    assert [outcome.score for outcome in outcomes] == [None, None] and taste.scored == 6
+    assert "judge is down" in outcomes[0].fault and counts.failed == 2 and engine.failure_share == 1.0
+    # What was drawn is kept: when the judge is back, only the scores are made.
+    later = Artist()
+    outcomes, counts, _ = run(tmp_path / "d", later, Taste(), [ask("boat"), ask("sun")])
+    assert all(outcome.score for outcome in outcomes) and later.prompts == [] and counts.served == 1.0
 
 
 def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> None:

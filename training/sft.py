@@ -8,6 +8,7 @@ agents show them.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.chat.pixels import scaled_down
-from ..backend.errors import SettingsError
+from ..backend.errors import SettingsError, TrainingError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
@@ -39,6 +40,9 @@ from .row_lengths import area_of, row_lengths
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples"}
 SAMPLE_TOKENS = 300
+SHOWN_TOKENS = 24
+IGNORED = -100
+"""The label of a token that is not learned."""
 FINAL = "final"
 """Folder of a finished checkpoint, from which it is used."""
 
@@ -72,6 +76,28 @@ class Shown:
             area = area_of(len(example["images"]), self.pixels)
             example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
         return self.collator(examples)
+
+
+class KeptAnswers:
+    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask for them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def keep(self, answers: list[str]) -> list[str]:
+        """Write them and give them back."""
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+        part.replace(self.path)
+        return answers
+
+    def read(self) -> list[str]:
+        """What was kept, nothing if that cannot be read."""
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [str(answer) for answer in found] if isinstance(found, list) else []
 
 
 def train(
@@ -164,6 +190,7 @@ def _train(
     trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels)
     trained, whole = counts(trainer.model)
     log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {steps_in_all} steps")
+    log(_learned(trainer, policy.processor))
     shown = (
         sum(len(row.images) for row in rows) / len(rows) * settings.batch * settings.accumulation * devices
     )
@@ -171,7 +198,8 @@ def _train(
     trainer.add_callback(Progress(log, SFT_PARTS, shown))
     resumed = newest_checkpoint(steps)
     sampled = rows[-settings.samples :] if settings.samples and devices == 1 else []
-    before = _sampled(trainer, policy.processor, sampled, images) if resumed is None else []
+    kept = KeptAnswers(out / "before.json")
+    before = kept.read() if resumed else kept.keep(_sampled(trainer, policy.processor, sampled, images))
     if resumed is None or step_of(resumed) < steps_in_all:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     else:
@@ -179,7 +207,9 @@ def _train(
     if trainer.accelerator.is_main_process:
         after = _sampled(trainer, policy.processor, sampled, images)
         notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
-        answers = _answered(sampled, images, before or ["(before the stop)"] * len(after), after)
+        if len(before) != len(after):
+            before = ["(not kept)"] * len(after)
+        answers = _answered(sampled, images, before, after)
         history = trainer.state.log_history or logged(resumed)
         write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
     return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
@@ -211,6 +241,26 @@ def _fitting(
     if not fitting:
         raise SettingsError(f"Every row is longer than {cutoff} tokens.", "Raise --cutoff.")
     return fitting
+
+
+def _learned(trainer: Any, processor: Any) -> str:
+    """What the trainer makes of the first row, counted: its tokens, those of images, those that are learned, and their end.
+
+    Raises TrainingError if images or the answer are lost on the way, which the trainer itself would pass over in silence.
+    """
+    row = trainer.train_dataset[0]
+    pictures = len(row["images"])
+    batch = trainer.data_collator([row])
+    ids, labels = batch["input_ids"][0], batch["labels"][0]
+    seen = int((ids == processor.image_token_id).sum())
+    learned = ids[labels != IGNORED]
+    if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
+        raise TrainingError(
+            f"Of the first row's {len(ids)} tokens {seen} are of its {pictures} images and {len(learned)} are learned.",
+            "The checkpoint's chat template does not go with it.",
+        )
+    end = processor.tokenizer.decode(learned[-SHOWN_TOKENS:])
+    return f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, ...{end!r}"
 
 
 def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path) -> list[str]:
