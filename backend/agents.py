@@ -7,8 +7,9 @@ grammar; a second one that cannot be read is an error (planner) or a verdict of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
+from .answer_grammar import GrammarName
 from .answers import GRAMMAR_OF_PLANS, GRAMMAR_OF_VERDICTS, read_plan, read_verdict
 from .chat.protocol import ChatModel, Message, Reply, ReplySettings
 from .errors import AnswerError, SettingsError
@@ -17,6 +18,9 @@ from .prompts import PromptSet, default_prompt_set, fill
 from .types import MAX_TEXT, Plan, Request, Verdict
 
 IMAGE_MARK = "<image>"
+Hold = Literal["never", "retry", "always"]
+"""When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try alone, so that no
+reply that can be read is changed and no mask is computed for it."""
 Answer = TypeVar("Answer")
 OnToken = Callable[[str], None]
 
@@ -25,11 +29,16 @@ class Planner:
     """Writes all steps of a request. Prompt set: the given one, else the checkpoint's, else the pack's own."""
 
     def __init__(
-        self, chat: ChatModel, prompt_set: PromptSet | None = None, settings: ReplySettings | None = None
+        self,
+        chat: ChatModel,
+        prompt_set: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        hold: Hold = "retry",
     ) -> None:
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
-        self.settings = settings or ReplySettings()
+        self.settings = held(settings or ReplySettings(), "plan", hold)
+        self.hold: Hold = hold
 
     @property
     def prompt_set_digest(self) -> str:
@@ -43,18 +52,24 @@ class Planner:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the text has
         `<image>` marks but not as many as images, ChatError, Cancelled."""
         message = _planner_message(self.prompt_set, request)
-        return _ask(self.chat, message, self.settings, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
+        again = held(self.settings, "plan", self.hold, retry=True)
+        return _ask(self.chat, message, (self.settings, again), read_plan, GRAMMAR_OF_PLANS, on_token)[0]
 
 
 class Critic:
     """Judges one image against its step's original prompt. `settings` default to greedy with a watched verdict."""
 
     def __init__(
-        self, chat: ChatModel, prompt_set: PromptSet | None = None, settings: ReplySettings | None = None
+        self,
+        chat: ChatModel,
+        prompt_set: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        hold: Hold = "retry",
     ) -> None:
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
-        self.settings = settings or ReplySettings(watch_verdict=True)
+        self.settings = held(settings or ReplySettings(watch_verdict=True), "verdict", hold)
+        self.hold: Hold = hold
 
     @property
     def prompt_set_digest(self) -> str:
@@ -80,8 +95,9 @@ class Critic:
         pictures = (before or Picture.white(after.size), after)
         message = critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
         try:
+            again = held(self.settings, "verdict", self.hold, retry=True)
             verdict, reply = _ask(
-                self.chat, message, self.settings, read_verdict, GRAMMAR_OF_VERDICTS, on_token
+                self.chat, message, (self.settings, again), read_verdict, GRAMMAR_OF_VERDICTS, on_token
             )
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
@@ -94,20 +110,28 @@ class Critic:
         )
 
 
+def held(settings: ReplySettings, name: GrammarName, hold: Hold, retry: bool = False) -> ReplySettings:
+    """The settings with the grammar of this answer in them, if a first try, or a retry, is to be held to it."""
+    wanted = hold == "always" or (hold == "retry" and retry)
+    return settings.model_copy(update={"grammar": name}) if wanted else settings
+
+
 def _identity(chat: ChatModel, prompt_set: PromptSet, settings: ReplySettings) -> str:
-    return f"{chat.identity}|prompts={prompt_set.digest}|{settings.model_dump_json()}"
+    # Without a grammar the same as before there were any, so that a run of then goes on.
+    told = settings.model_dump_json(exclude=set() if settings.grammar else {"grammar"})
+    return f"{chat.identity}|prompts={prompt_set.digest}|{told}"
 
 
 def _ask(
     chat: ChatModel,
     message: Message,
-    settings: ReplySettings,
+    settings: tuple[ReplySettings, ReplySettings],
     read: Callable[[str], Answer],
     grammar: str,
     on_token: OnToken | None,
 ) -> tuple[Answer, Reply]:
-    """The answer and the reply that gave it; raises AnswerError if the second reply cannot be read either."""
-    reply = chat.reply([message], settings, on_token)
+    """The answer and the reply that gave it. `settings`: of the first try and the second. Raises AnswerError if the second reply cannot be read either."""
+    reply = chat.reply([message], settings[0], on_token)
     try:
         return read(reply.text), reply
     except AnswerError as error:
@@ -118,7 +142,7 @@ def _ask(
         Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
         Message(role="user", content=(reason,)),
     ]
-    reply = chat.reply(retry, settings, on_token)
+    reply = chat.reply(retry, settings[1], on_token)
     try:
         return read(reply.text), reply
     except AnswerError as error:

@@ -135,7 +135,13 @@ def _object_at(text: str, start: int) -> tuple[FoundObject | None, int]:
 
 def is_inside_string(raw: str, position: int) -> bool:
     """Whether `position` of an object's source lies inside one of its strings."""
-    return _extent(raw[:position], 0)[2]
+    return bool(open_quote(raw[:position]))
+
+
+def open_quote(raw: str) -> str:
+    """The quote of the string in which the source of an object breaks off; empty where it is outside of strings."""
+    _, _, inside, strings = _extent(raw, 0)
+    return raw[strings[-1][0] - 1] if inside else ""
 
 
 def _extent(text: str, start: int) -> tuple[int, int, bool, list[tuple[int, int]]]:

@@ -28,6 +28,8 @@ class Counts:
     """Patches of these images."""
     images_kept: int = 0
     """Images whose features were kept."""
+    tokens_held: int = 0
+    """Tokens chosen among those that a grammar let through."""
     stops_at_true: int = 0
     """Replies that ended at a True verdict."""
     draws: int = 0

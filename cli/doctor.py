@@ -1,7 +1,8 @@
 """`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
 
 Decision: it only looks. Versions come from package metadata without importing the packages, models from folders on this
-machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons what fits which card instead.
+machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons what fits which card instead, and
+with `--agent` it loads that one agent and says which savings hold with it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PACKAGES = {
     "accelerate": "training",
     "datasets": "training",
     "bitsandbytes": "quantization",
+    "llguidance": "grammar",
 }
 """Package: the optional extra that brings it, empty for one that is always needed."""
 
@@ -62,6 +64,13 @@ def command(
         str | None, typer.Option(help="With --plan: likewise; the same folder is one model.")
     ] = None,
     size: Annotated[str | None, typer.Option(help="With --plan: WIDTHxHEIGHT. [default: 1024x1024]")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses here, and which were "
+            "switched off because they would change its answers."
+        ),
+    ] = None,
     reserve: Annotated[
         float,
         typer.Option(min=0.0, help="With --plan: GB of the card that other programs use, such as a screen."),
@@ -72,6 +81,11 @@ def command(
     Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and image model fit
     on which card, and what moves when.
     """
+    if agent is not None:
+        from .agent_check import show_agent
+
+        show_agent(agent, as_json)
+        return
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
@@ -199,7 +213,11 @@ def _advice(report: dict[str, Any]) -> list[str]:
     """One line for everything that is missing: what it would be needed for, and how to get it."""
     absent = [name for name in PACKAGES if report["packages"][name] is None]
     advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
-    purposes = {"training": "to train agents", "quantization": "to load agents in 4 or 8 bits"}
+    purposes = {
+        "training": "to train agents",
+        "quantization": "to load agents in 4 or 8 bits",
+        "grammar": "to hold agents' answers to their grammar",
+    }
     for extra, purpose in purposes.items():
         lacking = [name for name in absent if PACKAGES[name] == extra]
         if lacking:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from ..backend.errors import SettingsError
 from ..backend.registry import option_names
 
 if TYPE_CHECKING:
-    from ..backend.agents import Critic, Planner
+    from ..backend.agents import Critic, Hold, Planner
     from ..backend.chat.protocol import ChatModel
     from ..backend.generators.protocol import Generator
 
@@ -29,10 +29,20 @@ class LocalOptions(BaseModel):
         default=None, description="Number type of local models; by default what suits the device."
     )
     device: str | None = Field(default=None, description="Device of local models, such as cpu or cuda:0.")
-    quantization: Literal["4bit", "8bit"] | None = Field(
-        default=None, description="Load local agents in 4 or 8 bits (needs bitsandbytes)."
+    quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
+        default=None,
+        description="Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has it (needs torchao).",
     )
     download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
+    levers: str | None = Field(
+        default=None,
+        description="How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md.",
+    )
+    hold: Literal["never", "retry", "always"] = Field(
+        default="retry",
+        description="Hold replies of local agents to the grammar of their answer (needs llguidance): only the second try after "
+        "one that could not be read, always, or never.",
+    )
 
 
 class PlannerOptions(BaseModel):
@@ -71,17 +81,19 @@ class Opener:
     """Opens agents and generators for one command; `finish` once all are open."""
 
     def __init__(self, local: LocalOptions) -> None:
-        self._shared = {
-            name: value for name, value in local.model_dump().items() if value not in (None, False)
-        }
-        self._untaken = set(self._shared)
+        given = local.model_dump(exclude={"levers", "hold"})
+        self._shared = {name: value for name, value in given.items() if value not in (None, False)}
+        self._levers = read_levers(local.levers or "")
+        self._hold: Hold = local.hold
+        self._untaken = {*self._shared, *(("levers",) if self._levers else ())}
         self._chats: dict[tuple[str, str | None], ChatModel] = {}
 
     def planner(self, options: PlannerOptions) -> Planner:
         """Raises SettingsError or ChatError."""
         from ..backend.agents import Planner
 
-        return Planner(self._chat("planner", options.planner, options.planner_adapter))
+        chat = self._chat("planner", options.planner, options.planner_adapter)
+        return Planner(chat, hold=self._hold)
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """None for `none`; raises SettingsError or ChatError."""
@@ -89,13 +101,14 @@ class Opener:
             return None
         from ..backend.agents import Critic
 
-        return Critic(self._chat("critic", options.critic, options.critic_adapter))
+        return Critic(self._chat("critic", options.critic, options.critic_adapter), hold=self._hold)
 
     def generator(self, options: GeneratorOptions) -> Generator:
         """Raises SettingsError or GeneratorError."""
         from ..backend.generators import REGISTRY, open_generator
+        from ..backend.generators.kept_encodings import DrawLevers
 
-        shared = self._shared_with(option_names("generator", REGISTRY, options.generator))
+        shared = self._shared_with(option_names("generator", REGISTRY, options.generator), DrawLevers)
         return open_generator(options.generator, **options.model_dump(exclude={"generator"}), **shared)
 
     def finish(self) -> None:
@@ -105,15 +118,45 @@ class Opener:
 
     def _chat(self, role: str, spec: str, adapter: str | None) -> ChatModel:
         from ..backend.chat import REGISTRY, open_chat
+        from ..backend.chat.levers import Levers
 
         # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
         spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
         if (spec, adapter) not in self._chats:
-            shared = self._shared_with(option_names("chat backend", REGISTRY, spec))
+            shared = self._shared_with(option_names("chat backend", REGISTRY, spec), Levers)
             self._chats[spec, adapter] = open_chat(spec, adapter=adapter, **shared)
         return self._chats[spec, adapter]
 
-    def _shared_with(self, accepted: frozenset[str]) -> dict[str, object]:
+    def _shared_with(self, accepted: frozenset[str], levers: type[BaseModel]) -> dict[str, object]:
         taken = {name: value for name, value in self._shared.items() if name in accepted}
+        given = {name: value for name, value in self._levers.items() if name in levers.model_fields}
+        if given and "levers" in accepted:
+            taken["levers"] = validated_levers(levers, given)
         self._untaken -= set(taken)
         return taken
+
+
+def read_levers(text: str) -> dict[str, str]:
+    """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model has."""
+    from ..backend.chat.levers import Levers
+    from ..backend.generators.kept_encodings import DrawLevers
+
+    known = (*Levers.model_fields, *DrawLevers.model_fields)
+    levers = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if name.strip() not in known or not equals:
+            raise SettingsError(
+                f"--levers: {part!r} sets none.", f"Write NAME=VALUE; known: {', '.join(known)}."
+            )
+        levers[name.strip()] = value.strip()
+    return levers
+
+
+def validated_levers(kind: type[BaseModel], given: dict[str, str]) -> BaseModel:
+    """The levers with these values; raises SettingsError."""
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise SettingsError(f"--levers: {fault['loc'][0]}: {fault['msg']}.") from error

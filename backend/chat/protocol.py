@@ -11,6 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from ..answer_grammar import GrammarName
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..types import Text, Value
@@ -31,6 +32,10 @@ class ReplySettings(Value):
     seed: int = Field(default=0, ge=0, description="Seed of sampling when the temperature is above 0.")
     watch_verdict: bool = Field(
         default=False, description="Report P(True) at the verdict and stop decoding once it is True."
+    )
+    grammar: GrammarName | None = Field(
+        default=None,
+        description="Hold the reply to the grammar of this answer; for local models, where llguidance is installed.",
     )
 
 

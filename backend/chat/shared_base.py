@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,17 +21,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatError, SettingsError, boundary
 from .checkpoints import check_adapter, checkpoint_digest
 from .levers import Levers
+from .loading import DTYPES, QUANTIZATIONS, device_named, load_model, load_processor
 
 if TYPE_CHECKING:
+    from .grammar import GrammarTokens
     from .own_decoding import OwnDecoding
 
 logger = logging.getLogger(__name__)
-
-DTYPES = ("auto", "bfloat16", "float16", "float32")
-QUANTIZATIONS = ("8bit", "4bit")
-# The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as they
-# stand in the model: a bare "visual" is silently ignored.)
-NOT_QUANTIZED = ["model.visual", "lm_head"]
 
 BaseKey = tuple[str, str, str, str, str | None, Levers]
 
@@ -53,11 +49,12 @@ class SharedBase:
         self.lock = threading.RLock()
         self.levers = levers
         self._source = (dtype, device, quantization, levers.linear_patches)
-        self.model: Any = _load_model(folder, *self._source)
-        self.processor: Any = _load_processor(folder)
+        self.model: Any = load_model(folder, *self._source)
+        self.processor: Any = load_processor(folder)
         self.switched_off: dict[str, str] = {}
         """Levers that would have changed answers here, and how that showed."""
         self._own_decoding: OwnDecoding | None = None
+        self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self.quantization = quantization
         self._with_adapters: Any = None
@@ -90,7 +87,7 @@ class SharedBase:
         with self.lock:
             if self.model is not None:
                 return
-            self.model = _load_model(self.folder, *self._source)
+            self.model = load_model(self.folder, *self._source)
             for name, folder in self._adapters.items():
                 with boundary(ChatError, f"Adapter {folder!r}"):
                     self._attach(Path(folder), name)
@@ -125,6 +122,15 @@ class SharedBase:
                 logger.warning("%s: %s is switched off: %s.", self.folder.name, lever, reason)
             self._own_decoding = None if "own_loop" in self.switched_off else own
         return self._own_decoding
+
+    def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
+        """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises ChatError."""
+        if self._grammar_tokens is None:
+            from .grammar import GrammarTokens
+
+            width = self.model.get_output_embeddings().weight.shape[0]
+            self._grammar_tokens = GrammarTokens(self.processor.tokenizer, ends, width)
+        return self._grammar_tokens
 
     def _check_fit(self, folder: Path) -> None:
         """Raise ChatError unless every LoRA matrix has a module of its size, before anything is attached."""
@@ -176,7 +182,7 @@ def shared_base(
         raise SettingsError(
             f"There is no quantization {quantization!r}.", f"Known: {', '.join(QUANTIZATIONS)}."
         )
-    device = _device(device)
+    device = device_named(device)
     digest = checkpoint_digest(folder)
     if not share:
         return SharedBase(folder, digest, dtype, device, quantization, levers)
@@ -186,106 +192,3 @@ def shared_base(
         if base is None:
             base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers)
         return base
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name != "auto":
-        try:
-            return str(torch.device(name))
-        except RuntimeError as error:
-            raise SettingsError(
-                f"There is no device {name!r}.", "Such as cpu, cuda, cuda:1 or mps."
-            ) from error
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _load_model(folder: Path, dtype: str, device: str, quantization: str | None, linear_patches: bool) -> Any:
-    import transformers
-
-    if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
-        raise ChatError(
-            f"transformers {transformers.__version__} does not know Qwen3-VL.",
-            "Install 4.57 or newer: pip install -U transformers",
-        )
-    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
-    if quantization is not None:
-        options |= {"quantization_config": _quantization(quantization), "device_map": {"": device}}
-    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
-        loaded: Any = transformers.AutoModelForImageTextToText.from_pretrained(
-            str(folder),
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **options,
-        )
-        model, loading = loaded
-        missing = sorted(loading.get("missing_keys") or ())
-        if missing:
-            # The library would go on with random weights in their place.
-            raise ChatError(
-                f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
-            )
-        if quantization is None:
-            model.to(device)
-    model.eval().requires_grad_(False)
-    if linear_patches:
-        from .linear_patches import use_linear_patches
-
-        use_linear_patches(model)
-    # Only what ends a reply is the checkpoint's; how to decode is told with every request.
-    own = model.generation_config
-    model.generation_config = transformers.GenerationConfig(
-        eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
-    )
-    return model
-
-
-@contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Keep the library's bars off the screen, on which our own progress is shown."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _quantization(name: str) -> Any:
-    for library in ("bitsandbytes", "accelerate"):
-        if importlib.util.find_spec(library) is None:
-            raise ChatError(
-                f"{name} quantization needs the library {library}.", f"Install it: pip install {library}"
-            )
-    import torch
-    from transformers import BitsAndBytesConfig
-
-    if name == "8bit":
-        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=NOT_QUANTIZED)
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=torch.bfloat16,
-        llm_int8_skip_modules=NOT_QUANTIZED,
-    )
-
-
-def _load_processor(folder: Path) -> Any:
-    if importlib.util.find_spec("torchvision") is None:
-        raise ChatError(
-            "Qwen3-VL's image processor needs torchvision.", "Install it: pip install torchvision"
-        )
-    from transformers import AutoProcessor
-
-    with boundary(ChatError, f"Processor of {str(folder)!r}"):
-        processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    if getattr(processor, "image_processor", None) is None:
-        raise ChatError(f"{str(folder)!r} has no image processor.", "Is preprocessor_config.json there?")
-    return processor

@@ -11,17 +11,23 @@ from .transformers import TransformersChat
 ROLES = ("planner", "critic")
 
 
-def open(argument: str, *, adapter: str | None = None, dtype: str = "float32") -> TransformersChat:
+def open(
+    argument: str,
+    *,
+    adapter: str | None = None,
+    dtype: str = "float32",
+    levers: Levers = Levers(),  # noqa: B008 - frozen
+) -> TransformersChat:
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
 
     Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are not kept: they are
-    a dozen tokens, and reading prompts whole rounds as it always did.
+    a dozen tokens, and reading prompts whole rounds as it always did; `levers` that were set win.
     """
     if argument not in ROLES:
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    levers = Levers(prefix_bytes=0)
+    own = Levers(prefix_bytes=0).model_copy(update=levers.model_dump(exclude_unset=True))
     return transformers.open(
-        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=levers
+        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=own
     )

@@ -24,6 +24,8 @@ from .shared_base import SharedBase, shared_base
 if TYPE_CHECKING:
     from .own_decoding import Answer
 
+Processor = Callable[[Any, Any], Any]
+
 
 class TransformersChat:
     """A base model with an adapter or without. `model` is the torch module, which a host may move between devices."""
@@ -34,7 +36,7 @@ class TransformersChat:
         self.base = base
         self._adapter = adapter
         self._prompt_set = prompt_set
-        self.processors: list[Callable[[Any, Any], Any]] = []
+        self.processors: list[Processor] = []
         """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns the scores."""
         tokenizer = base.processor.tokenizer
         self._verdict_tokens = verdict_tokens(tokenizer)
@@ -76,14 +78,11 @@ class TransformersChat:
             self.base.selected(self._adapter) as model,
         ):
             prompt, pictures = self._prompt(messages)
+            thinking = prompt.rstrip().endswith("<think>")
             listener = ReplyListener(
-                self.base.processor.tokenizer,
-                self._ends,
-                self._verdict_tokens,
-                settings,
-                prompt.rstrip().endswith("<think>"),
-                on_token,
+                self.base.processor.tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token
             )
+            processors = [*self._holding(settings, thinking), *self.processors]
             device = next(model.parameters()).device
             forked = [device] if device.type == "cuda" else []
             with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
@@ -91,18 +90,33 @@ class TransformersChat:
                     torch.manual_seed(settings.seed)
                 own = self.base.own_decoding()
                 if own is None:
-                    self._generate(model, prompt, pictures, settings, listener)
+                    self._generate(model, prompt, pictures, settings, listener, processors)
                 else:
                     answer = own.read(model, self._adapter, prompt, pictures)
-                    self._decode(answer, settings, listener)
+                    self._decode(answer, settings, listener, processors)
             return listener.reply()
 
-    def _decode(self, answer: Answer, settings: ReplySettings, listener: ReplyListener) -> None:
+    def _holding(self, settings: ReplySettings, thinking: bool) -> list[Processor]:
+        """What holds the reply to its grammar, if that is asked for and possible."""
+        from .grammar import grammar_is_installed
+
+        if settings.grammar is None or not grammar_is_installed():
+            return []
+        tokens = self.base.grammar_tokens(self._ends)
+        return [tokens.held(settings.grammar, thinking, settings.max_tokens)]
+
+    def _decode(
+        self,
+        answer: Answer,
+        settings: ReplySettings,
+        listener: ReplyListener,
+        processors: Sequence[Processor],
+    ) -> None:
         import torch
 
         for number in range(settings.max_tokens):
             scores = listener.logits(answer.ids, answer.logits)
-            for process in self.processors:
+            for process in processors:
                 scores = process(answer.ids, scores)
             if settings.temperature > 0:
                 token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
@@ -120,6 +134,7 @@ class TransformersChat:
         pictures: Sequence[Picture],
         settings: ReplySettings,
         listener: ReplyListener,
+        processors: Sequence[Processor],
     ) -> None:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -130,7 +145,7 @@ class TransformersChat:
         model.generate(
             **{name: tensor.to(device) for name, tensor in inputs.items()},
             generation_config=self._generation_config(settings),
-            logits_processor=LogitsProcessorList(cast(Any, [listener.logits, *self.processors])),
+            logits_processor=LogitsProcessorList(cast(Any, [listener.logits, *processors])),
             stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
         )
 
