@@ -10,18 +10,21 @@ which is why it is the top 13 of 32 rows.
 from __future__ import annotations
 
 from random import Random
-
-from PIL import Image
+from typing import TYPE_CHECKING
 
 from ...backend.generators.tinyworld import TinyWorldGenerator
 from ...backend.pictures import Picture
 from ...backend.tinyworld.drawing import backdrop_page
-from ...backend.tinyworld.pipeline import TinyWorldPipeline
 from ...backend.tinyworld.reading import is_blank, read_pages
 from ...backend.tinyworld.scene import EMPTY, Start
 from ...backend.tinyworld.sprites import CELL
 from ...backend.tinyworld.wording import read_prompt
 from .scenes import changed_cells
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from ...backend.tinyworld.pipeline import TinyWorldPipeline
 
 ROWS = 13
 """Rows of pixels at the top of a cell that are torn off."""
