@@ -1,0 +1,78 @@
+"""Run by the host's own Python: the Step Generator's savings, counted, with the host's encoders and samplers at tiny sizes.
+
+Prints a JSON object: for every family the digests of the images drawn with and without keeping, and both counts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from types import ModuleType
+from typing import Any
+
+COMFY, ROOT = sys.argv[1:3]
+sys.argv = ["main.py", "--cpu"]
+sys.path.insert(0, COMFY)
+
+import comfy.options  # noqa: E402
+import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
+
+comfy.options.enable_args_parsing()
+
+import server  # noqa: E402, F401 - before the pack, as in the host
+from PIL import Image  # noqa: E402
+
+spec = importlib.util.spec_from_file_location(
+    "interleave_thinker", f"{ROOT}/__init__.py", submodule_search_locations=[ROOT]
+)
+package = importlib.util.module_from_spec(spec)
+sys.modules["interleave_thinker"] = package
+spec.loader.exec_module(package)
+# Without its __init__, which writes weights into the host's folders.
+shim = sys.modules["shim"] = ModuleType("shim")
+shim.__path__ = [f"{ROOT}/tests/host/shim_pack"]
+
+from interleave_thinker.backend.counters import counting  # noqa: E402
+from interleave_thinker.backend.generators.kept_encodings import DrawLevers  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.nodes.comfy_generator import ComfyGenerator  # noqa: E402
+from interleave_thinker.nodes.draw_settings import DrawSettings  # noqa: E402
+from shim.tiny_families import make_family  # noqa: E402
+
+SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
+DRAWS = [
+    ("a house", None, 1),
+    ("a sun", SOURCES[0], 2),
+    ("a red sun", SOURCES[0], 3),
+    ("a red sun", SOURCES[0], 4),
+    ("a red sun", SOURCES[1], 4),
+    ("a house", None, 1),
+]
+"""A step from text, three tries of an edit, another source, and the first again."""
+
+
+def drawn(family: str, settings: DrawSettings, levers: DrawLevers) -> dict[str, Any]:
+    model, clip, vae = make_family(family)
+    generator = ComfyGenerator(model, clip, vae, settings, levers=levers)
+    with counting() as counts:
+        images = [generator.draw(*arguments).digest for arguments in DRAWS]
+    return {"images": images, "counts": counts.as_dict()}
+
+
+SMALL = DrawSettings(steps=2, width=64, height=64, negative="grey")
+FAMILIES = {
+    "flux2 dev": SMALL,
+    "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"}),
+}
+"""One that is shown its source as a reference, one that begins from its source's latent and looks at the negative."""
+
+if __name__ == "__main__":
+    results = {
+        family: {
+            "kept": drawn(family, settings, DrawLevers()),
+            "plain": drawn(family, settings, DrawLevers(encodings_bytes=0)),
+        }
+        for family, settings in FAMILIES.items()
+    }
+    print(f"RESULTS {json.dumps(results)}")
