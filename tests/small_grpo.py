@@ -73,7 +73,7 @@ def run(
     )
 
 
-def weights(folder: Path) -> dict:
+def weights(folder: Path, name: str = "model.safetensors") -> dict:
     from safetensors.torch import load_file
 
-    return load_file(folder / "model.safetensors")
+    return load_file(folder / name)

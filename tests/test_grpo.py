@@ -15,6 +15,9 @@ from small_grpo import SMALL, make_data, run, weights
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.checkpointing import is_whole, newest_checkpoint
+from interleave_thinker.training.doctor import settings_of
+from interleave_thinker.training.merge import merge
+from interleave_thinker.training.recipe_files import read_recipe
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +112,6 @@ def test_a_finished_training_is_left_alone_and_another_one_refused(
 def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: Path, tmp_path: Path) -> None:
     import torch
 
-    from interleave_thinker.training.merge import merge
-
     lines: list[str] = []
     settings = SMALL.model_copy(update={"lora_rank": 4, "kl": 1e-3, "rollouts": 1, "freeze_vision": True})
     adapter = run(data, tmp_path / "run", settings, lines.append)
@@ -124,3 +125,26 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
     parts = merge(checkpoint("critic"), adapter, tmp_path / "parts", shard="500KB")
     assert len(list(parts.glob("*.safetensors"))) > 1 and (parts / "prompt_set").is_dir()
     assert (parts / "model.safetensors.index.json").is_file() and not list(parts.glob("*.bin"))
+
+
+@pytest.mark.parametrize("name", ["one-24gb", "one-80gb"])
+def test_a_large_recipe_runs_in_small(name: str, data: Path, tmp_path: Path) -> None:
+    recipe = settings_of(read_recipe(name, "critic-grpo"), "critic-grpo")
+    assert recipe.precision == "bf16" and recipe.lora_rank and recipe.freeze_vision
+    kept = SMALL.model_dump(
+        include={"device", "answer_tokens", "check_rows", "check_batch", "save_every", "floor"}
+    )
+    changes = {**kept, "rollouts": 1, "prompts": 2, "group": 4, "temperature": 1.4, "tensorboard": False}
+    if recipe.quantization == "4bit":
+        pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
+    adapter = run(data, tmp_path / "run", recipe.model_copy(update=changes))
+    learned = weights(adapter, "adapter_model.safetensors")
+    assert learned and all("language_model" in key for key in learned)
+    merged = weights(merge(checkpoint("critic"), adapter, tmp_path / "merged"))
+    assert merged.keys() == weights(checkpoint("critic")).keys()
+    # B starts at zero: what is not zero was trained. A rollout whose groups are all dead teaches nothing.
+    lines = (tmp_path / "run" / "rollouts" / "step_000000.jsonl").read_text().splitlines()
+    rewards = [json.loads(line)["overall"] for line in lines]
+    alive = any(max(group) - min(group) > 1e-6 for group in (rewards[:4], rewards[4:]))
+    moved = any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
+    assert len(rewards) == 8 and moved == alive

@@ -111,6 +111,28 @@ def test_qlora_runs_and_leaves_the_vision_tower_alone(base: Path, images: Path, 
     assert (adapter / "adapter_model.safetensors").is_file()
 
 
+@pytest.mark.parametrize("name", ["paper-8b", "one-80gb"])
+def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_path: Path) -> None:
+    recipe = settings_of(read_recipe(name, "critic-sft"), "critic-sft")
+    changes = {
+        "device": "cpu",
+        "accumulation": 2,
+        "batch": 2,
+        "samples": 0,
+        "tensorboard": False,
+        "epochs": 1,
+    }
+    settings = recipe.model_copy(update=changes)
+    assert isinstance(settings, SftTraining) and settings.precision == "bf16" and settings.freeze_vision
+    final = train(base, rows(8), images, tmp_path / "run", settings, None, lambda line: None)
+    if settings.lora_rank:
+        learned = weights(final, "adapter_model.safetensors")
+        assert any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
+    else:
+        changed = moved(weights(base), weights(final))
+        assert changed and not any("visual" in key for key in changed)
+
+
 def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append)

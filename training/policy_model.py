@@ -134,9 +134,19 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
     model = AutoModelForImageTextToText.from_pretrained(
         checkpoint, local_files_only=True, use_safetensors=True, **options
     )
+    if settings.quantization == "4bit" and on_cpu(settings):
+        _unpacked(model)
     if settings.freeze_vision:
         model.model.visual.requires_grad_(False)
     return Policy(model, processor, adapter_config(settings))
+
+
+def _unpacked(model: Any) -> None:
+    """Keep bitsandbytes from packing 4-bit weights for inference as soon as the model answers: on processors with AVX512-bf16
+    it does, training then goes on with weights in another layout, and widths that 64 does not divide are a fault."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
 
 
 def check_options(settings: ModelTraining) -> None:
