@@ -99,14 +99,14 @@ def prepare(folder: Path) -> None:
     write_rl_rows(folder / "critic_rl.jsonl", rows)
 
 
-def fine_tune(folder: Path, out: Path, log: Log) -> None:
+def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
     rows = []
     for number in range(16):
         asked = SftMessage(role="user", content=f"<image><image>Is it light? {number % 3}")
         told = SftMessage(role="assistant", content=ACCEPTED if number % 2 else REFUSED)
         rows.append(SftRow(messages=[asked, told], images=["0.png", "255.png" if number % 2 else "0.png"]))
     settings = sft.SftTraining(epochs=1, batch=4, rate=1e-2, device="cpu", save_every=2, samples=0)
-    settings = settings.model_copy(update={"freeze_vision": False, "tensorboard": False})
+    settings = settings.model_copy(update={"freeze_vision": False, "tensorboard": False, **changes})
     sft.train(folder / "base", rows, folder, out, settings, log=log)
 
 
@@ -146,7 +146,12 @@ def reinforce(folder: Path, out: Path, log: Log) -> None:
     )
 
 
-STAGES = {"sft": fine_tune, "grpo": reinforce}
+def adapt(folder: Path, out: Path, log: Log) -> None:
+    """An adapter whose dropout needs the random numbers to go on where they were."""
+    fine_tune(folder, out, log, lora_rank=4, lora_dropout=0.2)
+
+
+STAGES = {"sft": fine_tune, "lora": adapt, "grpo": reinforce}
 
 
 def obey(folder: Path, stage: str, out: Path, moment: str) -> None:

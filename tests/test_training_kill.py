@@ -65,24 +65,26 @@ def lines(out: Path) -> list[str]:
 
 
 def weights(out: Path) -> bytes:
-    return (out / "final" / "model.safetensors").read_bytes()
+    (file,) = (out / "final").glob("*.safetensors")
+    return file.read_bytes()
 
 
-def test_fine_tuning(order: Order, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["sft", "lora"])
+def test_fine_tuning(stage: str, order: Order, tmp_path: Path) -> None:
     straight, out = tmp_path / "straight", tmp_path / "killed"
-    assert order("sft", straight, "") == 0 and lines(straight)[-1] == "step 4/4"
+    assert order(stage, straight, "") == 0 and lines(straight)[-1] == "step 4/4"
     steps = out / "steps"
     # While the first checkpoint is written: the optimiser's file is cut in half, and nothing is there to go on from.
-    assert order("sft", out, "half checkpoint-2/optimizer.pt") == KILLED
+    assert order(stage, out, "half checkpoint-2/optimizer.pt") == KILLED
     assert (steps / "checkpoint-2" / "optimizer.pt").stat().st_size > 0 and newest_checkpoint(steps) is None
     lines(out)
     # Between two checkpoints.
-    assert order("sft", out, "line step 3/") == KILLED
+    assert order(stage, out, "line step 3/") == KILLED
     assert lines(out)[0] == "step 1/4" and newest_checkpoint(steps) == steps / "checkpoint-2"
     # All steps are done, and the result is half written.
-    assert order("sft", out, "open final.part/tokenizer_config.json") == KILLED
+    assert order(stage, out, "open final.part/tokenizer_config.json") == KILLED
     assert lines(out)[0] == "step 3/4" and not (out / "final").exists()
-    assert order("sft", out, "") == 0
+    assert order(stage, out, "") == 0
     assert not out.with_suffix(".log").read_text().count(" | "), "no step is made again"
     assert weights(out) == weights(straight)
     assert "<polyline" in (out / "report.html").read_text()
