@@ -7,6 +7,7 @@ and not the thread's, because drawing and judging may happen in threads of their
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -30,12 +31,22 @@ class Counts:
     """Images whose features were kept."""
     tokens_held: int = 0
     """Tokens chosen among those that a grammar let through."""
+    agents_brought: int = 0
+    """Times that an agent's weights were brought from main memory, or the disk, to its device."""
+    agents_sent_away: int = 0
+    """Times that they left it."""
     stops_at_true: int = 0
     """Replies that ended at a True verdict."""
     draws: int = 0
     """Images asked of a generator by the loop."""
     draws_kept: int = 0
     """Images that were there already: equal prompt, source and seed."""
+    draws_ahead: int = 0
+    """Draws that were begun while the critic read the image before."""
+    draws_ahead_used: int = 0
+    """Of these, those that were wanted: the time of a judgement, or of a draw, is gained."""
+    draws_ahead_wasted: int = 0
+    """And those that were thrown away, because the critic refused or the run ended."""
     judgements: int = 0
     """Verdicts asked of a critic by the loop."""
     judgements_kept: int = 0
@@ -56,13 +67,17 @@ class Counts:
 
 
 _accounts: list[Counts] = []
+_lock = threading.Lock()
 
 
 def count(**amounts: int) -> None:
     """Add to whoever counts; the names are fields of `Counts`."""
-    for account in _accounts:
-        for name, amount in amounts.items():
-            setattr(account, name, getattr(account, name) + amount)
+    if not _accounts:
+        return
+    with _lock:
+        for account in _accounts:
+            for name, amount in amounts.items():
+                setattr(account, name, getattr(account, name) + amount)
 
 
 @contextmanager

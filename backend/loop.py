@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from functools import partial
 
-from .counters import count
 from .drift import first_image
-from .errors import Cancelled, ChatError, GeneratorError, SettingsError
+from .errors import Cancelled, SettingsError
 from .events import (
     AttemptDrawn,
     AttemptJudged,
@@ -29,12 +28,12 @@ from .events import (
     StepFinished,
 )
 from .generators.protocol import FollowsAnchor, Generator
-from .memory import DrawKey, Drawn, Judged, JudgeKey, Memory, PlanKey, Remembers
-from .pictures import Picture
+from .makers import Makers
+from .memory import Memory, PlanKey, Remembers
 from .policy import accepted, check_source, choose, next_prompt, picked, seed_of, source_of
+from .roles import Judges, Plans, Rests
 from .types import (
     Attempt,
-    Fault,
     Identities,
     Plan,
     Request,
@@ -43,43 +42,12 @@ from .types import (
     StepResult,
     StopReason,
     Trajectory,
-    Verdict,
 )
+
+__all__ = ["GIVEN", "Judges", "Plans", "run"]
 
 GIVEN = "given"
 """Planner's identity in a trajectory whose plan came from a person."""
-
-
-@runtime_checkable
-class Plans(Protocol):
-    """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
-
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def prompt_set_digest(self) -> str: ...
-
-    def plan(self, request: Request) -> Plan:
-        """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
-        ...
-
-
-@runtime_checkable
-class Judges(Protocol):
-    """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
-
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def prompt_set_digest(self) -> str: ...
-
-    def judge(
-        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-    ) -> Verdict:
-        """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
-        ...
 
 
 def run(
@@ -120,6 +88,7 @@ class _Run:
         self.critic = critic if settings.max_attempts > 1 else None
         self.settings = settings
         self.memory = memory
+        self.makers = Makers(generator, memory)
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
 
@@ -129,6 +98,7 @@ class _Run:
         try:
             plan, planned, reused = self._plan(given)
             self.identities = self._identities(planned)
+            self.plan = plan
             yield PlanReady(plan, reused)
             for step in plan.steps:
                 try:
@@ -141,6 +111,7 @@ class _Run:
                     break
             yield self._finish(plan)
         finally:
+            self.makers.close()
             self.memory.end()
 
     def _identities(self, planned: bool) -> Identities:
@@ -172,6 +143,8 @@ class _Run:
         if remembered is not None:
             return remembered, True, True
         plan = self.planner.plan(self.request)
+        if isinstance(self.planner, Rests):
+            self.planner.rest(self.critic)
         self.memory.keep_plan(plan, key)
         return plan, True, False
 
@@ -190,13 +163,13 @@ class _Run:
         for number in range(tries):
             seed = seed_of(self.settings.seed, step.number, number, self.settings.seed_rule)
             decided = picked(self.attempts, pick) is not None
-            if decided and self.memory.drawn(self._draw_key(prompt, source, seed)) is None:
+            if decided and not self.makers.has_drawn(prompt, source, seed):
                 break
             if time.monotonic() >= self.deadline:
                 reason = StopReason.budget
                 break
             yield AttemptStarted(step, number, prompt, seed)
-            drawn, reused = self._draw(prompt, source, seed)
+            drawn, reused = self.makers.draw(prompt, source, seed)
             attempt = Attempt(
                 prompt=prompt,
                 seed=seed,
@@ -209,7 +182,9 @@ class _Run:
             yield AttemptDrawn(step, number, attempt, reused)
             is_last = number == tries - 1
             if self.critic and attempt.image and (self.settings.judge_last or not is_last):
-                judged, reused = self._judge(self.critic, step.prompt, attempt, attempt.image)
+                judged, reused = self.makers.judge(
+                    self.critic, step.prompt, attempt, attempt.image, partial(self._draw_ahead, step, attempt)
+                )
                 attempt = attempt.model_copy(
                     update={
                         "verdict": judged.verdict,
@@ -228,55 +203,20 @@ class _Run:
         chosen = picked(self.attempts, pick)
         yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
 
-    def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
-        return DrawKey(
-            generator=self.generator.identity,
-            prompt=prompt,
-            seed=seed,
-            source=source.digest if source else None,
-        )
-
-    def _draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
-        """The image for these arguments, and whether it was there already."""
-        key = self._draw_key(prompt, source, seed)
-        remembered = self.memory.drawn(key)
-        if remembered is not None:
-            count(draws_kept=1)
-            return remembered, True
-        count(draws=1)
-        began = time.monotonic()
-        image, error = None, None
-        try:
-            image = self.generator.draw(prompt, source, seed)
-        except GeneratorError as failure:
-            error = Fault(where="generator", message=str(failure))
-        drawn = Drawn(key=key, image=image, error=error, seconds=time.monotonic() - began)
-        self.memory.keep_drawn(drawn)
-        return drawn, False
-
-    def _judge(self, critic: Judges, original: str, attempt: Attempt, after: Picture) -> tuple[Judged, bool]:
-        """The verdict on an image against the step's original prompt, and whether it was there already."""
-        key = JudgeKey(
-            critic=critic.identity,
-            before=attempt.source.digest if attempt.source else None,
-            after=after.digest,
-            original_prompt=original,
-            prompt_used=attempt.prompt,
-        )
-        remembered = self.memory.judged(key)
-        if remembered is not None:
-            count(judgements_kept=1)
-            return remembered, True
-        count(judgements=1)
-        began = time.monotonic()
-        verdict, error = None, None
-        try:
-            verdict = critic.judge(attempt.source, after, original, attempt.prompt)
-        except ChatError as failure:
-            error = Fault(where="critic", message=str(failure))
-        judged = Judged(key=key, verdict=verdict, error=error, seconds=time.monotonic() - began)
-        self.memory.keep_judged(judged)
-        return judged, False
+    def _draw_ahead(self, step: Step, attempt: Attempt) -> None:
+        """Begin to draw what follows if this attempt is accepted, where the settings want that."""
+        later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
+        if not self.settings.draw_ahead or later is None or not later.prompt:
+            return
+        result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
+        results = [*self.results, result]
+        given = self.request.images
+        if isinstance(self.generator, FollowsAnchor) and (
+            first_image(given, results) != first_image(given, self.results)
+        ):
+            return  # its anchor is not known before the verdict
+        seed = seed_of(self.settings.seed, later.number, 0, self.settings.seed_rule)
+        self.makers.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
 
     def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
         result = StepResult(

@@ -187,6 +187,11 @@ class RunSettings(Value):
         default=True,
         description="Ask the critic about the last allowed attempt too (needed for keep=best and for display).",
     )
+    draw_ahead: bool = Field(
+        default=False,
+        description="Draw the next step's first image while the critic reads this one, and throw it away if it is refused; for "
+        "a generator and a critic on two devices, or with memory and time to spare on one.",
+    )
     time_budget: float | None = Field(
         default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."
     )

@@ -159,6 +159,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         seed_rule="every step",
         on_failure="stop",
         judge_last=False,
+        draw_ahead=True,
         time_budget=99.5,
     )
     assert all(getattr(wanted, name) != field.default for name, field in RunSettings.model_fields.items()), (
@@ -167,7 +168,9 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
     arguments: list[object] = []
     for name, value in wanted.model_dump().items():
         flag = name.replace("_", "-")
-        arguments += [f"--no-{flag}"] if value is False else [f"--{flag}", value]
+        arguments += (
+            [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
+        )
     out = tmp_path / "out"
     call("run", "x", "--out", out, "--image", image, *arguments, *scripts.story(True, True, True))
     assert load_trajectory(out).settings == wanted

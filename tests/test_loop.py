@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker.backend import loop
+from interleave_thinker.backend import loop, makers
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.events import (
     AttemptDrawn,
@@ -344,7 +344,8 @@ def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -
             now[0] += 5.0
             return super().draw(prompt, source, seed)
 
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for module in (loop, makers):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     generator = TakingTime()
     settings = RunSettings(time_budget=2.0)
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), generator, Verdicts(False, True, True), settings)
