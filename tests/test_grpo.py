@@ -127,6 +127,36 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
     assert (parts / "model.safetensors.index.json").is_file() and not list(parts.glob("*.bin"))
 
 
+def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from interleave_thinker.cli.train import app
+
+    told = "--config tiny --rollouts 1 --prompts 2 --group 4 --micro-batch 8 --check-rows 4 --floor 0"
+    given = ["critic-grpo", *told.split(), "--data", str(data), "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    said = result.output.splitlines()
+    assert said[-1] == f"checkpoint: {tmp_path / 'run' / 'final'}"
+    (live,) = [line for line in said if line.startswith("step 1/1 | ")]
+    for part in (
+        "reward",
+        "format",
+        "accuracy",
+        "semantic",
+        "quality",
+        "spread",
+        "dead",
+        "says true",
+        "tokens",
+    ):
+        assert f" {part} " in live, part
+    for part in ("tokens/s", "s a step", "left 0:00"):
+        assert part in live, part
+    assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
+    assert (tmp_path / "run" / "final" / "prompt_set").is_dir()
+
+
 @pytest.mark.parametrize("name", ["one-24gb", "one-80gb"])
 def test_a_large_recipe_runs_in_small(name: str, data: Path, tmp_path: Path) -> None:
     recipe = settings_of(read_recipe(name, "critic-grpo"), "critic-grpo")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,24 +76,37 @@ class Broken:
 
 
 class Moody(Broken):
-    """A generator that is down every other time, the first time too."""
+    """A generator that fails in one way every other time, the first time too."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: str) -> None:
         self.inner = open_generator("tinyworld")
-        self.identity = "moody"
-        self.asked = 0
+        self.identity = f"moody, {way}"
+        self.way = way
+        self.numbers = itertools.count()
+        self.over = threading.Event()
 
     def draw(self, prompt, source, seed):
-        self.asked += 1
-        if self.asked % 2:
+        if next(self.numbers) % 2:
+            return self.inner.draw(prompt, source, seed)
+        if self.way == "hangs":
+            self.over.wait(120)
+        if self.way == "dies":
             raise ConnectionError("not today")
-        return self.inner.draw(prompt, source, seed)
+        return "a picture"
 
 
-@pytest.mark.parametrize("scale", ["batch", "none"])
-def test_what_fails_is_left_out_and_training_goes_on(data: Path, tmp_path: Path, scale: str) -> None:
+FAULTS = {"dies": "not today", "talks nonsense": "gave others", "hangs": "no answer within"}
+
+
+@pytest.mark.parametrize(
+    ("way", "scale"), [("dies", "batch"), ("talks nonsense", "group"), ("hangs", "none")]
+)
+def test_what_fails_is_left_out_and_training_goes_on(
+    data: Path, tmp_path: Path, way: str, scale: str
+) -> None:
     import torch
 
+    generator = Moody(way)
     settings = SMALL.model_validate({**SMALL.model_dump(), "scale": scale, "rollouts": 1})
     lines: list[str] = []
     final = run(
@@ -99,14 +114,15 @@ def test_what_fails_is_left_out_and_training_goes_on(data: Path, tmp_path: Path,
         tmp_path,
         settings,
         lines.append,
-        generator=Moody(),
-        drawing=DrawingSettings(tries=1, max_failures=1.0),
+        generator=generator,
+        drawing=DrawingSettings(tries=1, max_failures=1.0, draw_seconds=2.0, parallel_draws=2),
     )
+    generator.over.set()
     rollout = [
         json.loads(line) for line in (tmp_path / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     ]
     masked = [sample for sample in rollout if sample["overall"] is None]
-    assert 0 < len(masked) < len(rollout) and all("not today" in sample["fault"] for sample in masked)
+    assert 0 < len(masked) < len(rollout) and any(FAULTS[way] in sample["fault"] for sample in masked)
     asked = sum(sample["redrawn"] for sample in rollout)
     assert any(f"failed {len(masked) / asked:.2f}" in line for line in lines)
     assert all(tensor.isfinite().all() for tensor in weights(final).values())

@@ -133,6 +133,16 @@ def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_p
         assert changed and not any("visual" in key for key in changed)
 
 
+def test_answers_are_continued_at_the_right_end(base: Path) -> None:
+    from transformers import AutoProcessor
+
+    from interleave_thinker.training.policy_model import load_policy
+
+    # The trainer leaves the side of a processor that it is given as it is, and would fail at the first uneven batch.
+    assert AutoProcessor.from_pretrained(base).tokenizer.padding_side == "right"
+    assert load_policy(base, FAST).processor.tokenizer.padding_side == "left"
+
+
 def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append)

@@ -31,10 +31,11 @@ class Progress(TrainerCallback):
         self.log = log
         self.parts = parts
         self.images = images
-        self._at: tuple[float, int, float] | None = None
+        self._at: tuple[float, int, float | None] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        self._at = (time.monotonic(), state.global_step, 0.0)
+        # A training that goes on counts its tokens from where it was, which is not told before the first entry.
+        self._at = (time.monotonic(), state.global_step, None if state.global_step else 0.0)
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
@@ -47,7 +48,7 @@ class Progress(TrainerCallback):
         self._at = (now, state.global_step, seen)
         seconds = max(1e-6, now - then)
         steps = max(1, state.global_step - step)
-        rates = {"tokens": (seen - tokens) / seconds} if seen > tokens > 0 else {}
+        rates = {"tokens": (seen - tokens) / seconds} if tokens is not None and seen > tokens else {}
         drawn = number(logs, "redraw/drawn") if self.images is None else self.images * steps
         if drawn:
             rates["images"] = drawn / seconds
