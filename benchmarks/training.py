@@ -25,30 +25,30 @@ from random import Random
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import tests.conftest  # noqa: F401 - makes the checkout importable as interleave_thinker
 
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.errors import InterleaveError  # noqa: E402
-from interleave_thinker.backend.generators import open_generator  # noqa: E402
-from interleave_thinker.backend.scorers import open_scorer  # noqa: E402
-from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
-from interleave_thinker.training import grpo, sft  # noqa: E402
-from interleave_thinker.training.critic_reward import RewardSettings  # noqa: E402
-from interleave_thinker.training.doctor import settings_of  # noqa: E402
-from interleave_thinker.training.grpo_data import CriticRlRow  # noqa: E402
-from interleave_thinker.training.grpo_settings import GrpoTraining  # noqa: E402
-from interleave_thinker.training.recipe_files import read_recipe  # noqa: E402
-from interleave_thinker.training.sft import SftTraining  # noqa: E402
-from interleave_thinker.training.step_rewards import (  # noqa: E402
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.scorers import open_scorer
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training import grpo, sft
+from interleave_thinker.training.critic_reward import RewardSettings
+from interleave_thinker.training.doctor import settings_of
+from interleave_thinker.training.grpo_data import CriticRlRow
+from interleave_thinker.training.grpo_settings import GrpoTraining
+from interleave_thinker.training.recipe_files import read_recipe
+from interleave_thinker.training.sft import SftTraining
+from interleave_thinker.training.step_rewards import (
     BatchCounts,
     DrawingSettings,
     Outcome,
     Redraw,
     StepRewards,
 )
-from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered, rendered  # noqa: E402
-from interleave_thinker.training.tinyworld.rl_data import rl_row  # noqa: E402
+from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered, rendered
+from interleave_thinker.training.tinyworld.rl_data import rl_row
 
 PARTS = ("rollout", "draw", "score", "reward", "update", "step")
 COUNTED = ("asked", "drawn", "failed", "repeated")
