@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,6 +153,18 @@ def test_another_reference_than_the_start_is_noticed(
     monkeypatch.setattr(grpo, "load_policy", loaded)
     with pytest.raises(TrainingError, match="away from its reference"):
         run(data, tmp_path / "run", SMALL.model_copy(update={"kl": 1e-3}), model=start)
+
+
+def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
+    from interleave_thinker.training.callbacks import CriticGuard
+    from interleave_thinker.training.critic_check import CheckLog, summarise
+
+    lines: list[str] = []
+    guard = CriticGuard(lambda: summarise([], [], []), CheckLog(tmp_path), 1, 0.0, None, lines.append)  # type: ignore[arg-type]
+    for apart in (0.015, 0.201):
+        logs = {"sampling/sampling_logp_difference/mean": apart}
+        guard.on_log(None, SimpleNamespace(global_step=3), None, logs)
+    assert len(lines) == 1 and "0.20 away" in lines[0] and "old weights" in lines[0]
 
 
 def test_an_outage_stops_training_and_mending_it_goes_on(

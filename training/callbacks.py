@@ -21,6 +21,9 @@ from .step_clock import StepClock
 
 Log = Callable[[str], None]
 REFERENCE_KL = 1e-3
+STALE = 0.1
+"""Mean difference of log-probabilities between who writes the answers (vLLM) and who learns from them, past which the writer
+has other weights: 0.015 in a healthy run and 0.2 with stale weights (as reported for trl before 1.10)."""
 
 
 class Progress(TrainerCallback):
@@ -127,6 +130,12 @@ class CriticGuard(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
     ) -> None:
+        apart = number(logs or {}, "sampling/sampling_logp_difference/mean")
+        if apart is not None and apart > STALE:
+            self.log(
+                f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that learns from them: "
+                "it may be writing with old weights, and what is learned so is worth little."
+            )
         kl = number(logs or {}, "kl")
         if kl is not None and state.global_step == 1 and self._first == 0 and kl > REFERENCE_KL:
             raise TrainingError(
