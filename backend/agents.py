@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from .answer_grammar import GrammarName
 from .answers import GRAMMAR_OF_PLANS, GRAMMAR_OF_VERDICTS, read_plan, read_verdict
-from .chat.protocol import ChatModel, Message, Reply, ReplySettings
+from .chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
 from .errors import AnswerError, SettingsError
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set, fill
@@ -54,6 +54,17 @@ class Planner:
         message = _planner_message(self.prompt_set, request)
         again = held(self.settings, "plan", self.hold, retry=True)
         return _ask(self.chat, message, (self.settings, again), read_plan, GRAMMAR_OF_PLANS, on_token)[0]
+
+    def rest(self, staying: object) -> None:
+        """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same weights."""
+        other = getattr(staying, "chat", None)
+        shared = (
+            isinstance(other, OnDevice)
+            and isinstance(self.chat, OnDevice)
+            and other.weights is self.chat.weights
+        )
+        if isinstance(self.chat, OnDevice) and not shared:
+            self.chat.leave()
 
 
 class Critic:

@@ -61,6 +61,10 @@ class CriticOptions(BaseModel):
         default=TINY_WORLD, description="Critic, such as transformers:FOLDER; none draws each step once."
     )
     critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
+    merge_critic: bool = Field(
+        default=False,
+        description="Add the critic's adapter to weights of its own: it answers sooner, and needs the memory of one more model.",
+    )
 
 
 class GeneratorOptions(BaseModel):
@@ -86,7 +90,7 @@ class Opener:
         self._levers = read_levers(local.levers or "")
         self._hold: Hold = local.hold
         self._untaken = {*self._shared, *(("levers",) if self._levers else ())}
-        self._chats: dict[tuple[str, str | None], ChatModel] = {}
+        self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
 
     def planner(self, options: PlannerOptions) -> Planner:
         """Raises SettingsError or ChatError."""
@@ -101,7 +105,10 @@ class Opener:
             return None
         from ..backend.agents import Critic
 
-        return Critic(self._chat("critic", options.critic, options.critic_adapter), hold=self._hold)
+        return Critic(
+            self._chat("critic", options.critic, options.critic_adapter, options.merge_critic),
+            hold=self._hold,
+        )
 
     def generator(self, options: GeneratorOptions) -> Generator:
         """Raises SettingsError or GeneratorError."""
@@ -116,16 +123,18 @@ class Opener:
         for name in sorted(self._untaken):
             raise SettingsError(f"--{name} is no option of any of the models named here.", "Leave it out.")
 
-    def _chat(self, role: str, spec: str, adapter: str | None) -> ChatModel:
+    def _chat(self, role: str, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
         from ..backend.chat import REGISTRY, open_chat
         from ..backend.chat.levers import Levers
 
         # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
         spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
-        if (spec, adapter) not in self._chats:
+        key = (spec, adapter, merge)
+        if key not in self._chats:
             shared = self._shared_with(option_names("chat backend", REGISTRY, spec), Levers)
-            self._chats[spec, adapter] = open_chat(spec, adapter=adapter, **shared)
-        return self._chats[spec, adapter]
+            merging = {"merge": True} if merge else {}
+            self._chats[key] = open_chat(spec, adapter=adapter, **merging, **shared)
+        return self._chats[key]
 
     def _shared_with(self, accepted: frozenset[str], levers: type[BaseModel]) -> dict[str, object]:
         taken = {name: value for name, value in self._shared.items() if name in accepted}

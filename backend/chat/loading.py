@@ -40,7 +40,7 @@ def device_named(name: str) -> str:
 
 
 def load_model(folder: Path, dtype: str, device: str, quantization: str | None, linear_patches: bool) -> Any:
-    """The model, ready to answer. Raises ChatError."""
+    """The model, in main memory; if it is quantised, on the device. Raises ChatError."""
     import transformers
 
     if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
@@ -66,8 +66,6 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
             raise ChatError(
                 f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
             )
-        if quantization is None:
-            model.to(device)
     model.eval().requires_grad_(False)
     if linear_patches:
         from .linear_patches import use_linear_patches

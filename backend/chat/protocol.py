@@ -67,3 +67,17 @@ class ChatModel(Protocol):
         """Answer the conversation; `on_token` gets text as it arrives, and empty text while a remote model is waited for;
         it may raise Cancelled. Raises ChatError."""
         ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A chat backend whose weights are on a device of this machine, and can leave it."""
+
+    @property
+    def weights(self) -> object:
+        """The same object for agents that share their weights."""
+        ...
+
+    def leave(self) -> None:
+        """Free the device; the next reply brings the weights again."""
+        ...

@@ -3,13 +3,14 @@
 Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic on the same
 base share its weights without being told to, and the memory is free once both are gone. Adapters are attached to the
 base's own modules; who replies next selects its adapter under the base's lock. Quantised weights cannot be moved between
-devices, so a host that needs their room has them forgotten, and read again when they are next needed.
+devices, so a host that needs their room has them forgotten, and read again when they are next needed. Weights come onto
+their device when somebody first asks, not when they are loaded, and can leave it: of a planner and a critic on two bases the
+card needs to hold one at a time.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib.util
 import logging
 import threading
 import weakref
@@ -18,8 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..counters import count
 from ..errors import ChatError, SettingsError, boundary
-from .checkpoints import check_adapter, checkpoint_digest
+from .adapters import check_fit, check_usable, with_merged
+from .checkpoints import checkpoint_digest
 from .levers import Levers
 from .loading import DTYPES, QUANTIZATIONS, device_named, load_model, load_processor
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BaseKey = tuple[str, str, str, str, str | None, Levers]
+MAIN_MEMORY = "cpu"
 
 
 class SharedBase:
@@ -43,37 +47,53 @@ class SharedBase:
         device: str,
         quantization: str | None,
         levers: Levers = Levers(),  # noqa: B008 - frozen
+        merged: Path | None = None,
     ) -> None:
+        """`merged`: an adapter to add to the weights for good."""
         self.folder = folder
         self.digest = digest
         self.lock = threading.RLock()
         self.levers = levers
         self._source = (dtype, device, quantization, levers.linear_patches)
-        self.model: Any = load_model(folder, *self._source)
+        self.quantization = quantization
+        self._merged = merged
+        self._home = device
+        self._waits = False
+        self.model: Any = self._load()
         self.processor: Any = load_processor(folder)
         self.switched_off: dict[str, str] = {}
         """Levers that would have changed answers here, and how that showed."""
         self._own_decoding: OwnDecoding | None = None
         self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
-        self.quantization = quantization
         self._with_adapters: Any = None
         self._adapters: dict[str, str] = {}
         self._selected: str | None = None
 
     def add_adapter(self, folder: Path) -> str:
         """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded again."""
-        check_adapter(folder)
-        if importlib.util.find_spec("peft") is None:
-            raise ChatError("Adapters need the library peft.", "Install it: pip install peft")
+        check_usable(folder)
         name = checkpoint_digest(folder)
         with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
             if name not in self._adapters:
-                self._check_fit(folder)
+                check_fit(self.model, folder)
                 self._attach(folder, name)
                 self._adapters[name] = str(folder)
                 self._selected = name
         return name
+
+    def leave(self) -> None:
+        """Free the device: weights wait in main memory, quantised ones are forgotten; the next use brings them again."""
+        with self.lock:
+            if self._home == MAIN_MEMORY or self.model is None or self._waits:
+                return
+            if self.quantization is not None:
+                self.release()
+            else:
+                self.model.to(MAIN_MEMORY)
+                self._waits = True
+            count(agents_sent_away=1)
+            _empty_cache(self._home)
 
     def release(self) -> None:
         """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
@@ -83,15 +103,18 @@ class SharedBase:
             gc.collect()
 
     def restore(self) -> None:
-        """Have the weights and adapters again after `release`; nothing happens if they are there. Raises ChatError."""
+        """Have the weights and adapters on their device again; nothing happens if they are there. Raises ChatError."""
         with self.lock:
-            if self.model is not None:
-                return
-            self.model = load_model(self.folder, *self._source)
-            for name, folder in self._adapters.items():
-                with boundary(ChatError, f"Adapter {folder!r}"):
-                    self._attach(Path(folder), name)
-                self._selected = name
+            if self.model is None:
+                self.model = self._load()
+                for name, folder in self._adapters.items():
+                    with boundary(ChatError, f"Adapter {folder!r}"):
+                        self._attach(Path(folder), name)
+                    self._selected = name
+            if self._waits:
+                self.model.to(self._home)
+                self._waits = False
+                count(agents_brought=1)
 
     @contextmanager
     def selected(self, adapter: str | None) -> Iterator[Any]:
@@ -112,6 +135,7 @@ class SharedBase:
 
         The first time it is compared with the library (exactness.py), where the weights are now.
         """
+        self.restore()
         if self._own_decoding is None and self.levers.own_loop and "own_loop" not in self.switched_off:
             from .exactness import switch_off_inexact
             from .own_decoding import OwnDecoding
@@ -132,24 +156,14 @@ class SharedBase:
             self._grammar_tokens = GrammarTokens(self.processor.tokenizer, ends, width)
         return self._grammar_tokens
 
-    def _check_fit(self, folder: Path) -> None:
-        """Raise ChatError unless every LoRA matrix has a module of its size, before anything is attached."""
-        from safetensors import safe_open
-
-        modules = dict(self.model.named_modules())
-        fitting = 0
-        with safe_open(folder / "adapter_model.safetensors", framework="pt") as weights:
-            for key in weights.keys():  # noqa: SIM118 - not a dict
-                path, _, side = key.removeprefix("base_model.model.").partition(".lora_")
-                if side not in ("A.weight", "B.weight"):
-                    continue
-                module = modules.get(path)
-                size = getattr(module, "in_features" if side[0] == "A" else "out_features", None)
-                if size != weights.get_slice(key).get_shape()[1 if side[0] == "A" else 0]:
-                    raise ChatError(f"The adapter {str(folder)!r} does not fit this base model (at {path}).")
-                fitting += 1
-        if not fitting:
-            raise ChatError(f"The adapter {str(folder)!r} holds no LoRA weights for this base model.")
+    def _load(self) -> Any:
+        """The model in main memory or, if it is quantised, on its device."""
+        model = load_model(self.folder, *self._source)
+        if self.quantization is None:
+            self._waits = self._home != MAIN_MEMORY
+        else:
+            count(agents_brought=1)
+        return model if self._merged is None else with_merged(model, self._merged)
 
     def _attach(self, folder: Path, name: str) -> None:
         from peft import PeftModel
@@ -174,8 +188,10 @@ def shared_base(
     quantization: str | None,
     share: bool,
     levers: Levers = Levers(),  # noqa: B008 - frozen
+    merged: Path | None = None,
 ) -> SharedBase:
-    """The base from memory or from its folder; `share` False loads a copy of its own. Raises ChatError."""
+    """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter `merged`
+    into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
     if dtype not in DTYPES:
         raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
     if quantization is not None and quantization not in QUANTIZATIONS:
@@ -184,11 +200,29 @@ def shared_base(
         )
     device = device_named(device)
     digest = checkpoint_digest(folder)
+    if merged is not None:
+        check_usable(merged)
+        if quantization is not None:
+            raise SettingsError(
+                f"An adapter cannot be merged into {quantization} weights.",
+                "Merge it into a checkpoint first (interleave-thinker train merge), or leave it an adapter.",
+            )
+        digest += f"+{checkpoint_digest(merged)}"
     if not share:
-        return SharedBase(folder, digest, dtype, device, quantization, levers)
+        return SharedBase(folder, digest, dtype, device, quantization, levers, merged)
     key = (str(folder), digest, dtype, device, quantization, levers)
     with _bases_lock:
         base = _bases.get(key)
         if base is None:
-            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers)
+            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers, merged)
         return base
+
+
+def _empty_cache(device: str) -> None:
+    """Give freed memory back to the card, so that the next model, and other programs, find it."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    elif device.startswith("mps"):
+        torch.mps.empty_cache()

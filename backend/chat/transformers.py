@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ChatError, boundary
+from ..errors import ChatError, SettingsError, boundary
 from ..pictures import Picture
 from ..prompts import PromptSet, prompt_set_of
 from .checkpoints import find_checkpoint
@@ -47,6 +47,15 @@ class TransformersChat:
     @property
     def model(self) -> Any:
         return self.base.model
+
+    @property
+    def weights(self) -> object:
+        """What the agent's weights are, for telling whether two agents have the same."""
+        return self.base
+
+    def leave(self) -> None:
+        """Free the device until the next reply."""
+        self.base.leave()
 
     @property
     def identity(self) -> str:
@@ -203,20 +212,24 @@ def open(
     quantization: str | None = None,
     download: bool = False,
     share: bool = True,
+    merge: bool = False,
     levers: Levers = Levers(),  # noqa: B008 - frozen
 ) -> TransformersChat:
     """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
 
-    `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`: 8bit, 4bit.
-    `share` False keeps a base of its own. `levers`: how work is saved. An adapter's prompt set wins over the base's. Raises
+    `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`: 8bit, 4bit, fp8.
+    `share` False keeps a base of its own. `merge`: the adapter is added to weights of its own instead of laid over shared ones. `levers`: how work is saved. An adapter's prompt set wins over the base's. Raises
     ChatError, SettingsError.
     """
     folder = find_checkpoint(argument, download)
-    base = shared_base(folder, dtype, device, quantization, share, levers)
+    if merge and adapter is None:
+        raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
+    merged = Path(adapter).expanduser() if adapter is not None and merge else None
+    base = shared_base(folder, dtype, device, quantization, share, levers, merged)
     prompt_set = prompt_set_of(folder)
     name = None
     if adapter is not None:
         adapter_folder = Path(adapter).expanduser()
-        name = base.add_adapter(adapter_folder)
+        name = None if merge else base.add_adapter(adapter_folder)
         prompt_set = prompt_set_of(adapter_folder) or prompt_set
     return TransformersChat(base, name, prompt_set)
