@@ -18,6 +18,7 @@ from . import host
 from .interruptible import InterruptibleGenerator, critic_with
 from .live_events import EVENT
 from .live_run import LIVE_RUNS, LiveRun
+from .managed_chat import others_leave
 from .run_view import Allowance
 from .sockets import PlannedRequest
 
@@ -46,6 +47,7 @@ def carry_out(
         node=progress.node,
         workflow=workflow,
     )
+    others_leave(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
     bar = _Bar(progress, live, settings.max_attempts if judged else 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from ..backend.agent_shapes import AgentShape, agent_shape
 from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
@@ -24,6 +25,10 @@ UNKNOWN_WORK = 2 * 1024**3
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
 
+_residences: WeakSet[host.ManagedModel] = WeakSet()
+"""Of all agents there are."""
+
+
 class ManagedChat:
     """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
 
@@ -36,6 +41,8 @@ class ManagedChat:
         self._chat = chat
         module = getattr(chat, "model", None) if on_card else None
         self._residence = None if module is None else residence_of(chat, module)
+        if self._residence is not None:
+            _residences.add(self._residence)
         self._shape = shape_of(getattr(module, "config", None))
         self._precision = PRECISIONS.get(getattr(getattr(chat, "base", None), "quantization", None), "bf16")
         self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
@@ -47,6 +54,10 @@ class ManagedChat:
     @property
     def prompt_set(self) -> PromptSet | None:
         return self._chat.prompt_set
+
+    def is_at(self, residence: host.ManagedModel) -> bool:
+        """Whether these are this agent's weights."""
+        return self._residence is residence
 
     def get_ram_usage(self) -> int:
         """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
@@ -79,6 +90,13 @@ class ManagedChat:
 
         with host.explaining_want_of_memory():
             return self._chat.reply(messages, settings, watch)
+
+
+def others_leave(staying: object) -> None:
+    """Take every agent but this one off the card: a planner that has planned, before drawing begins."""
+    for residence in list(_residences):
+        if not (isinstance(staying, ManagedChat) and staying.is_at(residence)):
+            residence.leave()
 
 
 def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:

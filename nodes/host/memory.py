@@ -17,6 +17,7 @@ import comfy.model_management as memory
 import torch
 from comfy.model_patcher import ModelPatcher
 
+from ...backend.counters import count
 from ...backend.errors import ChatError
 
 EVERYTHING = 1e32
@@ -133,6 +134,19 @@ class ManagedModel:
                 )
         with explaining_want_of_memory():
             memory.load_models_gpu([self._patcher], memory_required=working_bytes, force_full_load=True)
+
+    def leave(self) -> None:
+        """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is respected.
+
+        Asked for want of room, the manager takes the models that it can take apart first, and an agent might stay for good.
+        """
+        if memory.vram_state == memory.VRAMState.HIGH_VRAM:
+            return
+        for loaded in [one for one in memory.current_loaded_models if one.model is self._patcher]:
+            loaded.model_unload()
+            memory.current_loaded_models.remove(loaded)
+            memory.soft_empty_cache()
+            count(agents_sent_away=1)
 
 
 @contextmanager

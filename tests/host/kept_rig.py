@@ -33,12 +33,13 @@ spec.loader.exec_module(package)
 shim = sys.modules["shim"] = ModuleType("shim")
 shim.__path__ = [f"{ROOT}/tests/host/shim_pack"]
 
+from shim.tiny_families import make_family  # noqa: E402
+
 from interleave_thinker.backend.counters import counting  # noqa: E402
 from interleave_thinker.backend.generators.kept_encodings import DrawLevers  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.nodes.comfy_generator import ComfyGenerator  # noqa: E402
 from interleave_thinker.nodes.draw_settings import DrawSettings  # noqa: E402
-from shim.tiny_families import make_family  # noqa: E402
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [

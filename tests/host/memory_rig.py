@@ -45,7 +45,7 @@ from interleave_thinker.backend.errors import ChatError  # noqa: E402
 from interleave_thinker.backend.memory_needs import agent_work  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.nodes.host import memory as ours  # noqa: E402
-from interleave_thinker.nodes.managed_chat import ManagedChat  # noqa: E402
+from interleave_thinker.nodes.managed_chat import ManagedChat, others_leave  # noqa: E402
 
 CPU, CARD = torch.device("cpu"), torch.device("cpu", 0)
 KILO = 1024
@@ -194,6 +194,22 @@ def alternate(state: Any) -> dict[str, Any]:
     return {"half": [s for s in shares if 0 < s < 1], "arrivals": arrivals, "within": within}
 
 
+def planner_first() -> dict[str, Any]:
+    """A planner speaks once; then critic and image model take turns on a card that has room for these two alone."""
+    planner, planner_module = agent("planner")
+    critic, critic_module = agent("critic")
+    image_model = diffusion(ours.bytes_of(critic_module) // KILO)
+    with fresh(int(ours.bytes_of(critic_module) * 2.3) + 512 * KILO):
+        planner.reply(ASK, SHORT)
+        at_first = on_card(planner_module)
+        others_leave(critic)
+        for _ in range(3):
+            mm.load_models_gpu([image_model], memory_required=64 * KILO)
+            critic.reply(ASK, SHORT)
+        return {"planner": [at_first, on_card(planner_module)], "critic": on_card(critic_module),
+                "image_model": on_card(image_model.model), "arrivals": card.arrivals}  # fmt: skip
+
+
 def stays() -> dict[str, Any]:
     """Calls in a row, with an image model beside it for which there is room."""
     chat, module = agent("critic")
@@ -206,10 +222,12 @@ def stays() -> dict[str, Any]:
 
 
 def shared() -> dict[str, Any]:
+    """Two agents on one base are one model; one of them staying, it stays."""
     first, module = agent("critic")
     second, again = agent("critic")
     with fresh(64 * KILO * KILO):
         first.reply(ASK, SHORT)
+        others_leave(second)
         second.reply(ASK, SHORT)
         return {"same": module is again, "managed": agents_loaded(), "arrivals": card.arrivals}
 
@@ -323,6 +341,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "lowvram": lambda: alternate(mm.VRAMState.LOW_VRAM),
     "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
     "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM),
+    "planner_first": planner_first,
     "stays": stays,
     "shared": shared,
     "unloaded": unloaded,

@@ -46,6 +46,10 @@ def test_agents_and_image_model_take_turns_and_none_is_ever_half_there(
     assert rig[state] == {"half": [], "arrivals": 6, "within": True}
 
 
+def test_the_planner_leaves_for_good_and_the_others_stay(rig: dict[str, Any]) -> None:
+    assert rig["planner_first"] == {"planner": [1.0, 0.0], "critic": 1.0, "image_model": 1.0, "arrivals": 2}
+
+
 def test_an_agent_stays_between_calls_where_there_is_room(rig: dict[str, Any]) -> None:
     assert rig["stays"] == {"arrivals": 1, "on_card": 1.0}
 
