@@ -47,7 +47,8 @@ from interleave_thinker.training.step_rewards import (
     Redraw,
     StepRewards,
 )
-from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered, rendered
+from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered
+from interleave_thinker.training.tinyworld.judged_pages import rendered
 from interleave_thinker.training.tinyworld.rl_data import rl_row
 
 PARTS = ("rollout", "draw", "score", "reward", "update", "step")

@@ -14,7 +14,8 @@ from interleave_thinker.training.grpo import train
 from interleave_thinker.training.grpo_data import read_rl_rows, write_rl_rows
 from interleave_thinker.training.grpo_settings import GrpoTraining, split_held_out
 from interleave_thinker.training.step_rewards import DrawingSettings
-from interleave_thinker.training.tinyworld.critic_data import PageFolder, rendered
+from interleave_thinker.training.tinyworld.critic_data import PageFolder
+from interleave_thinker.training.tinyworld.judged_pages import rendered
 from interleave_thinker.training.tinyworld.rl_data import rl_row
 
 SMALL = GrpoTraining(

@@ -22,9 +22,9 @@ from interleave_thinker.training.tinyworld.ablation.measures import ATTEMPTS, Ju
 from interleave_thinker.training.tinyworld.ablation.plot import as_svg
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.training.tinyworld.ablation.table import as_markdown, collect
-from interleave_thinker.training.tinyworld.critic_data import Drawn, rendered
 from interleave_thinker.training.tinyworld.evaluation import Told
 from interleave_thinker.training.tinyworld.habits import HABITS, refined_prompt
+from interleave_thinker.training.tinyworld.judged_pages import Drawn, rendered
 from interleave_thinker.training.tinyworld.requests import random_story
 from interleave_thinker.training.tinyworld.trajectories import Taught, filtered
 

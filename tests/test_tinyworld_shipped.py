@@ -24,8 +24,8 @@ from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
-from interleave_thinker.training.tinyworld.critic_data import balanced
 from interleave_thinker.training.tinyworld.evaluation import measure_critic, measure_planner
+from interleave_thinker.training.tinyworld.judged_pages import balanced
 from interleave_thinker.training.tinyworld.requests import random_story
 from interleave_thinker.training.tinyworld.scenes import changed_cells, random_edit, random_scene
 

@@ -23,8 +23,8 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.training.tinyworld import generator as generator_training
 from interleave_thinker.training.tinyworld import generator_batches
-from interleave_thinker.training.tinyworld.critic_data import balanced
 from interleave_thinker.training.tinyworld.generator_batches import GeneratorTraining
+from interleave_thinker.training.tinyworld.judged_pages import balanced
 from interleave_thinker.training.tinyworld.recipes import (
     CriticRecipe,
     PlannerRecipe,

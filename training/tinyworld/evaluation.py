@@ -28,7 +28,7 @@ from ...backend.tinyworld.reading import read_page
 from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
 from ...backend.types import Plan, Request, RunSettings, Trajectory
 from ..statistics import Share, share
-from .critic_data import Drawn, balanced
+from .judged_pages import Drawn, balanced
 from .requests import Story, random_story
 
 Log = Callable[[str], None]

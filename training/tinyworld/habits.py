@@ -13,7 +13,8 @@ from random import Random
 from ...backend.scorers.tinyworld import faults
 from ...backend.tinyworld.scene import EMPTY
 from ...backend.tinyworld.wording import Clause, clauses_of, prompt_text
-from .critic_data import MAX_CLAUSES, Drawn, mistaken
+from .critic_data import MAX_CLAUSES
+from .judged_pages import Drawn, mistaken
 from .scenes import changed_cells
 
 HABITS = {

@@ -34,8 +34,9 @@ from ..own_critic import Rehearsal, train_own_critic
 from ..run_filter import RunsData
 from ..sft import SftTraining
 from ..statistics import Share, share
-from .critic_data import Drawn, PageFolder, balanced, judge_row, make_mistakes, refine
+from .critic_data import PageFolder, judge_row, make_mistakes, refine
 from .evaluation import Told, request_of, tell_stories
+from .judged_pages import Drawn, balanced
 from .requests import random_story
 from .teacher import drawn_of
 from .torn import TORN, torn_generator

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ...backend.scorers.tinyworld import TinyWorldScorer
 from ...backend.tinyworld.wording import edit_text, prompt_text
 from ..grpo_data import CriticRlRow, Evaluation, write_rl_rows
-from .critic_data import Drawn, PageFolder, balanced
+from .critic_data import PageFolder
+from .judged_pages import Drawn, balanced
 
 if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline

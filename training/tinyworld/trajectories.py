@@ -24,8 +24,9 @@ from ...backend.tinyworld.wording import edit_text, prompt_text
 from ...backend.types import Verdict
 from ..data import SftRow
 from .agents import PROMPT_SET
-from .critic_data import Drawn, PageFolder, ask, compare, describe_row, rendered, row_of
+from .critic_data import PageFolder, compare, describe_row, row_of
 from .habits import refined_prompt
+from .judged_pages import Drawn, ask, rendered
 
 if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline

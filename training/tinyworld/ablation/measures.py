@@ -33,8 +33,8 @@ from ....backend.tinyworld.wording import edit_text, prompt_text
 from ....backend.types import Plan, RunSettings, Step, Verdict
 from ...critic_check import greedy_answers
 from ...rewards import read_answer
-from ..critic_data import Drawn, balanced, real
 from ..evaluation import Told, measure_planner, request_of, tell_stories
+from ..judged_pages import Drawn, balanced, real
 from ..requests import Story, random_story
 from . import entangled
 
