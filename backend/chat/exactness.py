@@ -18,6 +18,8 @@ from PIL import Image
 from ..counters import not_counting
 from ..pictures import Picture
 from .own_decoding import OwnDecoding
+from .static_decoding import why_not_compiled
+from .written_out import can_be_written_out
 
 SIDES = ((64, 96), (96, 64), (80, 80))
 """Width and height of the toy images: different shapes, so that places that are off by one image show."""
@@ -45,6 +47,7 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
                 return f"{type(error).__name__}: {error}"
 
         prefix, own.prefix = own.prefix, False
+        static, own.static = own.static, "off"
         if found := problem():
             if not own.written_out:
                 return {"own_loop": found}
@@ -56,6 +59,15 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
             own.read(model, None, toy_prompt(processor, [first, second])[0], [first, second])
             if found := problem():
                 off["prefix_bytes"], own.prefix = found, False
+        if static != "off":
+            reason = why_not_compiled(model.lm_head.weight.device) if static == "compiled" else ""
+            if not (own.written_out and can_be_written_out(model.model.language_model)):
+                reason = "these layers are not known here"
+            # The step as it is: compiling it, for a bucket of its own, would take longer than most replies.
+            own.static = "eager"
+            reason = reason or problem()
+            own.static = "off" if reason else static
+            off |= {"static_cache": reason} if reason else {}
         own.forget()
         return off
 

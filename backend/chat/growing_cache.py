@@ -65,6 +65,10 @@ class GrowingCache(Cache):
         self.growing = [GrowingLayer() for _ in range(layers)]
         super().__init__(layers=list(self.growing))
 
+    def keep(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append to one layer; all its keys and values."""
+        return self.growing[layer].update(key, value)
+
     def head(self) -> Head:
         """A copy in main memory of all keys and values so far."""
         pairs = ((layer.keys, layer.values) for layer in self.growing)

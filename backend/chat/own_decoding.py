@@ -20,6 +20,7 @@ from ..pictures import Picture
 from .growing_cache import GrowingCache, Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
+from .static_decoding import StaticDecoding, bucket_for
 from .vision import Vision
 from .written_out import can_be_written_out, next_hidden
 
@@ -33,14 +34,25 @@ class OwnDecoding:
         self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
         self.prefix = levers.prefix_bytes > 0
         self.written_out = levers.written_out
+        self.static = levers.static_cache
+        self.compiler: Any = "inductor"
+        self._buckets: dict[tuple[int, str | None], StaticDecoding] = {}
 
     def forget(self) -> None:
-        """Forget all images and heads."""
+        """Forget all images, heads and buffers."""
         self._vision.kept.clear()
         self._heads.clear()
+        self.free()
 
-    def read(self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]) -> Answer:
-        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet."""
+    def free(self) -> None:
+        """Forget what lies where the weights lie."""
+        self._buckets.clear()
+
+    def read(
+        self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture], room: int = 1
+    ) -> Answer:
+        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet.
+        `room`: tokens that it may have."""
         images = [self._vision.features(model, adapter, picture) for picture in pictures]
         config = model.config
         tokens = prompt_tokens(
@@ -52,7 +64,21 @@ class OwnDecoding:
             self._read_head(model, tokens, cache, (adapter, pictures[0].digest))
             start = tokens.head
         logits = _pass(model, tokens, cache, start, len(tokens.ids))
-        return Answer(model, cache, tokens, logits, self.written_out)
+        static = self._static(model, adapter, len(tokens.ids) + room)
+        if static is not None:
+            static.begin_with(cache)
+        return Answer(model, cache, tokens, logits, self.written_out, static)
+
+    def _static(self, model: Any, adapter: str | None, length: int) -> StaticDecoding | None:
+        """The bucket for so many tokens, made at its first use."""
+        size = None if self.static == "off" else bucket_for(length)
+        if size is None:
+            return None
+        found = self._buckets.get((size, adapter))
+        if found is None or found.device != model.lm_head.weight.device:
+            compiler = self.compiler if self.static == "compiled" else None
+            found = self._buckets[size, adapter] = StaticDecoding(model, size, compiler)
+        return found
 
     def _read_head(
         self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...]
@@ -73,8 +99,15 @@ class Answer:
     token."""
 
     def __init__(
-        self, model: Any, cache: GrowingCache, tokens: PromptTokens, logits: torch.Tensor, written_out: bool
+        self,
+        model: Any,
+        cache: GrowingCache,
+        tokens: PromptTokens,
+        logits: torch.Tensor,
+        written_out: bool,
+        static: StaticDecoding | None = None,
     ) -> None:
+        self._static = static
         self.logits = logits
         self._written_out = written_out and can_be_written_out(model.model.language_model)
         self._model = model
@@ -96,15 +129,21 @@ class Answer:
         places = torch.full((4, 1, 1), self._place, device=device)
         places[0] = self._length
         ids = self._ids[:, self._length : self._length + 1]
-        embedded = model.get_input_embeddings()(ids)
-        if self._written_out:
-            count(lm_forwards=1, lm_tokens=1)
-            hidden = next_hidden(model.model.language_model, embedded, places, self._cache)
+        if self._static is not None:
+            self.logits = self._static.logits(ids, places, self._length)
         else:
-            hidden = _run(model, embedded, places, self._cache)
-        self.logits = _hidden_to_logits(model, hidden)
+            self.logits = self._grown(model.get_input_embeddings()(ids), places)
         self._length += 1
         self._place += 1
+
+    def _grown(self, embedded: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Logits with keys and values that grow."""
+        if self._written_out:
+            count(lm_forwards=1, lm_tokens=1)
+            hidden = next_hidden(self._model.model.language_model, embedded, places, self._cache.keep)
+        else:
+            hidden = _run(self._model, embedded, places, self._cache)
+        return _hidden_to_logits(self._model, hidden)
 
 
 def _pass(model: Any, tokens: PromptTokens, cache: GrowingCache, start: int, end: int) -> torch.Tensor:

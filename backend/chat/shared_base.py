@@ -93,12 +93,16 @@ class SharedBase:
                 self.model.to(MAIN_MEMORY)
                 self._waits = True
             count(agents_sent_away=1)
+            if self._own_decoding is not None:
+                self._own_decoding.free()
             _empty_cache(self._home)
 
     def release(self) -> None:
         """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
         with self.lock:
             self.model = self._with_adapters = self._selected = None
+            if self._own_decoding is not None:
+                self._own_decoding.free()
             # The library's modules refer to each other in circles.
             gc.collect()
 

@@ -64,6 +64,8 @@ class TransformersChat:
         # Prompts read in two pieces round differently from whole ones (own_decoding.py).
         levers = self.base.levers
         parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
+        static = levers.static_cache if levers.own_loop else "off"
+        parts += [f"static={static}"] if static != "off" else []
         parts += [f"adapter={self._adapter}"] if self._adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)
@@ -101,7 +103,7 @@ class TransformersChat:
                 if own is None:
                     self._generate(model, prompt, pictures, settings, listener, processors)
                 else:
-                    answer = own.read(model, self._adapter, prompt, pictures)
+                    answer = own.read(model, self._adapter, prompt, pictures, settings.max_tokens)
                     self._decode(answer, settings, listener, processors)
             return listener.reply()
 

@@ -8,13 +8,14 @@ library as everything else (exactness.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from .growing_cache import GrowingCache
-
+Keep = Callable[[int, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Takes in a layer's key and value `(1, heads, 1, width)` and gives all that the token is to look at."""
 LAYER = "Qwen3VLTextDecoderLayer"
 
 
@@ -24,20 +25,25 @@ def can_be_written_out(language: Any) -> bool:
 
 
 def next_hidden(
-    language: Any, hidden: torch.Tensor, places: torch.Tensor, cache: GrowingCache
+    language: Any,
+    hidden: torch.Tensor,
+    places: torch.Tensor,
+    keep: Keep,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Last hidden state `(1, 1, width)` for one embedded token `(1, 1, width)` at its places `(4, 1, 1)`."""
+    """Last hidden state `(1, 1, width)` for one embedded token `(1, 1, width)` at its places `(4, 1, 1)`. `mask`
+    `(1, 1, 1, kept)`: which of what is kept may be looked at; None is all."""
     cosine, sine = (part.unsqueeze(1) for part in language.rotary_emb(hidden, places[1:]))
-    for layer, kept in zip(language.layers, cache.growing, strict=True):
+    for number, layer in enumerate(language.layers):
         attention = layer.self_attn
         normed = _norm(layer.input_layernorm, hidden)
         heads = (1, 1, -1, attention.head_dim)
         query = _norm(attention.q_norm, attention.q_proj(normed).view(heads)).transpose(1, 2)
         key = _norm(attention.k_norm, attention.k_proj(normed).view(heads)).transpose(1, 2)
         value = attention.v_proj(normed).view(heads).transpose(1, 2)
-        keys, values = kept.update(_turned(key, cosine, sine), value)
+        keys, values = keep(number, _turned(key, cosine, sine), value)
         attended = scaled_dot_product_attention(
-            _turned(query, cosine, sine), keys, values, scale=attention.scaling, enable_gqa=True
+            _turned(query, cosine, sine), keys, values, mask, scale=attention.scaling, enable_gqa=True
         )
         hidden = hidden + attention.o_proj(attended.transpose(1, 2).reshape(1, 1, -1))
         hidden = hidden + layer.mlp(_norm(layer.post_attention_layernorm, hidden))
