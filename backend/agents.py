@@ -10,7 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from .answer_grammar import GrammarName
-from .answers import GRAMMAR_OF_PLANS, GRAMMAR_OF_VERDICTS, read_plan, read_verdict
+from .answers import (
+    GRAMMAR_OF_PLANS,
+    GRAMMAR_OF_VERDICTS,
+    GRAMMAR_OF_VERDICTS_FIRST,
+    read_plan,
+    read_verdict,
+)
 from .chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
 from .errors import AnswerError, SettingsError
 from .pictures import Picture
@@ -107,9 +113,8 @@ class Critic:
         message = critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
         try:
             again = held(self.settings, "verdict", self.hold, retry=True)
-            verdict, reply = _ask(
-                self.chat, message, (self.settings, again), read_verdict, GRAMMAR_OF_VERDICTS, on_token
-            )
+            form = GRAMMAR_OF_VERDICTS_FIRST if self.prompt_set.verdict_first else GRAMMAR_OF_VERDICTS
+            verdict, reply = _ask(self.chat, message, (self.settings, again), read_verdict, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
         keep = verdict.success or not verdict.refined_prompt.strip()

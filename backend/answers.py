@@ -30,6 +30,10 @@ GRAMMAR_OF_VERDICTS = (
     'Answer with <think>your reasoning</think> and then <answer>{"previous_step_success": true or false, '
     '"refine_prompt": "..."}</answer>.'
 )
+GRAMMAR_OF_VERDICTS_FIRST = (
+    'Answer with <answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer> and then, if it is '
+    "false, <think>your reasoning</think>."
+)
 
 # A verdict as it stands in the source of an object, up to the next comma, and what counts as one that is clear.
 STATED_VERDICT = re.compile(
@@ -128,13 +132,16 @@ def write_plan(plan: Plan) -> str:
     return text
 
 
-def write_verdict(verdict: Verdict) -> str:
-    """The verdict as an agent's answer (without the probability); raises AnswerError for one that was not understood
+def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
+    """The verdict as an agent's answer (without the probability), its reasoning before or after; raises AnswerError for one that was not understood
     (success None) or a text that could not be read back."""
     if verdict.success is None:
         raise AnswerError("A verdict that was not understood cannot be written.", verdict.reasoning)
     value = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
     text = _write(verdict.reasoning, value)
+    if verdict_first:
+        reasoning, _, answer = text.rpartition("\n\n<answer>")
+        text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
     if read_verdict(text) != verdict.model_copy(update={"probability": None}):
         raise AnswerError(
             "This verdict cannot be written as an answer: it would be read back differently.", text

@@ -130,7 +130,7 @@ def _row(
 ) -> SftRow:
     message = critic_message(wording, pictures, original, used)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
-    answer = write_verdict(verdict) if verdict else ""
+    answer = write_verdict(verdict, wording.verdict_first) if verdict else ""
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
     try:

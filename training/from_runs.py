@@ -146,7 +146,7 @@ def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
     turns = [
         SftMessage(role="user", content=question),
-        SftMessage(role="assistant", content=write_verdict(one.answer)),
+        SftMessage(role="assistant", content=write_verdict(one.answer, prompt_set.verdict_first)),
     ]
     try:
         return SftRow(messages=turns, images=list(image_names(one)))

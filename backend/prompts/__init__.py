@@ -18,6 +18,8 @@ from ..errors import SettingsError
 SLOT = re.compile(r"\{(text_input|original_instruction|rewritten_prompt)\}")
 FOLDER_NAME = "prompt_set"
 MAX_TEMPLATE = 200_000
+NAMES = ("default", "verdict-first", "short")
+"""Prompt sets that ship with the pack; the last two differ in what the critic is asked for."""
 
 
 class PromptSet(BaseModel):
@@ -35,6 +37,12 @@ class PromptSet(BaseModel):
         """16 hex digits over the three templates."""
         parts = "\0".join((self.planner_text, self.planner_images, self.critic))
         return hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()
+
+    @property
+    def verdict_first(self) -> bool:
+        """Whether the critic is asked for its answer before its reasoning, as its template shows the form."""
+        answer, reasoning = self.critic.find("<answer>"), self.critic.find("<think>")
+        return 0 <= answer < reasoning
 
     @classmethod
     def load(cls, folder: str | Path) -> PromptSet:
@@ -63,6 +71,20 @@ class PromptSet(BaseModel):
 def default_prompt_set() -> PromptSet:
     """The pack's own wording, for models that bring none."""
     return PromptSet.load(Path(__file__).parent)
+
+
+def named_prompt_set(name: str) -> PromptSet:
+    """One of NAMES: the pack's own, or the same with a critic that is asked for fewer tokens. Raises SettingsError.
+
+    For critics that are trained with it: one that was trained with another wording is not asked in this one.
+    """
+    if name not in NAMES:
+        raise SettingsError(f"There is no prompt set {name!r}.", f"Known: {', '.join(NAMES)}.")
+    own = default_prompt_set()
+    if name == NAMES[0]:
+        return own
+    file = Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt"
+    return own.model_copy(update={"critic": file.read_text(encoding="utf-8")})
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:
