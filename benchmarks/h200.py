@@ -29,9 +29,10 @@ sys.path[0] = str(ROOT)
 import torch  # noqa: E402
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from benchmarks.agents.ours import WAYS, Ours, Way  # noqa: E402
+from benchmarks.agents.ours import Ours  # noqa: E402
 from benchmarks.agents.plain import PlainLoop  # noqa: E402
 from benchmarks.agents.run import unequal  # noqa: E402
+from benchmarks.agents.ways import WAYS, Way  # noqa: E402
 from benchmarks.agents.work import Forced, make_work  # noqa: E402
 from benchmarks.h200_models import agent_folder, emptied, klein  # noqa: E402
 from benchmarks.live_bytes import live_bytes  # noqa: E402

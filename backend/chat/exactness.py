@@ -32,7 +32,7 @@ one place gives 0.059 or more, by five 0.15 or more. Deeper models and other dev
 
 def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
     """Switch off what does not agree. The levers it was (`own_loop` if nothing can be used) and why; empty if all agrees."""
-    with not_counting():
+    with not_counting(), torch.inference_mode():
         off: dict[str, str] = {}
         first, second, third = (toy_page(size, shade) for shade, size in enumerate(SIDES))
         prompt, ids = toy_prompt(processor, [first, third])

@@ -7,6 +7,7 @@ or right after loading and is one ChatError that says what to do; nothing is loa
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,15 +83,15 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
 @contextmanager
 def _without_progress_bars() -> Iterator[None]:
     """Keep the library's bars off the screen, on which our own progress is shown."""
-    from transformers.utils import logging
+    from transformers.utils import logging as library
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    shown = library.is_progress_bar_enabled()
+    library.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            library.enable_progress_bar()
 
 
 def _quantization(name: str, device: str) -> Any:
@@ -101,6 +102,8 @@ def _quantization(name: str, device: str) -> Any:
     from transformers import BitsAndBytesConfig
 
     if name == "8bit":
+        # It says at every product that 16 bits of another kind become float16, thousands of times a reply.
+        logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=NOT_QUANTIZED)
     return BitsAndBytesConfig(
         load_in_4bit=True,

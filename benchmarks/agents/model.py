@@ -29,6 +29,8 @@ TEMPLATE = (
     "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 VOCABULARY = 2048
+ADAPTER = "adapter"
+"""Folder of the adapter in the checkpoint's."""
 HEADS, KEY_VALUE_HEADS, HEAD_WIDTH = 8, 4, 32
 VISION_DEPTH, VISION_WIDTH = 6, 192
 
@@ -82,6 +84,23 @@ def build(folder: Path, prompts: PromptSet, hidden: int, layers: int, answers: l
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def build_adapter(checkpoint: Path) -> Path:
+    """Save a LoRA adapter of rank 8 on every linear layer of the language model, beside the checkpoint's files."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen3VLForConditionalGeneration
+
+    config = LoraConfig(r=8, target_modules=r".*language_model.*\.(q|k|v|o|gate|up|down)_proj")
+    adapted = get_peft_model(Qwen3VLForConditionalGeneration.from_pretrained(checkpoint), config)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.02)
+    adapted.save_pretrained(str(checkpoint / ADAPTER))
+    return checkpoint / ADAPTER
 
 
 def _processor(texts: list[str]) -> Any:

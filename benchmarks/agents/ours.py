@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from interleave_thinker.backend.agents import Critic, Planner
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat import transformers as local
-from interleave_thinker.backend.chat.levers import PLAIN, Levers
 from interleave_thinker.backend.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.backend.types import RunSettings, Trajectory
 
+from .model import ADAPTER
 from .outcome import Outcome
+from .ways import Way
 from .work import MAX_ATTEMPTS, Forced, Painter, Work
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way of doing the work, in one of the tables `exact`, `engine`, `policy`."""
-
-    name: str
-    levers: Levers
-    stop_at_true: bool = True
-    judge_last: bool = True
-    table: str = "exact"
-
-
-_LINEAR = PLAIN.model_copy(update={"linear_patches": True})
-_LOOP = _LINEAR.model_copy(update={"own_loop": True})
-_OUT = _LOOP.model_copy(update={"written_out": True})
-_SEEN = _OUT.model_copy(update={"vision_bytes": Levers().vision_bytes})
-WAYS = (
-    Way("pictures in memory", PLAIN, stop_at_true=False),
-    Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
-    Way("+ keys and values in place", _LOOP, stop_at_true=False),
-    Way("+ layers written out", _OUT, stop_at_true=False),
-    Way("+ every image seen once", _SEEN, stop_at_true=False),
-    Way("+ stop at True", _SEEN),
-    Way("+ prompt heads kept (the default)", Levers()),
-    Way("+ last try not judged", Levers(), judge_last=False),
-)
-"""Cumulative, in the order in which they are told; more tables are more entries."""
-DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
 
 class Ours:
@@ -56,7 +27,15 @@ class Ours:
         self.way = way
         self.name = way.name
         self._prompts = prompts
-        self._chat = local.open(str(folder), dtype="float32", device="cpu", levers=way.levers)
+        self._chat = local.open(
+            str(folder),
+            dtype="float32",
+            device="cpu",
+            levers=way.levers,
+            quantization=way.quantization,
+            adapter=str(folder / ADAPTER) if way.adapter else None,
+            merge=way.adapter == "merged",
+        )
         # What a process does once is no part of a job: checking, and the first call of every kernel.
         self._chat.base.own_decoding()
         self._chat.reply(
@@ -76,20 +55,21 @@ class Ours:
         tokenizer = chat.base.processor.tokenizer
         forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
         chat.processors = [forced]
-        critic = Critic(chat, self._prompts, ReplySettings(watch_verdict=self.way.stop_at_true))
+        watched = ReplySettings(watch_verdict=self.way.stop_at_true)
+        critic = Critic(chat, self._prompts, watched, self.way.hold)
         settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
         forced.say(work.plan_text())
-        planner = Planner(chat, self._prompts)
+        planner = Planner(chat, self._prompts, hold=self.way.hold)
         for event in run(work.request, planner, Painter(side), critic, settings):
             if isinstance(event, AttemptDrawn):
-                forced.say(work.verdict_text(event.step.number - 1, event.attempt))
+                forced.say(work.verdict_text(event.step.number - 1, event.attempt, self.way.form))
             elif isinstance(event, Finished):
-                return _outcome(event.trajectory)
+                return _outcome(event.trajectory, forced.free)
         raise AssertionError("the loop ended without saying so")
 
 
-def _outcome(trajectory: Trajectory) -> Outcome:
-    outcome = Outcome()
+def _outcome(trajectory: Trajectory, free: list[int]) -> Outcome:
+    outcome = Outcome(free=free)
     for index, result in enumerate(trajectory.results):
         for attempt in result.attempts:
             assert attempt.image is not None, attempt.error

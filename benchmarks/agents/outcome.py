@@ -21,6 +21,8 @@ class Outcome:
     """For every attempt whether the step ended there because the critic said so."""
     chosen: list[str] = field(default_factory=list)
     """Digest of each step's image."""
+    free: list[int] = field(default_factory=list)
+    """Greedy tokens before they were forced; no decision, but what shows other numerics."""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
     python benchmarks/agents                       # the mixed profile, every lever, pairs; the last line is JSON
     python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
+    python benchmarks/agents --tables engine policy    # other numerics; fewer tokens
     python benchmarks/agents --official FOLDER     # beside the loop of a checkout of the official repository
 
 Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are processor time of this
@@ -15,16 +16,18 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 
-from .model import build
-from .ours import ALL, DEFAULT, WAYS, Ours
+from .model import build, build_adapter
+from .ours import Ours
 from .outcome import Cost, Outcome, costing
 from .plain import PlainLoop
+from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, Way, engine_ways
 from .work import PROFILES, Work, make_work
 
 TARGET = 1.8
@@ -78,6 +81,36 @@ def compared(plain: System, ours: System, work: Work, side: int, pairs: int) -> 
     }
 
 
+def other_table(
+    plain: System, open_way: Callable[[Any], System], table: str, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The engine or the policy table, on the mixed profile."""
+    work = make_work("mixed", options.side)
+    ways = engine_ways() if table == "engine" else POLICY_WAYS
+    print(
+        f"\n{table}, mixed: {options.side} pixels, {options.layers} layers of width {options.hidden}\n{HEADING}"
+    )
+    rows, said = [], {}
+    for way in ways:
+        system = open_way(way)
+        row = compared(plain, system, work, options.side, options.pairs) | {
+            "table": table,
+            "profile": "mixed",
+        }
+        said[way.name] = measured(system, work, options.side)[0].free
+        if way.beside:
+            row["agreement"] = agreement(said[way.name], said[way.beside])
+        rows.append(row)
+        same = f"  {row['agreement']:.1%} of greedy tokens as {way.beside!r}" if way.beside else ""
+        print(shown(row) + same, flush=True)
+    return rows
+
+
+def agreement(ours: list[int], theirs: list[int]) -> float:
+    """Share of positions at which both would have said the same token."""
+    return round(sum(map(int.__eq__, ours, theirs)) / max(len(ours), len(theirs)), 4)
+
+
 def shown(row: dict[str, Any]) -> str:
     counts = row["counts"]
     told = (
@@ -110,7 +143,7 @@ def profile_table(
         row = compared(plain, open_way(way), work, options.side, pairs)
         if not rows:
             print(shown({"way": plain.name, "counts": row["plain_counts"]}))
-        rows.append(row | {"table": way.table, "profile": profile})
+        rows.append(row | {"table": "exact", "profile": profile})
         print(shown(row), flush=True)
     return rows
 
@@ -118,6 +151,9 @@ def profile_table(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks/agents", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--profiles", nargs="+", choices=tuple(PROFILES), default=["mixed"])
+    parser.add_argument(
+        "--tables", nargs="+", choices=("exact", "engine", "policy"), default=["exact", "engine", "policy"]
+    )
     parser.add_argument("--side", type=int, default=512, help="sides of the images in pixels")
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
@@ -132,11 +168,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         works = [make_work(profile, options.side) for profile in PROFILES]
         answers = [text for work in works for text in (work.plan_text(), *_verdicts(work))]
+        others = [table for table in ("engine", "policy") if table in options.tables]
         checkpoint = build(Path(folder) / "model", prompts, options.hidden, options.layers, answers)
         plain = plain_system(options.official, checkpoint, prompts)
         rows: list[dict[str, Any]] = []
-        for profile in options.profiles:
-            rows += profile_table(plain, lambda way: Ours(checkpoint, prompts, way), profile, options)
+        if "engine" in others and find_spec("peft"):
+            build_adapter(checkpoint)
+
+        def open_way(way: Way) -> System:
+            return Ours(checkpoint, prompts, way)
+
+        for profile in options.profiles if "exact" in options.tables else ():
+            rows += profile_table(plain, open_way, profile, options)
+        for table in others:
+            rows += other_table(plain, open_way, table, options)
     print(json.dumps(summary(plain.name, rows, options)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -33,6 +33,9 @@ REFINED = (
     "Add {thing} to the middle of the page, number {number}, large enough to be seen at once, in the same soft water colours and "
     "the same light; the ground, the sky and all that was drawn before stay exactly where they are."
 )
+SHORT_THOUGHT = "It is cut off at the edge."
+Form = Literal["reasoned", "short", "verdict first"]
+"""What a critic is trained to say: reasoning at length, one short sentence, or the verdict before a short sentence."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,12 @@ class Work:
     def plan_text(self) -> str:
         return write_plan(self.plan)
 
-    def verdict_text(self, step: int, attempt: int) -> str:
-        return write_verdict(self.verdicts[step, attempt])
+    def verdict_text(self, step: int, attempt: int, form: Form = "reasoned") -> str:
+        """The critic's answer, word for word; the forms differ in their reasoning, not in what is decided."""
+        verdict = self.verdicts[step, attempt]
+        if form != "reasoned":
+            verdict = verdict.model_copy(update={"reasoning": "" if verdict.success else SHORT_THOUGHT})
+        return write_verdict(verdict, verdict_first=form == "verdict first")
 
 
 def make_work(profile: str, side: int) -> Work:
@@ -115,6 +122,8 @@ class Forced:
         self._tokenizer = tokenizer
         self._end = end
         self._answer: Sequence[int] = ()
+        self.free: list[int] = []
+        """The tokens that would have been said, had they not been forced."""
         self._start: int | None = None
 
     def say(self, text: str) -> None:
@@ -125,6 +134,7 @@ class Forced:
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         if self._start is None:
             self._start = input_ids.shape[1]
+        self.free.append(int(scores.argmax()))
         token = self._answer[input_ids.shape[1] - self._start]
         forced = scores.new_full(scores.shape, float("-inf"))
         forced[:, token] = scores[:, token]

@@ -1,0 +1,97 @@
+"""What drawing the next step ahead gains and wastes, with a generator and a critic on two devices that exist as waiting times.
+
+    python benchmarks/draw_ahead.py                # the last line is JSON
+    python benchmarks/draw_ahead.py --draw 0.4 --judge 0.8 --steps 20
+
+Decision: devices that do not get in each other's way are stood for by sleeping, so what is measured is the loop and not a
+card; on one device that both keep busy there is less to gain, and the waste costs time. Wall seconds, since waiting is the matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.counters import counting  # noqa: E402
+from interleave_thinker.backend.events import Finished  # noqa: E402
+from interleave_thinker.backend.generators.painted import PaintedGenerator  # noqa: E402
+from interleave_thinker.backend.loop import run  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict  # noqa: E402
+
+ACCEPTED = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Shares of images that the critic accepts."""
+
+
+class Slow(PaintedGenerator):
+    """Takes its time to draw."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(32)
+        self.seconds = seconds
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        time.sleep(self.seconds)
+        return super().draw(prompt, source, seed)
+
+
+class Share:
+    """Takes its time, and accepts this share of all images, by their digest alone."""
+
+    identity = prompt_set_digest = "share"
+
+    def __init__(self, accepted: float, seconds: float) -> None:
+        self.accepted, self.seconds = accepted, seconds
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        time.sleep(self.seconds)
+        success = int(after.digest[:8], 16) < self.accepted * 16**8
+        return Verdict(success=success, refined_prompt=f"{prompt_used}, clearly")
+
+
+def carried_out(
+    options: argparse.Namespace, accepted: float, ahead: bool
+) -> tuple[Any, float, dict[str, int]]:
+    plan = Plan(steps=tuple(Step(number=n + 1, prompt=f"thing {n}") for n in range(options.steps)))
+    settings = RunSettings(max_attempts=3, keep="last", draw_ahead=ahead)
+    began = time.monotonic()
+    with counting() as counts:
+        critic = Share(accepted, options.judge)
+        events = list(run(Request(text="x"), None, Slow(options.draw), critic, settings, plan=plan))
+    assert isinstance(events[-1], Finished)
+    images = [result.image.digest for result in events[-1].trajectory.results if result.image]
+    return images, time.monotonic() - began, counts.as_dict()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--draw", type=float, default=0.2, help="seconds to draw an image")
+    parser.add_argument("--judge", type=float, default=0.3, help="seconds to judge one")
+    parser.add_argument("--steps", type=int, default=10)
+    options = parser.parse_args()
+    rows = []
+    print("accepted  draws  ahead  used  wasted  seconds  without  times less")
+    for accepted in ACCEPTED:
+        images, seconds, counts = carried_out(options, accepted, True)
+        plain, without, _ = carried_out(options, accepted, False)
+        assert images == plain, "the same images, whatever was drawn ahead"
+        names = ("draws", "draws_ahead", "draws_ahead_used", "draws_ahead_wasted")
+        row = {"accepted": accepted, **{name: counts[name] for name in names}}
+        rows.append(row | {"seconds": round(seconds, 2), "without": round(without, 2)})
+        told = "  ".join(f"{counts[name]:5}" for name in names)
+        print(f"{accepted:8}  {told}  {seconds:7.2f}  {without:7.2f}  {without / seconds:10.2f}", flush=True)
+    print(json.dumps({"benchmark": "draw ahead", "draw": options.draw, "judge": options.judge, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
