@@ -23,17 +23,17 @@ class AblationSettings(BaseModel):
     )
     describe: int = Field(default=9600, ge=0, description="Rows that teach the shared critic to see.")
     rendered: int = Field(
-        default=38400, ge=32, description="Rows about rendered pages for the shared critic."
+        default=44800, ge=32, description="Rows about rendered pages for the shared critic."
     )
     planner_rows: int = Field(default=32000, ge=32, description="Requests that each planner is trained on.")
-    critic_rows: int = Field(default=6000, ge=32, description="Judged pages that each critic is trained on.")
+    critic_rows: int = Field(default=9000, ge=32, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
         default=16000,
         ge=32,
         description="Next steps that the one shared agent is trained on, beside the critic's rows.",
     )
-    rl_rows: int = Field(default=800, ge=32, description="Judged pages for reinforcement learning.")
-    rollouts: int = Field(default=50, ge=1, description="Rollouts of 16 x 8 answers.")
+    rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
+    rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")
     rl_rate: float = Field(default=8e-5, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
