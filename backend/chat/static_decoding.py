@@ -56,7 +56,7 @@ class StaticDecoding:
                 for buffer in pair:
                     # A replayed launch writes to the addresses that it was recorded with.
                     torch._dynamo.mark_static_address(buffer)
-            options = {"mode": "reduce-overhead"} if backend == "inductor" else {}
+            options: dict[str, Any] = {"mode": "reduce-overhead"} if backend == "inductor" else {}
             self._run = torch.compile(self._step, backend=backend, fullgraph=True, dynamic=False, **options)
 
     def begin_with(self, cache: GrowingCache) -> None:
