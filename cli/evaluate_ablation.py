@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def command(
     from ..training.tinyworld.ablation.run import ablate
     from ..training.tinyworld.ablation.table import as_markdown
 
-    asked = f"interleave-thinker evaluate ablation {' '.join(sys.argv[3:])}"
+    asked = shlex.join(["interleave-thinker", *sys.argv[1:]])
     typer.echo(as_markdown(ablate(out, settings, asked, _commit(), _log)))
 
 

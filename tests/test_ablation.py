@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.scorers.tinyworld import faults
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import Reading, read_page
@@ -111,7 +117,20 @@ def note(folder: Path, text: str) -> None:
 
 
 def fail(folder: Path) -> None:
-    raise ValueError("this job is broken")
+    raise SettingsError("this job is broken", "mend it")
+
+
+def fill_disk(folder: Path) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def die(folder: Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep_and_note(folder: Path) -> None:
+    (folder / "pid").write_text(str(os.getpid()))
+    time.sleep(60)
 
 
 @pytest.mark.usefixtures("importable")
@@ -128,9 +147,43 @@ def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("importable")
 def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
     jobs = [Job(tmp_path / "broken", fail), Job(tmp_path / "after", note, ("after",), (tmp_path / "broken",))]
-    with pytest.raises(ValueError, match="this job is broken"):
+    with pytest.raises(SettingsError, match="this job is broken") as told:
         run_jobs(jobs, 1, lambda line: None)
+    assert told.value.hint == "mend it"
     assert not any(job.done for job in jobs)
+
+
+@pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
+def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
+    with pytest.raises(TrainingError, match=said):
+        run_jobs([Job(tmp_path / "dying", work)], 1, lambda line: None)
+
+
+@pytest.mark.usefixtures("importable")
+def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
+    """However that ended: two trainings in one folder would spoil each other."""
+    folder = tmp_path / "sleeping"
+    begun = get_context("spawn").Process(target=run_jobs, args=([Job(folder, sleep_and_note)], 1, print))
+    begun.start()
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        assert begun.is_alive()
+        time.sleep(0.05)
+    begun.kill()
+    job = int((folder / "pid").read_text())
+    deadline = time.monotonic() + 60
+    while runs(job):
+        assert time.monotonic() < deadline, "the job goes on alone"
+        time.sleep(0.05)
+
+
+def runs(process: int) -> bool:
+    """Whether a process is there and not only its remains."""
+    try:
+        os.kill(process, 0)
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def found_by(rate: float, rng: Random) -> Measured:

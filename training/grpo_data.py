@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..backend.agents import critic_message
 from ..backend.chat.pixels import AREA_OF_FEW, scaled_down
+from ..backend.chat.protocol import Message
 from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
@@ -142,6 +143,15 @@ def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str
     return str(copy.resolve())
 
 
+def as_conversation(message: Message) -> list[dict[str, Any]]:
+    """A question with its pictures as places, which a processor fills with images given beside it."""
+    content = [
+        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
+        for part in message.content
+    ]
+    return [{"role": "user", "content": content}]
+
+
 def as_question(
     row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
 ) -> dict[str, Any]:
@@ -158,12 +168,8 @@ def as_question(
         _shown(before, folder / row.origin_image_path if row.origin_image_path else None, shown, pixels),
         _shown(after, folder / row.edited_image_path, shown, pixels),
     ]
-    content = [
-        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
-        for part in message.content
-    ]
     return {
-        "prompt": [{"role": "user", "content": content}],
+        "prompt": as_conversation(message),
         "images": paths,
         "row": row.model_dump_json(exclude_none=True),
     }

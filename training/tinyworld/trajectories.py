@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ...backend.answers import write_verdict
+from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
 from ...backend.prompts import fill
 from ...backend.scorers.tinyworld import score_of
@@ -132,11 +133,12 @@ def make_filtered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: i
     pages = PageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []
-    for attempts in trajectories(pipeline, seed):
+    for attempts in islice(trajectories(pipeline, seed), 256 + 40 * count):
         for taught in filtered(attempts):
             if wanted[taught.drawn.success]:
                 wanted[taught.drawn.success] -= 1
                 rows.append(row(taught, pages))
         if not any(wanted.values()):
             return rows
-    raise AssertionError("trajectories have no end")
+    lacking = "right" if wanted[True] else "wrong"
+    raise SettingsError(f"Among {256 + 40 * count} trajectories there are too few {lacking} pages.")

@@ -32,6 +32,7 @@ from ....backend.tinyworld.reading import read_page, read_pages
 from ....backend.tinyworld.wording import edit_text, prompt_text
 from ....backend.types import Plan, RunSettings, Step, Verdict
 from ...critic_check import greedy_answers
+from ...grpo_data import as_conversation
 from ...rewards import read_answer
 from ..evaluation import Told, measure_planner, request_of, tell_stories
 from ..judged_pages import Drawn, balanced, real
@@ -215,11 +216,7 @@ def _question(prompt_set: PromptSet, drawn: Drawn) -> dict[str, Any]:
     pictures = (drawn.before or Picture.white(drawn.after.size), drawn.after)
     used = prompt_text(drawn.edit, drawn.clauses)
     message = critic_message(prompt_set, pictures, edit_text(drawn.edit), used)
-    content = [
-        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
-        for part in message.content
-    ]
-    return {"prompt": [{"role": "user", "content": content}], "images": list(pictures)}
+    return {"prompt": as_conversation(message), "images": list(pictures)}
 
 
 def _sentences(story: Story) -> Plan:

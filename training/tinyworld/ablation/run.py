@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...checkpointing import claim_run
+from ...libraries import TRAINERS, require
 from .chain import all_jobs
 from .jobs import run_jobs
 from .plot import as_svg
@@ -26,6 +27,7 @@ def ablate(
 
     Raises TrainingError for a folder with other settings, and whatever a job raised.
     """
+    require(*TRAINERS)
     claim_run(out, {"stage": "ablation", **settings.model_dump(exclude={"workers"})})
     clock = out / CLOCK
     before = float(clock.read_text(encoding="utf-8")) if clock.exists() else 0.0
@@ -34,7 +36,9 @@ def ablate(
         run_jobs(all_jobs(out, settings), settings.workers, log)
     finally:
         spent = before + time.monotonic() - started
-        clock.write_text(f"{spent:.1f}\n", encoding="utf-8")
+        part = clock.with_suffix(".part")
+        part.write_text(f"{spent:.1f}\n", encoding="utf-8")
+        part.replace(clock)
     found = collect(out, settings, command, commit, spent)
     (out / "ablation.json").write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (out / "ablation.md").write_text(as_markdown(found), encoding="utf-8")

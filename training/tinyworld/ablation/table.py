@@ -20,7 +20,7 @@ from .settings import AblationSettings
 
 
 class Row(BaseModel):
-    """A row of the table; shares by number of attempts, those of single seeds at three, and the critic's verdicts."""
+    """A row of the table; shares by number of attempts, those of single seeds at three (at one where there are no more), and the critic's verdicts."""
 
     name: str
     title: str
