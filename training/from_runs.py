@@ -26,11 +26,16 @@ from .grpo_data import CriticRlRow, Evaluation, write_rl_rows
 from .reward_cache import RewardCache
 from .run_attempts import Chain, Judged, Log, RunReader, Teacher, read_runs
 from .run_filter import Decided, RunsData, choose_rows
-from .run_report import REPORT_JSON, RunsReport, as_lines, make_report, write_report
+from .run_report import REPORT_JSON, REPORT_TEXT, RunsReport, as_lines, make_report, write_report
+from .whole_folder import put_in_place
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
 IMAGES = "images"
 SCORES = "scores.sqlite"
+OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT}
+"""What a folder of made data holds."""
+BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""What a desktop leaves in a folder that somebody looked into."""
 
 
 class MadeData(BaseModel):
@@ -57,11 +62,15 @@ def make_data(
     `prompt_set` is the wording of the critic that is to learn. Raises SettingsError for an `out` that holds something else
     or runs that give no row, JournalError for a damaged run unless `skip_bad`.
     """
-    part = _beside(out)
+    _check_place(out)
     scores = out.with_name(f"{out.name}.{SCORES}") if scorer else None
     cache = RewardCache(scores) if scores else None
-    reader = RunReader(prompt_set.digest, scorer, cache, settings.success_at, _teacher(settings))
-    chains, problems = read_runs(runs, reader, skip_bad, log)
+    try:
+        reader = RunReader(prompt_set.digest, scorer, cache, settings.success_at, _teacher(settings))
+        chains, problems = read_runs(runs, reader, skip_bad, log)
+    finally:
+        if cache is not None:
+            cache.close()
     decided = choose_rows(_teachable(chains, prompt_set), settings)
     files: dict[str, Sequence[Decided]] = {
         SFT_FILE: [one for one in decided if "sft" in one.fate],
@@ -75,35 +84,38 @@ def make_data(
         log(line)
     if not any(files.values()):
         raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
+    part = out.with_name(f".{out.name}.part")
     try:
+        shutil.rmtree(part, ignore_errors=True)
+        (part / IMAGES).mkdir(parents=True)
         _write(part, files, prompt_set, identity)
         write_report(part, report)
-        if out.exists():
-            shutil.rmtree(out)
-        part.replace(out)
+        put_in_place(part, out)
     except OSError as error:
         raise SettingsError(f"{str(out)!r} cannot be written ({error.strerror or error}).") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-        if cache is not None:
-            cache.close()
     there = {name: out / name if of_file else None for name, of_file in files.items()}
     return MadeData(
         folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
     )
 
 
-def _beside(out: Path) -> Path:
-    """A new folder beside `out`; raises SettingsError if `out` holds anything but data that was made here."""
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / REPORT_JSON).is_file())):
-        raise SettingsError(f"{str(out)!r} holds something else.", "Give another --out.")
-    part = out.with_name(f".{out.name}.part")
+def _check_place(out: Path) -> None:
+    """Raise SettingsError if `out` cannot be replaced, or holds anything but data that was made here."""
+    if out.name in ("", "..") or out.is_symlink():
+        raise SettingsError(
+            f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out, by its own name."
+        )
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        (part / IMAGES).mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
     except OSError as error:
-        raise SettingsError(f"{str(out)!r} cannot be made ({error.strerror or error}).") from error
-    return part
+        raise SettingsError(f"{str(out)!r} cannot be used ({error.strerror or error}).") from error
+    # By its report alone a folder is not ours: whatever else lies in it would be deleted with it.
+    if (out.exists() and not out.is_dir()) or found - OURS or (found and REPORT_JSON not in found):
+        other = f" ({sorted(found - OURS)[0]!r})" if found - OURS else ""
+        raise SettingsError(f"{str(out)!r} holds something else{other}.", "Give another --out.")
 
 
 def _teacher(settings: RunsData) -> Teacher | None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..backend.answers import read_verdict
 from ..backend.chat.checkpoints import checkpoint_digest
-from ..backend.errors import AnswerError, SettingsError, TrainingError
+from ..backend.errors import AnswerError, SettingsError, TrainingError, boundary
 from ..backend.sft_rows import SftRow
 from .checkpointing import digest_of
 from .critic_check import greedy_answers
@@ -27,6 +27,7 @@ from .data import as_prompt_completion
 from .policy_model import quiet
 from .rewards import read_answer
 from .statistics import Share, share
+from .whole_folder import put_in_place
 
 GATE_FILE = "gate.json"
 FEW_ROWS = 100
@@ -170,10 +171,11 @@ def check_gate(
         base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
         new = measured(answers_of(base, adapter, held, images, settings, device), truths)
         gate = compare(old, new, settings, key)
-        out.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        with boundary(TrainingError, f"{str(path)!r} cannot be written"):
+            out.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            part.replace(path)
     for line in as_lines(gate):
         log(line)
     if len(held) < FEW_ROWS:
@@ -215,13 +217,15 @@ def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
 
 
 def publish(trained: Path, final: Path) -> Path:
-    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears whole."""
+    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears whole.
+
+    Raises TrainingError if it cannot be written.
+    """
     part = final.with_name(f"{final.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(trained, part, copy_function=_link)
-    shutil.rmtree(final, ignore_errors=True)
-    part.replace(final)
-    return final
+    with boundary(TrainingError, f"{str(final)!r} cannot be written"):
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(trained, part, copy_function=_link)
+        return put_in_place(part, final)
 
 
 def _link(source: str, target: str) -> str:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..backend.errors import SettingsError
 from ..backend.prompts import PromptSet
 from .libraries import TRAINERS, missing, require
+from .whole_folder import put_in_place
 
 LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
@@ -250,8 +251,7 @@ def save_trained(
         processor.save_pretrained(part)
         if prompt_set is not None:
             prompt_set.save(part / "prompt_set")
-        shutil.rmtree(folder, ignore_errors=True)
-        part.replace(folder)
+        put_in_place(part, folder)
     trainer.accelerator.wait_for_everyone()
     return folder
 

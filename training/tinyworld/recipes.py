@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from ...backend.generators.tinyworld import load_pipeline
 from ..data import SftRow, read_rows, write_rows
 from ..sft import SftTraining, train
+from ..whole_folder import put_in_place
 from .agents import PROMPT_SET, untrained
 from .critic_data import make_mistakes, make_real, make_rendered
 from .planner_data import make
@@ -151,9 +152,7 @@ def _publish(checkpoint: Path, out: Path) -> Path:
     part = out / "checkpoint.part"
     shutil.rmtree(part, ignore_errors=True)
     shutil.copytree(checkpoint, part, ignore=shutil.ignore_patterns("training_args.bin", "*.pt", "README.md"))
-    shutil.rmtree(ready, ignore_errors=True)
-    part.replace(ready)
-    return ready
+    return put_in_place(part, ready)
 
 
 def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
