@@ -28,12 +28,12 @@ from interleave_thinker.training.gate import (
     compare,
     enforce,
     measured,
-    sign_test,
     truths_of,
 )
 from interleave_thinker.training.own_critic import Rehearsal, mix, split, train_own_critic
 from interleave_thinker.training.run_filter import RunsData
 from interleave_thinker.training.sft import SftTraining
+from interleave_thinker.training.statistics import sign_test
 
 GENTLE = SftTraining(epochs=1, batch=4, rate=1e-7, warm_up=0, device="cpu", samples=0, tensorboard=False)
 

@@ -8,7 +8,6 @@ rightly) are printed with it, so that chance can be told from harm. A critic tha
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from .critic_check import greedy_answers
 from .data import as_prompt_completion
 from .policy_model import quiet
 from .rewards import read_answer
-from .statistics import Share, share
+from .statistics import Share, share, sign_test
 from .whole_folder import put_in_place
 
 GATE_FILE = "gate.json"
@@ -136,12 +135,6 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
         chance=sign_test(fixed, broken),
         faults=faults,
     )
-
-
-def sign_test(first: int, second: int) -> float:
-    """Two-sided exact probability of so uneven a split of changed rows by chance (McNemar's exact test)."""
-    n, least = first + second, min(first, second)
-    return min(1.0, 2 * sum(math.comb(n, k) for k in range(least + 1)) / 2**n) if n else 1.0
 
 
 def check_gate(

@@ -32,6 +32,12 @@ def share(outcomes: Sequence[bool]) -> Share:
     return Share(rate=rate, low=max(0.0, centre - half), high=min(1.0, centre + half), n=n)
 
 
+def sign_test(first: int, second: int) -> float:
+    """Two-sided exact probability that cases which came out differently part so unevenly by chance (Q. McNemar, 1947)."""
+    n, least = first + second, min(first, second)
+    return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / 2**n)
+
+
 class Difference(BaseModel):
     """A difference of two shares over the same `n` cases, with its 95 % interval; `p` is McNemar's exact test, two-sided."""
 
@@ -48,8 +54,7 @@ class Difference(BaseModel):
 def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
     """How much more often `ones` came out right than `others`, case by case; raises ValueError for other lengths.
 
-    The interval is Wald's for paired shares, the test is exact (Q. McNemar, 1947): of the cases in which the two part, as
-    many should go either way.
+    The interval is Wald's for paired shares, the test is `sign_test`'s.
     """
     n = len(ones)
     if n != len(others):
@@ -59,7 +64,5 @@ def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
     won = sum(one and not other for one, other in zip(ones, others, strict=True))
     lost = sum(other and not one for one, other in zip(ones, others, strict=True))
     half = 1.959964 * (won + lost - (won - lost) ** 2 / n) ** 0.5 / n
-    parted = won + lost
-    tail = sum(comb(parted, k) for k in range(min(won, lost) + 1)) / 2**parted
     mean = (won - lost) / n
-    return Difference(difference=mean, low=mean - half, high=mean + half, p=min(1.0, 2 * tail), n=n)
+    return Difference(difference=mean, low=mean - half, high=mean + half, p=sign_test(won, lost), n=n)

@@ -29,11 +29,11 @@ from ...backend.tinyworld.wording import prompt_text
 from ...backend.types import Attempt, RunSettings
 from ..data import SftRow, write_rows
 from ..from_runs import SFT_FILE
-from ..gate import GateSettings, answers_of, measured, sign_test
+from ..gate import GateSettings, answers_of, measured
 from ..own_critic import Rehearsal, train_own_critic
 from ..run_filter import RunsData
 from ..sft import SftTraining
-from ..statistics import Share, share
+from ..statistics import Share, share, sign_test
 from .critic_data import PageFolder, judge_row, make_mistakes, refine
 from .evaluation import Told, request_of, tell_stories
 from .judged_pages import Drawn, balanced
