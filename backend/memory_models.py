@@ -6,14 +6,15 @@ cannot be told from these is an error that names the known models, never a guess
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
-from .chat.checkpoints import find_checkpoint, read_json
-from .errors import ChatError, SettingsError
+from .chat.checkpoints import find_checkpoint, path_of, read_json
+from .errors import ChatError, SettingsError, boundary
 from .image_shapes import (
     HUB_IDS,
     KNOWN,
@@ -34,6 +35,8 @@ ELSEWHERE = ("openai", "scripted", "http", "painted", "none")
 """Kinds of agents and generators that put nothing on the card that is planned for."""
 SAME = 0.01
 """How far the numbers of weights of two files of one model may differ, as a share."""
+MOST = 10**15
+"""No number of a shape is larger: a thousand times the weights of the largest models there are."""
 PARTS_OF_ONE_FILE = {
     "denoiser": ("model.diffusion_model.",),
     "vae": ("first_stage_model.", "vae."),
@@ -74,14 +77,16 @@ def named_agent(spec: str) -> NamedAgent | None:
 
 def folder_shape(folder: Path) -> AgentShape:
     """The shape of a checkpoint folder: widths from its config.json, weights from its files. Raises SettingsError."""
-    try:
-        shape = agent_shape(_dense(read_json(folder / "config.json")))
-    except ChatError as error:
-        raise SettingsError(error.message, error.hint) from error
-    except KeyError as error:
-        raise SettingsError(
-            f"{str(folder / 'config.json')!r} lacks {error.args[0]!r}, so its memory cannot be planned."
-        ) from error
+    with _planning(folder):
+        try:
+            shape = agent_shape(_dense(read_json(folder / "config.json")))
+        except KeyError as error:
+            raise SettingsError(
+                f"{str(folder / 'config.json')!r} lacks {error.args[0]!r}, so its memory cannot be planned."
+            ) from error
+        if 0 in (shape.layers, shape.patch, shape.merge):
+            raise ValueError("0 layers, or patches of 0 pixels")
+        _check_numbers(asdict(shape))
     tensors = tensors_of(folder)
     vision = sum(count for name, count in tensors.items() if "visual." in name)
     table = sum(count for name, count in tensors.items() if "embed_tokens" in name or "lm_head" in name)
@@ -111,7 +116,8 @@ def named_image_model(spec: str) -> ImageShape | None:
     known = HUB_IDS.get(name, name.lower())
     if known in KNOWN:
         return KNOWN[known]
-    path = Path(name).expanduser()
+    with _planning(name):
+        path = path_of(name)
     if path.is_dir():
         return pipeline_shape(path)
     if path.is_file():
@@ -124,11 +130,19 @@ def named_image_model(spec: str) -> ImageShape | None:
 
 def pipeline_shape(folder: Path) -> ImageShape:
     """The shape of a diffusers folder: weights from its files, widths from its configurations. Raises SettingsError."""
-    index = _config(folder / "model_index.json")
+    with _planning(folder):
+        shape = _pipeline_shape(folder)
+        _check_numbers(asdict(shape))
+    return shape
+
+
+def _pipeline_shape(folder: Path) -> ImageShape:
+    index = read_json(folder / "model_index.json")
     counts: dict[str, int] = {}
     for part, value in index.items():
         if (
             isinstance(value, list)
+            and Path(part).name == part
             and (folder / part).is_dir()
             and any((folder / part).glob("*.safetensors"))
         ):
@@ -144,11 +158,11 @@ def pipeline_shape(folder: Path) -> ImageShape:
     encoder = max(encoders, key=lambda part: encoders[part], default=None)
     return ImageShape(
         str(folder),
-        _denoiser(_config(folder / main / "config.json"), counts[main], str(index.get("_class_name"))),
-        _encoder(_config(folder / encoder / "config.json"), sum(encoders.values()))
+        _denoiser(read_json(folder / main / "config.json"), counts[main], str(index.get("_class_name"))),
+        _encoder(read_json(folder / encoder / "config.json"), sum(encoders.values()))
         if encoder
         else Encoder(0, 0, 0, 0, 0),
-        _vae(_config(folder / vae / "config.json"), counts[vae]) if vae else Vae(0, width=0),
+        _vae(read_json(folder / vae / "config.json"), counts[vae]) if vae else Vae(0, width=0),
     )
 
 
@@ -214,8 +228,21 @@ def _under(tensors: Tensors, prefixes: tuple[str, ...]) -> int:
     return sum(count for name, count in tensors.items() if name.startswith(prefixes))
 
 
-def _config(path: Path) -> dict[str, Any]:
+@contextmanager
+def _planning(model: str | Path) -> Iterator[None]:
+    """Whatever a foreign configuration can hold that is not what belongs there becomes one SettingsError."""
     try:
-        return read_json(path)
+        with boundary(ChatError, f"The memory of {str(model)!r} cannot be planned"):
+            yield
     except ChatError as error:
         raise SettingsError(error.message, error.hint) from error
+
+
+def _check_numbers(fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            _check_numbers(value)
+        elif isinstance(value, str):
+            continue
+        elif not isinstance(value, (int, float)) or not 0 <= value <= MOST:
+            raise ValueError(f"{name} cannot be {str(value)[:40]}")

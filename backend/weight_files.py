@@ -36,8 +36,14 @@ def _header(path: Path) -> Iterator[tuple[str, int]]:
             header = json.loads(file.read(length))
         for name, tensor in header.items():
             if name != "__metadata__":
-                yield name, prod(int(side) for side in tensor["shape"])
+                yield name, prod(map(_side, tensor["shape"]))
     except ChatError as error:
         raise SettingsError(error.message, error.hint) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SettingsError(f"The header of {str(path)!r} cannot be read ({error}).") from error
+
+
+def _side(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no side of a tensor")
+    return value

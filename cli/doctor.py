@@ -73,7 +73,9 @@ def command(
     ] = None,
     reserve: Annotated[
         float,
-        typer.Option(min=0.0, help="With --plan: GB of the card that other programs use, such as a screen."),
+        typer.Option(
+            min=0.0, max=1000.0, help="With --plan: GB of the card that other programs use, such as a screen."
+        ),
     ] = 0.0,
 ) -> None:
     """Show what is installed, which device, which models are found, what is missing and how to get it.

@@ -32,7 +32,7 @@ def find_checkpoint(argument: str, download: bool = False) -> Path:
 
     Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors.
     """
-    folder = Path(argument).expanduser()
+    folder = path_of(argument)
     if not folder.is_dir():
         if not HUB_ID.fullmatch(argument) or folder.exists():
             raise ChatError(
@@ -43,6 +43,17 @@ def find_checkpoint(argument: str, download: bool = False) -> Path:
     _check_config(folder)
     _check_weights(folder)
     return folder.resolve()
+
+
+def path_of(argument: str) -> Path:
+    """The path that a person wrote, `~` resolved; raises ChatError for one that no file can have."""
+    try:
+        path = Path(argument).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ChatError(f"{argument[:100]!r} cannot be a path ({reason}).") from error
+    return path
 
 
 def check_adapter(folder: Path) -> None:
@@ -71,6 +82,9 @@ def check_adapter(folder: Path) -> None:
 
 def check_safetensors(path: Path) -> None:
     """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
+    # A pipe would keep its reader waiting for ever.
+    if not path.is_file():
+        raise ChatError(f"{str(path)!r} is not a file.")
     with path.open("rb") as file:
         start = file.read(64)
     if start.startswith(b"version https://git-lfs"):
@@ -113,6 +127,8 @@ def checkpoint_digest(folder: Path) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a checkpoint folder; raises ChatError naming the file."""
     try:
+        if path.exists() and not path.is_file():
+            raise ChatError(f"{str(path)!r} is not a file.")
         if path.stat().st_size > MAX_JSON:
             raise ChatError(f"{str(path)!r} is larger than {MAX_JSON} bytes.")
         value = json.loads(path.read_bytes())
