@@ -282,3 +282,12 @@ def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
     made = data_of(tmp_path)
     assert made.report.left_out == {"its words cannot stand in a row": 1}
     assert json.loads((tmp_path / "data" / "report.json").read_text())["images"] == 2
+
+
+def test_a_seed_that_no_row_can_have_is_named(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
+    ended = folder / "trajectory.json"
+    ended.write_text(ended.read_text().replace('"seed": 1,', '"seed": -5,'))
+    with pytest.raises(SettingsError, match=r"runs/a, step 1, try 2 cannot be a row, field 'seed'"):
+        data_of(tmp_path)
+    assert not (tmp_path / "data").exists()

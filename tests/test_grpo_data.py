@@ -50,6 +50,8 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
         (GOOD | {"evaluation": {"success": True, "semantics": 11, "quality": 1}}, "evaluation.semantics"),
         (GOOD | {"edited_image_path": "gone.png"}, "edited_image_path"),
         (GOOD | {"origin_image_path": "cut.png"}, "origin_image_path"),
+        (GOOD | {"seed": -5}, "seed"),
+        (GOOD | {"seed": 10**30}, "seed"),
     ],
 )
 def test_a_bad_row_is_named_or_left_out(tmp_path: Path, line: object, said: str) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from ..backend.agents import critic_message
 from ..backend.answers import write_verdict
 from ..backend.errors import AnswerError, PictureError, SettingsError
+from ..backend.journal_files import first_fault
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from ..backend.scorers import Scorer
@@ -163,25 +164,32 @@ def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
     try:
         return SftRow(messages=turns, images=list(image_names(one)))
     except ValidationError as error:
-        raise SettingsError(f"{one.place} cannot be a row: {error.errors()[0]['msg']}.") from error
+        raise _no_row(one, error) from error
+
+
+def _no_row(one: Judged, error: ValidationError) -> SettingsError:
+    return SettingsError(f"{one.place} cannot be a row{first_fault(error)}")
 
 
 def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
-    """The row whose refined prompts are drawn and scored."""
+    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no row can have."""
     assert one.answer is not None and one.answer.success is not None and one.score is not None
     before, after = image_names(one)
-    return CriticRlRow(
-        origin_prompt=one.original,
-        rewritten_prompt=one.used,
-        origin_image_path=before if one.before else None,
-        edited_image_path=after,
-        evaluation=Evaluation(
-            success=one.answer.success, semantics=one.score.semantics, quality=one.score.quality
-        ),
-        generator=one.generator or None,
-        seed=one.seed,
-        judge=judge,
-    )
+    try:
+        return CriticRlRow(
+            origin_prompt=one.original,
+            rewritten_prompt=one.used,
+            origin_image_path=before if one.before else None,
+            edited_image_path=after,
+            evaluation=Evaluation(
+                success=one.answer.success, semantics=one.score.semantics, quality=one.score.quality
+            ),
+            generator=one.generator or None,
+            seed=one.seed,
+            judge=judge,
+        )
+    except ValidationError as error:
+        raise _no_row(one, error) from error
 
 
 def _write(

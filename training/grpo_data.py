@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 MAX_SEED = 2**31
+LARGEST_SEED = 2**64 - 1
+"""What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past it."""
 
 
 class Evaluation(BaseModel):
@@ -55,7 +57,7 @@ class CriticRlRow(BaseModel):
     edited_image_path: str = Field(min_length=1, max_length=4096)
     evaluation: Evaluation
     generator: str | None = None
-    seed: int | None = None
+    seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
     judge: str | None = None
     raw_scores: Any = None
 
