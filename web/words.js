@@ -47,19 +47,27 @@ function patternOf(key) {
   return { pattern: new RegExp(`^${parts.join("")}$`), names };
 }
 
-/** Fetch the words of the front end's language, unless they are here. Without them everything is in English. */
+/** Have the words of the front end's language, unless they are here. Without them everything is in English. */
 async function fetchWords() {
   const wanted = String(app.ui?.settings?.getSettingValue?.("Comfy.Locale") ?? "en");
   if (wanted === language) return;
-  let told = {};
-  if (LANGUAGES.includes(wanted)) {
+  const told = LANGUAGES.includes(wanted) ? await wordsOf(wanted) : {};
+  // Words that were not to be had are asked for again with the next graph.
+  language = told ? wanted : "en";
+  ours = told?.view ?? {};
+  patterns = Object.entries(told?.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
+}
+
+/** The content of a language's file; null, and a line that says why, if it is missing or damaged. */
+async function wordsOf(wanted) {
+  try {
     const answer = await fetch(new URL(`./words/${wanted}.json`, import.meta.url));
-    if (!answer.ok) return console.warn(`InterleaveThinker: no words for ${wanted} (${answer.status})`);
-    told = await answer.json();
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return await answer.json();
+  } catch (error) {
+    console.warn(`InterleaveThinker: no words for ${wanted}, ${error.message}`);
+    return null;
   }
-  language = wanted;
-  ours = told.view ?? {};
-  patterns = Object.entries(told.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
 }
 
 app.registerExtension({
