@@ -54,6 +54,7 @@ def reinforcement_of(recipe: str) -> Reinforcement:
     from ..backend.scorers import open_scorer
     from ..training.critic_reward import RewardSettings
     from ..training.grpo_settings import GrpoTraining
+    from ..training.policy_model import check_options
     from ..training.recipe_files import read_recipe
     from ..training.step_rewards import DrawingSettings
 
@@ -73,6 +74,7 @@ def reinforcement_of(recipe: str) -> Reinforcement:
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
+    check_options(settings)  # found out after the fine-tuning, it would have cost hours
     if values:
         raise SettingsError(f"Recipe {recipe!r}: critic-grpo has no option {sorted(values)[0]!r}.")
     return Reinforcement(open_generator(generator), open_scorer(scorer), settings, reward, drawing)

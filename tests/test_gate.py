@@ -21,10 +21,11 @@ from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import main
 from interleave_thinker.cli import train as cli_train
 from interleave_thinker.cli.own_critic import reinforcement_of
-from interleave_thinker.training.data import SftMessage, SftRow, write_rows
+from interleave_thinker.training.data import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.gate import (
     GateRefused,
     GateSettings,
+    check_gate,
     compare,
     enforce,
     measured,
@@ -116,12 +117,28 @@ def test_rows_without_a_verdict_are_not_asked() -> None:
         truths_of([SftRow(messages=turns)])
 
 
+def test_rows_of_one_kind_are_warned_of(base: Path, tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path))
+    turns = [SftMessage(role="user", content="Describe."), SftMessage(role="assistant", content="A page.")]
+    lines: list[str] = []
+    gate = check_gate(
+        base,
+        base,
+        [*[SftRow(messages=turns)] * 4, *rows[:4:2]],
+        tmp_path,
+        tmp_path / "out",
+        GateSettings(gate_rows=2, gate_tokens=80),
+        "cpu",
+        lines.append,
+    )
+    assert gate.before.accuracy.n == 2, "rows without a verdict take no place"
+    assert any("all 2 rows are about right images" in line for line in lines)
+
+
 # Old rows
 
 
 def test_held_out_rows_are_never_trained_on(tmp_path: Path) -> None:
-    from interleave_thinker.training.data import read_rows
-
     rows = read_rows(rows_file(tmp_path))
     held, rest = split([*rows, *rows[:3]], 0.25, 100)
     assert len(held) == 7 and not {row.images[-1] for row in held} & {row.images[-1] for row in rest}
@@ -182,7 +199,11 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
     recipe.write_text("critic-grpo:\n  generator: painted\n")
     with pytest.raises(SettingsError, match="scorer"):
         reinforcement_of(str(recipe))
-    recipe.write_text("critic-grpo:\n  generator: painted\n  scorer: tinyworld\n  colour: red\n")
+    told = "critic-grpo:\n  generator: painted\n  scorer: tinyworld\n"
+    recipe.write_text(f"{told}  quantization: 4bit\n")
+    with pytest.raises(SettingsError, match="lora"):
+        reinforcement_of(str(recipe))
+    recipe.write_text(f"{told}  colour: red\n")
     with pytest.raises(SettingsError, match="colour"):
         reinforcement_of(str(recipe))
 

@@ -153,7 +153,8 @@ def check_gate(
     `after` may be a LoRA adapter of `before`. The same comparison is not made twice. Raises SettingsError for rows
     without a verdict.
     """
-    held, truths = truths_of(rows[: settings.gate_rows])
+    held, truths = truths_of(rows)
+    held, truths = held[: settings.gate_rows], truths[: settings.gate_rows]
     digests = [checkpoint_digest(before), checkpoint_digest(after)]
     key = digest_of([*digests, settings.model_dump_json(), *(row.model_dump_json() for row in held)])
     path = out / GATE_FILE
@@ -173,6 +174,12 @@ def check_gate(
         log(line)
     if len(held) < FEW_ROWS:
         log(f"WARNING: {len(held)} rows are few; one of them is {1 / len(held):.1%}. Give more: --held-out.")
+    if len(set(truths)) == 1:
+        kind = "right" if truths[0] else "wrong"
+        log(
+            f"WARNING: all {len(held)} rows are about {kind} images; a critic that says {truths[0]} to everything passes. "
+            "Give rows of both kinds: --held-out."
+        )
     return gate
 
 
