@@ -26,16 +26,30 @@ Score = Annotated[
     ),
 ]
 
+PageRows = Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")]
+PagesOf = Annotated[
+    Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
+]
+PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
+
 
 @app.callback()
 def data() -> None:
     """Make a critic's training data."""
 
 
+def checkpoint_of(model: str, download: bool) -> Path:
+    """The folder that `--model` names; raises SettingsError or ChatError."""
+    from ..backend.chat.checkpoints import find_checkpoint
+    from ..backend.tinyworld import checkpoint
+
+    kind, _, name = model.partition(":")
+    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download)
+
+
 def wording_of(model: str | None, download: bool) -> PromptSet:
     """The prompt set of the critic that is to learn: its checkpoint's, else the pack's own."""
     from ..backend.prompts import default_prompt_set, prompt_set_of
-    from .train import checkpoint_of
 
     found = prompt_set_of(checkpoint_of(model, download)) if model else None
     return found or default_prompt_set()
@@ -84,11 +98,9 @@ def from_runs(
 def tinyworld_critic(
     *,
     out: Annotated[Path, typer.Option(help="Folder for critic_sft.json and its pages.")],
-    rows: Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")] = 2000,
-    generator: Annotated[
-        Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the pages.")] = 0,
+    rows: PageRows = 2000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
 ) -> None:
     """Make rows of the kind that the tiny world's critic learned from, to mix in against forgetting."""
     from ..backend.generators.tinyworld import load_pipeline

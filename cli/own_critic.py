@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from ..training.gate import GateSettings
 from ..training.own_critic import Rehearsal, Reinforcement
 from ..training.run_filter import RunsData
 from ..training.sft import SftTraining
-from .data import Runs, Score, SkipBadRuns
+from .data import Runs, Score, SkipBadRuns, checkpoint_of
 from .model_options import with_model_options
 from .recipe_option import Config
 
@@ -35,9 +36,8 @@ Force = Annotated[
 
 def log(line: str) -> None:
     """Say a line, in one process of several."""
-    from .train import log_line
-
-    log_line(line)
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(line)
 
 
 def refused(error: Exception) -> typer.Exit:
@@ -126,7 +126,6 @@ def command(
     from ..training.gate import GateRefused
     from ..training.own_critic import train_own_critic
     from ..training.policy_model import check_options
-    from .train import checkpoint_of
 
     check_options(settings)
     reinforcement = reinforcement_of(grpo) if grpo else None

@@ -15,8 +15,9 @@ from ..training.sft import SftTraining
 from ..training.step_rewards import DrawingSettings
 from ..training.tinyworld.generator_batches import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
+from .data import PageRows, PageSeed, PagesOf, checkpoint_of
 from .model_options import with_model_options
-from .own_critic import Force, HeldOut, refused
+from .own_critic import Force, HeldOut, log, refused
 from .own_critic import command as own_critic
 from .recipe_option import Config
 
@@ -43,21 +44,6 @@ SkipBad = Annotated[
 ]
 
 
-def log_line(line: str) -> None:
-    """Say a line, in one process of several."""
-    if os.environ.get("RANK", "0") == "0":
-        typer.echo(line)
-
-
-def checkpoint_of(model: str, download: bool) -> Path:
-    """The folder that `--model` names; raises SettingsError or ChatError."""
-    from ..backend.chat.checkpoints import find_checkpoint
-    from ..backend.tinyworld import checkpoint
-
-    kind, _, name = model.partition(":")
-    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download)
-
-
 def _fine_tune(
     model: str,
     download: bool,
@@ -75,12 +61,12 @@ def _fine_tune(
 
     check_options(settings)
     rows, problems = check_rows(data, skip_bad)
-    show_problems(problems, len(rows), log_line)
+    show_problems(problems, len(rows), log)
     if verdicts:
-        show_balance(rows, log_line)
+        show_balance(rows, log)
     folder = checkpoint_of(model, download)
-    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), log_line, skip_bad, name)
-    log_line(f"checkpoint: {made}")
+    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), log, skip_bad, name)
+    log(f"checkpoint: {made}")
     return made
 
 
@@ -125,17 +111,17 @@ def critic_sft(
     from ..training.sft import FINAL
 
     asked, problems = check_rows(held_out, skip_bad)
-    show_problems(problems, len(asked), log_line)
+    show_problems(problems, len(asked), log)
     before = checkpoint_of(model, download)
     made = _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True, name=TRAINED)
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
         return
-    result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log_line)
+    result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log)
     try:
-        enforce(result, made, force, log_line)
+        enforce(result, made, force, log)
     except GateRefused as error:
         raise refused(error) from error
-    log_line(f"checkpoint: {publish(made, out / FINAL)}")
+    log(f"checkpoint: {publish(made, out / FINAL)}")
 
 
 app.command("own-critic")(own_critic)
@@ -180,15 +166,15 @@ def critic_grpo(
 
     check_options(settings)
     rows, problems = read_rl_rows(data, skip_bad)
-    show_problems(problems, len(rows), log_line)
+    show_problems(problems, len(rows), log)
     if held_out is not None:
         checked, problems = read_rl_rows(held_out, skip_bad)
-        show_problems(problems, len(checked), log_line)
+        show_problems(problems, len(checked), log)
         held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
     else:
         rows, held = split_held_out(rows, settings)
     right = sum(row.evaluation.success for row in rows)
-    log_line(
+    log(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
     )
     made = train(
@@ -203,9 +189,9 @@ def critic_grpo(
         open_generator(generator),
         open_scorer(scorer),
         cache,
-        log_line,
+        log,
     )
-    log_line(f"checkpoint: {made}")
+    log(f"checkpoint: {made}")
 
 
 @app.command("merge")
@@ -249,7 +235,7 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     """Make the tiny world's generator."""
     from ..training.tinyworld.generator import train
 
-    typer.echo(f"pipeline: {train(settings, out, log_line)}")
+    typer.echo(f"pipeline: {train(settings, out, log)}")
 
 
 @app.command("tinyworld-planner")
@@ -261,7 +247,7 @@ def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
     require(*TRAINERS)
     from ..training.tinyworld.recipes import train_planner
 
-    typer.echo(f"checkpoint: {train_planner(out, recipe, log_line)}")
+    typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
 
 
 @app.command("tinyworld-critic")
@@ -281,18 +267,16 @@ def tinyworld_critic(
     require(*TRAINERS)
     from ..training.tinyworld.recipes import train_critic
 
-    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log_line)}")
+    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
 
 
 @app.command("tinyworld-rl-data")
 def tinyworld_rl_data(
     *,
     out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
-    rows: Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")] = 1000,
-    generator: Annotated[
-        Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the pages.")] = 0,
+    rows: PageRows = 1000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
 ) -> None:
     """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
     from ..backend.generators import open_generator

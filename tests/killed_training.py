@@ -13,10 +13,10 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from random import Random
 
 import conftest  # noqa: F401 - makes the package importable
 import torch
+from small_grpo import SMALL, make_data
 from tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.generators import open_generator
@@ -25,12 +25,8 @@ from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training import callbacks, grpo, sft  # noqa: F401 - imported before the forks
 from interleave_thinker.training.critic_reward import RewardSettings
 from interleave_thinker.training.data import SftMessage, SftRow
-from interleave_thinker.training.grpo_data import read_rl_rows, write_rl_rows
-from interleave_thinker.training.grpo_settings import GrpoTraining
+from interleave_thinker.training.grpo_data import read_rl_rows
 from interleave_thinker.training.step_rewards import DrawingSettings
-from interleave_thinker.training.tinyworld.critic_data import PageFolder
-from interleave_thinker.training.tinyworld.judged_pages import rendered
-from interleave_thinker.training.tinyworld.rl_data import rl_row
 
 
 def die() -> None:
@@ -92,12 +88,7 @@ def prepare(folder: Path) -> None:
     build_checkpoint(folder / "base")
     for grey in (0, 255):
         page(grey).image.save(folder / f"{grey}.png")
-    rng, pages, rows = Random(3), PageFolder(folder / "pages"), []
-    while len(rows) < 8:
-        drawn = rendered(rng)
-        if not drawn.success:
-            rows.append(rl_row(drawn, pages))
-    write_rl_rows(folder / "critic_rl.jsonl", rows)
+    make_data(folder, right=0, wrong=8)
 
 
 def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
@@ -113,23 +104,8 @@ def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
 
 def reinforce(folder: Path, out: Path, log: Log) -> None:
     rows, _ = read_rl_rows(folder / "critic_rl.jsonl")
-    settings = GrpoTraining(
-        rate=1e-4,
-        prompts=2,
-        group=4,
-        updates=2,
-        micro_batch=4,
-        rollouts=2,
-        answer_tokens=200,
-        temperature=1.4,
-        save_every=1,
-        check_rows=2,
-        check_batch=2,
-        floor=0.0,
-        weight_decay=0.01,
-        device="cpu",
-        tensorboard=False,
-    )
+    changes = {"check_rows": 2, "check_batch": 2, "temperature": 1.4, "tensorboard": False}
+    settings = SMALL.model_copy(update=changes)
     reward, drawing = RewardSettings(), DrawingSettings(tries=1)
     generator, scorer = Counted(out.with_suffix(".drawn")), open_scorer("tinyworld")
     grpo.train(

@@ -35,10 +35,10 @@ SMALL = GrpoTraining(
 )
 
 
-def make_data(folder: Path) -> Path:
-    """Rows about rendered pages, for which nothing has to be drawn: 12 right ones and 12 wrong ones."""
+def make_data(folder: Path, right: int = 12, wrong: int = 12) -> Path:
+    """Rows about so many right and wrong rendered pages, for which nothing has to be drawn."""
     rng, pages = Random(3), PageFolder(folder / "pages")
-    wanted, rows = {True: 12, False: 12}, []
+    wanted, rows = {True: right, False: wrong}, []
     while any(wanted.values()):
         drawn = rendered(rng)
         if wanted[drawn.success]:

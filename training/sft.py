@@ -199,7 +199,9 @@ def _train(
     resumed = newest_checkpoint(steps)
     sampled = rows[-settings.samples :] if settings.samples and devices == 1 else []
     kept = KeptAnswers(out / "before.json")
-    before = kept.read() if resumed else kept.keep(_sampled(trainer, policy.processor, sampled, images))
+    before: list[str] = []
+    if sampled:  # where there are several processes nobody is asked, and they must not write one file at once
+        before = kept.read() if resumed else kept.keep(_sampled(trainer, policy.processor, sampled, images))
     if resumed is None or step_of(resumed) < steps_in_all:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     else:

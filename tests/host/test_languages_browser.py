@@ -20,9 +20,9 @@ from .test_live_browser import SIZE, kept, opened_graph, setting
 from .test_nodes_in_host import verdict
 from .test_plan_nodes import reply
 
-READY = (
-    "window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
-)
+# The first graph is opened after the app is ready: whatever is on the canvas before that is lost.
+READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in LiteGraph.registered_node_types
+  && app.extensionManager?.workflow?.activeWorkflow"""
 SET_LANGUAGE = "language => app.extensionManager.setting.set('Comfy.Locale', language)"
 OUTSIDE = """() => [...document.querySelectorAll('.it-live button, .it-live .it-badge, .itp-plan button')]
   .filter(one => one.offsetParent && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""

@@ -35,7 +35,6 @@ CLOSE_UP = f"""() => {{
   app.canvas.setDirty(true, true);
 }}"""
 PICTURES = "document.querySelectorAll('.it-card-image:not([hidden])').length"
-START = "() => { app.queuePrompt(0, 1) }"
 HOSTILE = 'a house <img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 
 
@@ -68,17 +67,20 @@ def test_a_story_is_followed_while_it_is_drawn(
     page.wait_for_function("window.app && app.vueAppReady && app.graph && app.extensionManager")
     page.wait_for_function("'InterleaveCriticLoop' in LiteGraph.registered_node_types")
     opened(page, "tiny_world_story")
-    seed = int(time.time()) % 10_000
-    page.evaluate(f"() => {{ {LOOP}.widgets.find(one => one.name === 'seed').value = {seed} }}")
     page.evaluate(CLOSE_UP)
     page.evaluate(WATCH_CARDS)
-    page.evaluate(START)
-    page.wait_for_selector(".it-card-image:not([hidden])", timeout=60_000)
-    kept(page, f"live-{theme}-running", tmp_path)
-    page.wait_for_selector(".it-live[data-status=finished]", timeout=120_000)
-    page.wait_for_function(f"{PICTURES} === 5", timeout=60_000)
+    first = int(time.time()) % 10_000
+    # The whole story takes a second or two: a page on a busy machine may look only when all is over.
+    for seed in range(first, first + 5):
+        page.evaluate(f"() => {{ {LOOP}.widgets.find(one => one.name === 'seed').value = {seed} }}")
+        assert page.evaluate(RUN)[0] == "execution_success"
+        page.wait_for_selector(".it-live[data-status=finished]", timeout=120_000)
+        page.wait_for_function(f"{PICTURES} === 5", timeout=60_000)
+        if "running" in page.evaluate("() => [...window.seenStatuses]"):
+            break
+    else:
+        pytest.fail("no step was ever shown while it was drawn")
     kept(page, f"live-{theme}-finished", tmp_path)
-    assert "running" in page.evaluate("() => [...window.seenStatuses]"), "a step is shown while it is drawn"
     assert page.locator(".it-card").count() == 6
     assert page.evaluate(f"() => {LOOP}.imgs ?? []") == [], "images are shown once, not twice"
     # A page that is opened later shows the same: from the server first, and from the run's folder when it forgot.
