@@ -29,6 +29,10 @@ class Counts:
     """Patches of these images."""
     images_kept: int = 0
     """Images whose features were kept."""
+    drafts_read: int = 0
+    """Tokens that were guessed and read before they were said."""
+    drafts_used: int = 0
+    """Of these, those that were then said, which needed no pass of their own."""
     tokens_held: int = 0
     """Tokens chosen among those that a grammar let through."""
     agents_brought: int = 0

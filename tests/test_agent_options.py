@@ -34,7 +34,7 @@ def test_savings_are_set_by_name(checkpoint: Path) -> None:
     critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
     assert levers_of(critic) == Levers(written_out=False, vision_bytes=0)
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
-    assert levers_of(planner) == Levers(written_out=False, vision_bytes=0, prefix_bytes=0)
+    assert levers_of(planner) == Levers(written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0)
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
     assert opener._shared_with(frozenset({"levers"}), DrawLevers)["levers"] == DrawLevers(encodings_bytes=0)
     opener.finish()

@@ -55,6 +55,17 @@ def test_a_fault_with_kept_heads_switches_only_those_off(
     assert (counts.prefix_tokens_kept, counts.images_kept) == (0, 2)
 
 
+def test_a_fault_with_several_tokens_at_once_switches_guesses_off_too(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = faulty(checkpoint, lambda tokens, before: tokens > 1, written_out=False)
+    with caplog.at_level(logging.WARNING), counting() as counts:
+        chat.reply(question(255, 20), WATCH)
+    assert list(chat.base.switched_off) == ["prefix_bytes", "draft_tokens"]
+    assert "draft_tokens is switched off: logits differ" in caplog.text
+    assert counts.drafts_read == 0
+
+
 def test_layers_that_changed_are_the_librarys_again(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,6 +114,10 @@ def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
             assert torch.equal(own, other)
     assert ours.get_seq_length() == theirs.get_seq_length()
     assert ours.get_mask_sizes(3) == theirs.get_mask_sizes(3)
+    before, more = theirs.keys[..., :4, :], torch.randn(1, 2, 2, 4)
+    ours.cut(4)
+    assert torch.equal(ours.keys, before) and ours.get_seq_length() == 4
+    assert torch.equal(ours.update(more, more)[0], torch.cat([before, more], dim=-2))
     cache = GrowingCache(1)
     cache.update(torch.ones(1, 2, 3, 4), torch.zeros(1, 2, 3, 4), 0)
     head = cache.head()

@@ -22,6 +22,8 @@ WAYS = {
     "layers written out": LOOP.model_copy(update={"written_out": True}),
     "images seen once": LOOP.model_copy(update={"vision_bytes": 1 << 20}),
     "heads kept": LOOP.model_copy(update={"prefix_bytes": 1 << 20}),
+    "guesses, layers written out": LOOP.model_copy(update={"written_out": True, "draft_tokens": 8}),
+    "guesses, the library's layers": LOOP.model_copy(update={"draft_tokens": 8}),
     "all": Levers(),
 }
 HOT = PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})
@@ -122,6 +124,27 @@ def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path)
     stopped, _ = counted(chat, question(255, 240))
     assert (stopped.images_seen, stopped.images_kept, stopped.stops_at_true) == (1, 1, 1)
     assert stopped.lm_forwards < again.lm_forwards
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+def test_guesses_save_passes_and_change_no_token(checkpoint: Path, written_out: bool) -> None:
+    """Whatever is guessed: an answer that repeats itself and the question, hot ones, and one that ends in the middle."""
+    one_by_one = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out}))
+    guessing = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out, "draft_tokens": 8}))
+    repeated = "the door the door the door the door "
+    with counting() as without:
+        expected = [
+            one_by_one.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
+        ]
+    with counting() as counts:
+        found = [
+            guessing.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
+        ]
+    assert [reply.text for reply in found] == [reply.text for reply in expected]
+    assert counts.drafts_read > counts.drafts_used > 0
+    # The tokens at the end that were guessed and not said any more need no pass either.
+    assert counts.lm_forwards == without.lm_forwards - counts.drafts_used
+    assert counts.lm_tokens == without.lm_tokens - counts.drafts_used + counts.drafts_read
 
 
 def test_an_adapter_keeps_its_own(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,7 +1,7 @@
 """Whether our decoding says what the library says, with this model, on this device, in this version: asked once, at first use.
 
 Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did, with kept
-prefixes). So before anything is kept, a toy prompt with two images is read in three ways: by the library in one pass, by
+prefixes). So before anything is kept, a toy prompt with two images is read in several ways: by the library in one pass, by
 ours in one piece, and by ours on top of a head that another prompt left. Logits have to agree to what the number type
 rounds off; what does not agree is switched off, and the reason is logged and kept for whoever asks.
 """
@@ -39,13 +39,15 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
         library = library_logits(model, processor, prompt, [first, third], ids)
         tolerance = TOLERANCE_32_BITS if model.dtype == torch.float32 else TOLERANCE_16_BITS
 
-        def problem() -> str:
+        def problem(guesses: Sequence[int] = ()) -> str:
             try:
-                return _difference(own_logits(own, model, prompt, [first, third], ids), library, tolerance)
+                ours = own_logits(own, model, prompt, [first, third], ids, guesses)
+                return _difference(ours, library, tolerance)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 # Another version's inside: what cannot be called as it is here is not used.
                 return f"{type(error).__name__}: {error}"
 
+        drafts, own.draft_tokens = own.draft_tokens, 0
         prefix, own.prefix = own.prefix, False
         static, own.static = own.static, "off"
         if found := problem():
@@ -59,6 +61,11 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
             own.read(model, None, toy_prompt(processor, [first, second])[0], [first, second])
             if found := problem():
                 off["prefix_bytes"], own.prefix = found, False
+        if drafts and ids:
+            own.draft_tokens = drafts
+            # Guessed right, and then one too many; guessed wrong, and forgotten.
+            if found := problem([ids[-1], ids[0]]) or problem([ids[0], ids[0]]):
+                off["draft_tokens"], own.draft_tokens = found, 0
         if static != "off":
             reason = why_not_compiled(model.lm_head.weight.device) if static == "compiled" else ""
             if not (own.written_out and can_be_written_out(model.model.language_model)):
@@ -111,12 +118,18 @@ def library_logits(
 
 
 def own_logits(
-    own: OwnDecoding, model: Any, prompt: str, pictures: Sequence[Picture], tokens: Sequence[int]
+    own: OwnDecoding,
+    model: Any,
+    prompt: str,
+    pictures: Sequence[Picture],
+    tokens: Sequence[int],
+    guesses: Sequence[int] = (),
 ) -> torch.Tensor:
+    """As `library_logits`, token by token; `guesses` are read together with the first token of the answer."""
     answer = own.read(model, None, prompt, pictures)
     rows = [answer.logits]
-    for token in tokens:
-        answer.add(token)
+    for number, token in enumerate(tokens):
+        answer.add(token, () if number else guesses)
         rows.append(answer.logits)
     return torch.cat(rows)
 

@@ -40,6 +40,12 @@ class _Rows:
         self._length = end
         return self._buffer[..., :end, :]
 
+    def cut(self, length: int) -> torch.Tensor:
+        """Only the first `length` tokens, which has to be so many at most."""
+        assert self._buffer is not None and length <= self._length
+        self._length = length
+        return self._buffer[..., :length, :]
+
 
 class GrowingLayer(DynamicLayer):
     """One layer's keys and values, written in place."""
@@ -57,6 +63,10 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = self._keys.append(key_states), self._values.append(value_states)
         return self.keys, self.values
 
+    def cut(self, length: int) -> None:
+        """Forget all tokens but the first `length`."""
+        self.keys, self.values = self._keys.cut(length), self._values.cut(length)
+
 
 class GrowingCache(Cache):
     """The cache of a model with so many layers of full attention, empty at first."""
@@ -68,6 +78,11 @@ class GrowingCache(Cache):
     def keep(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Append to one layer; all its keys and values."""
         return self.growing[layer].update(key, value)
+
+    def cut(self, length: int) -> None:
+        """Forget all tokens but the first `length`."""
+        for layer in self.growing:
+            layer.cut(length)
 
     def head(self) -> Head:
         """A copy in main memory of all keys and values so far."""

@@ -23,7 +23,7 @@ class Levers(Value):
     own_loop: bool = Field(
         default=True,
         description="Decode by a loop that writes keys and values in place; off: transformers' generate, which copies all "
-        "of them at every token. The three levers below need it.",
+        "of them at every token. The levers below need it, but for the patches.",
     )
     written_out: bool = Field(
         default=True,
@@ -45,6 +45,13 @@ class Levers(Value):
         default=True,
         description="Embed image patches by a matrix product instead of a convolution, exact to rounding.",
     )
+    draft_tokens: int = Field(
+        default=16,
+        ge=0,
+        le=64,
+        description="Tokens at most that are guessed from what the prompt and the answer said before, and read in the pass of "
+        "the token before them; 0 reads them one by one. Exact to rounding.",
+    )
     static_cache: Literal["off", "eager", "compiled"] = Field(
         default="off",
         description="Decode in buffers of a fixed size: compiled is for CUDA cards, eager for comparison. Unlike the others "
@@ -52,5 +59,7 @@ class Levers(Value):
     )
 
 
-PLAIN = Levers(own_loop=False, written_out=False, vision_bytes=0, prefix_bytes=0, linear_patches=False)
+PLAIN = Levers(
+    own_loop=False, written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0, linear_patches=False
+)
 """As transformers does it, nothing kept."""

@@ -9,6 +9,7 @@ same answer whatever was asked before it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from ..counters import count
 from ..kept import Kept, tensor_bytes
 from ..pictures import Picture
+from .drafts import Drafts
 from .growing_cache import GrowingCache, Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
@@ -34,6 +36,7 @@ class OwnDecoding:
         self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
         self.prefix = levers.prefix_bytes > 0
         self.written_out = levers.written_out
+        self.draft_tokens = levers.draft_tokens
         self.static = levers.static_cache
         self.compiler: Any = "inductor"
         self._buckets: dict[tuple[int, str | None], StaticDecoding] = {}
@@ -67,7 +70,7 @@ class OwnDecoding:
         static = self._static(model, adapter, len(tokens.ids) + room)
         if static is not None:
             static.begin_with(cache)
-        return Answer(model, cache, tokens, logits, self.written_out, static)
+        return Answer(model, cache, tokens, logits, self.written_out, self.draft_tokens, static)
 
     def _static(self, model: Any, adapter: str | None, length: int) -> StaticDecoding | None:
         """The bucket for so many tokens, made at its first use."""
@@ -96,7 +99,7 @@ class OwnDecoding:
 
 class Answer:
     """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
-    token."""
+    token. Tokens that were guessed and then said need no pass of their own."""
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class Answer:
         tokens: PromptTokens,
         logits: torch.Tensor,
         written_out: bool,
+        draft_tokens: int = 0,
         static: StaticDecoding | None = None,
     ) -> None:
         self._static = static
@@ -115,35 +119,61 @@ class Answer:
         self._ids = torch.tensor([tokens.ids], device=logits.device)
         self._length = len(tokens.ids)
         self._place = tokens.next_place
+        self._drafts = Drafts(tokens.ids, draft_tokens) if draft_tokens and static is None else None
+        self._ahead: deque[tuple[int, torch.Tensor]] = deque()
+        """Tokens that were guessed and read, each with the logits after it."""
 
     @property
     def ids(self) -> torch.Tensor:
         return self._ids[:, : self._length]
 
-    def add(self, token: int) -> None:
-        """Go on with this token: `logits` are then those of the one after it."""
-        model, device = self._model, self.logits.device
+    def add(self, token: int, guess: Sequence[int] | None = None) -> None:
+        """Go on with this token: `logits` are then those of the one after it. `guess`: what may follow, instead of what is
+        looked up."""
         if self._length == self._ids.shape[1]:
             self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
         self._ids[0, self._length] = token
-        places = torch.full((4, 1, 1), self._place, device=device)
-        places[0] = self._length
-        ids = self._ids[:, self._length : self._length + 1]
-        if self._static is not None:
-            self.logits = self._static.logits(ids, places, self._length)
+        if self._drafts is not None:
+            self._drafts.add(token)
+        if self._ahead and self._ahead[0][0] == token:
+            count(drafts_used=1)
+            self.logits = self._ahead.popleft()[1]
         else:
-            self.logits = self._grown(model.get_input_embeddings()(ids), places)
+            if self._ahead:
+                self._cache.cut(self._length)
+                self._ahead.clear()
+            if guess is None:
+                guess = self._drafts.guess() if self._drafts is not None else ()
+            self._read(token, guess)
         self._length += 1
         self._place += 1
 
+    def _read(self, token: int, guess: Sequence[int]) -> None:
+        """A pass for the token and what may follow it."""
+        device, tokens = self.logits.device, 1 + len(guess)
+        ids = torch.tensor([[token, *guess]], device=device)
+        places = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._place
+        places[0] += self._length - self._place
+        if self._static is not None:
+            self.logits = self._static.logits(ids, places, self._length)
+            return
+        count(drafts_read=len(guess))
+        logits = self._grown(self._model.get_input_embeddings()(ids), places)
+        self.logits = logits[:1]
+        self._ahead.extend((after, logits[at : at + 1]) for at, after in enumerate(guess, start=1))
+
     def _grown(self, embedded: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Logits with keys and values that grow."""
+        """Logits `(tokens, vocabulary)` after each of these tokens, with keys and values that grow."""
         if self._written_out:
-            count(lm_forwards=1, lm_tokens=1)
-            hidden = next_hidden(self._model.model.language_model, embedded, places, self._cache.keep)
+            tokens, mask = embedded.shape[1], None
+            count(lm_forwards=1, lm_tokens=tokens)
+            if tokens > 1:
+                shape = (1, 1, tokens, self._length + tokens)
+                mask = torch.ones(shape, dtype=torch.bool, device=embedded.device).tril(self._length)
+            hidden = next_hidden(self._model.model.language_model, embedded, places, self._cache.keep, mask)
         else:
             hidden = _run(self._model, embedded, places, self._cache)
-        return _hidden_to_logits(self._model, hidden)
+        return self._model.lm_head(hidden)[0].float()
 
 
 def _pass(model: Any, tokens: PromptTokens, cache: GrowingCache, start: int, end: int) -> torch.Tensor:
@@ -159,7 +189,7 @@ def _pass(model: Any, tokens: PromptTokens, cache: GrowingCache, start: int, end
         embedded = embedded.masked_scatter(seen.unsqueeze(-1), pooled)
         deepstack = {"visual_pos_masks": seen, "deepstack_visual_embeds": levels}
     hidden = _run(model, embedded, tokens.places[:, :, start:end].to(device), cache, **deepstack)
-    return _hidden_to_logits(model, hidden)
+    return model.lm_head(hidden[:, -1:, :])[:, -1, :].float()
 
 
 def _images_between(tokens: PromptTokens, start: int, end: int, image_token: int) -> list[tuple[Any, ...]]:
@@ -185,7 +215,3 @@ def _run(
         use_cache=True,
         **deepstack,
     ).last_hidden_state
-
-
-def _hidden_to_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    return model.lm_head(hidden[:, -1:, :])[:, -1, :].float()

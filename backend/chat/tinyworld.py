@@ -21,13 +21,13 @@ def open(
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
 
     Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are not kept: they are
-    a dozen tokens, and reading prompts whole rounds as it always did; `levers` that were set win.
+    a dozen tokens, and reading prompts whole, and answers token by token, rounds as it always did; `levers` that were set win.
     """
     if argument not in ROLES:
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    own = Levers(prefix_bytes=0).model_copy(update=levers.model_dump(exclude_unset=True))
+    own = Levers(prefix_bytes=0, draft_tokens=0).model_copy(update=levers.model_dump(exclude_unset=True))
     return transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=own
     )

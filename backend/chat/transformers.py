@@ -61,9 +61,10 @@ class TransformersChat:
     def identity(self) -> str:
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         parts += [self.base.quantization] if self.base.quantization else []
-        # Prompts read in two pieces round differently from whole ones (own_decoding.py).
+        # Prompts read in two pieces, and answers read several tokens at a time, round differently (own_decoding.py).
         levers = self.base.levers
         parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
+        parts += [f"drafts={levers.draft_tokens}"] if levers.own_loop and levers.draft_tokens else []
         static = levers.static_cache if levers.own_loop else "off"
         parts += [f"static={static}"] if static != "off" else []
         parts += [f"adapter={self._adapter}"] if self._adapter else []

@@ -36,6 +36,7 @@ _LINEAR = PLAIN.model_copy(update={"linear_patches": True})
 _LOOP = _LINEAR.model_copy(update={"own_loop": True})
 _OUT = _LOOP.model_copy(update={"written_out": True})
 _SEEN = _OUT.model_copy(update={"vision_bytes": Levers().vision_bytes})
+_HEADS = _SEEN.model_copy(update={"prefix_bytes": Levers().prefix_bytes})
 WAYS = (
     Way("pictures in memory", PLAIN, stop_at_true=False),
     Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
@@ -43,7 +44,8 @@ WAYS = (
     Way("+ layers written out", _OUT, stop_at_true=False),
     Way("+ every image seen once", _SEEN, stop_at_true=False),
     Way("+ stop at True", _SEEN),
-    Way("+ prompt heads kept (the default)", Levers()),
+    Way("+ prompt heads kept", _HEADS),
+    Way("+ what was said before is guessed (the default)", Levers()),
     Way("+ last try not judged", Levers(), judge_last=False),
 )
 """Cumulative, in the order in which they are told."""
