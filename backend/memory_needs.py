@@ -105,3 +105,9 @@ def image_weights(shape: ImageShape, precision: ImagePrecision) -> dict[PartName
         "encoder": counts["encoder"] * each,
         "vae": counts["vae"] * BF16,
     }
+
+
+def image_work(shape: ImageShape, pixels: int, bytes_each: int = 2) -> int:
+    """Bytes beside the weights while an image of this area is drawn, at its worst moment and with what is lost between blocks;
+    `bytes_each`: of a value (4 in 32 bits)."""
+    return int(max(shape.work(pixels).values()) * (1 + FRAGMENTS) * bytes_each / BF16)

@@ -49,6 +49,8 @@ from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
 LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
+# The answers here say one word over and over: guessed, they would cost next to nothing.
+NOTHING_KEPT = Levers(vision_bytes=0, prefix_bytes=0, draft_tokens=0)
 
 
 class Bench:
@@ -132,10 +134,6 @@ class _Moving:
 
     def apply_chat_template(self, *arguments: Any, **options: Any) -> Any:
         return self._processor.apply_chat_template(*arguments, **options).to(self._device)
-
-
-# The answers here say one word over and over: guessed, they would cost next to nothing.
-NOTHING_KEPT = Levers(vision_bytes=0, prefix_bytes=0, draft_tokens=0)
 
 
 def exact(bench: Bench) -> dict[str, Any]:

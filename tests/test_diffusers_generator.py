@@ -89,6 +89,7 @@ def test_an_edit_keeps_the_sources_shape(build: Build) -> None:
     for name in ("stable_diffusion", "flux2_klein"):
         generator = open_tiny(build(name), steps=2)
         assert generator.draw("a boat", scene(size=(96, 64)), 1).size == (96, 64)
+        assert generator.area(scene(size=(96, 64))) == 96 * 64
     assert generator.draw("a boat", scene(size=(97, 65)), 1).size in {(96, 64), (98, 66)}, (
         "rounded to a multiple"
     )
@@ -98,6 +99,7 @@ def test_the_given_size_wins_over_the_sources(build: Build) -> None:
     for name in ("stable_diffusion", "flux2_klein"):
         generator = open_tiny(build(name), steps=2, size="96x64")
         assert generator.draw("a boat", scene(size=(64, 128)), 1).size == (96, 64)
+        assert generator.area(scene(size=(64, 128))) == generator.area(None) == 96 * 64
 
 
 def test_img2img_at_low_strength_stays_near_the_source(build: Build) -> None:

@@ -13,7 +13,14 @@ from interleave_thinker.backend.agent_shapes import SHAPES, agent_shape, publish
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.image_shapes import KNOWN
 from interleave_thinker.backend.memory_models import NamedAgent, named_agent, named_image_model
-from interleave_thinker.backend.memory_needs import GB, agent_weights, agent_work, critic_work, kv_bytes
+from interleave_thinker.backend.memory_needs import (
+    GB,
+    agent_weights,
+    agent_work,
+    critic_work,
+    image_work,
+    kv_bytes,
+)
 from interleave_thinker.backend.memory_plan import COMBINATIONS, WHAT_MOVES, moments, plan_memory
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.cli import app
@@ -204,3 +211,10 @@ def test_reserve_is_taken_off() -> None:
 
 def test_critic_needs_less_for_smaller_images() -> None:
     assert critic_work(CRITIC_8B, "bf16", 512 * 512) < critic_work(CRITIC_8B, "bf16", 1024 * 1024)
+
+
+def test_drawing_needs_what_its_largest_part_needs() -> None:
+    shape, area = KNOWN["sdxl"], 1024 * 1024
+    assert image_work(shape, area) == pytest.approx(1.1 * shape.vae.work(area), rel=1e-6)
+    assert image_work(shape, area, bytes_each=4) == pytest.approx(2 * image_work(shape, area), rel=1e-6)
+    assert image_work(shape, area // 4) < image_work(shape, area)

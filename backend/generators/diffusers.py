@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from ..counters import count
@@ -94,11 +95,13 @@ def open(
         strength=strength,
         negative=negative,
         levers=levers,
+        folder=folder,
     )
 
 
 class DiffusersGenerator:
-    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every sampling step."""
+    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every sampling step. `folder`:
+    where it was read from."""
 
     def __init__(
         self,
@@ -111,8 +114,9 @@ class DiffusersGenerator:
         strength: float = 0.6,
         negative: str | None = None,
         levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
+        folder: Path | None = None,
     ) -> None:
-        self.identity = identity
+        self.identity, self.folder = identity, folder
         self.interrupted: Callable[[], bool] | None = None
         self._pair = pair
         self._size = size
@@ -131,6 +135,11 @@ class DiffusersGenerator:
         import torch
 
         return [part for part in self._pair.edit.components.values() if isinstance(part, torch.nn.Module)]
+
+    def area(self, source: Picture | None) -> int:
+        """Pixels of the image that is drawn with this source."""
+        width, height = self._sides(source)
+        return width * height
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16 pixels).
@@ -171,7 +180,7 @@ class DiffusersGenerator:
     def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
         if source is None and self._size is None:
             return {}
-        width, height = self._round(self._size or _fit_area(source.size if source else self._default_size()))
+        width, height = self._sides(source)
         arguments: dict[str, Any] = {"width": width, "height": height, "max_area": width * height}
         if source is not None:
             arguments["image"] = source.image
@@ -180,6 +189,9 @@ class DiffusersGenerator:
                 arguments["image"] = _resize(source, (width, height))
                 arguments["strength"] = self._strength
         return {key: value for key, value in arguments.items() if key in accepted}
+
+    def _sides(self, source: Picture | None) -> tuple[int, int]:
+        return self._round(self._size or _fit_area(source.size if source else self._default_size()))
 
     def _round(self, size: tuple[int, int]) -> tuple[int, int]:
         # Twice the VAE's factor: transformers take 2x2 patches of latents, and UNets halve them at least once.
