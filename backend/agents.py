@@ -17,7 +17,7 @@ from .answers import (
     read_plan,
     read_verdict,
 )
-from .chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
+from .chat.protocol import ChatModel, Message, OnDevice, RepliesTogether, Reply, ReplySettings
 from .errors import AnswerError, SettingsError
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set, fill
@@ -59,7 +59,8 @@ class Planner:
         `<image>` marks but not as many as images, ChatError, Cancelled."""
         message = _planner_message(self.prompt_set, request)
         again = held(self.settings, "plan", self.hold, retry=True)
-        return _ask(self.chat, message, (self.settings, again), read_plan, GRAMMAR_OF_PLANS, on_token)[0]
+        first = self.chat.reply([message], self.settings, on_token)
+        return _read(first, self.chat, message, again, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
 
     def rest(self, staying: object) -> None:
         """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same weights."""
@@ -109,12 +110,38 @@ class Critic:
         A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that cannot be
         read give success None with the problem as reasoning. Raises ChatError, Cancelled.
         """
+        message = self._question(before, after, original_prompt, prompt_used)
+        return self._verdict(
+            message, self.chat.reply([message], self.settings, on_token), prompt_used, on_token
+        )
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        """As `judge`, for several images that were drawn with the same prompt: a local model answers about all in the same passes."""
+        questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
+        if isinstance(self.chat, RepliesTogether):
+            replies = self.chat.reply_together(questions, self.settings)
+        else:
+            replies = [self.chat.reply([question], self.settings) for question in questions]
+        return [
+            self._verdict(question, reply, prompt_used, None)
+            for question, reply in zip(questions, replies, strict=True)
+        ]
+
+    def _question(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Message:
         pictures = (before or Picture.white(after.size), after)
-        message = critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
+        return critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
+
+    def _verdict(
+        self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
+    ) -> Verdict:
         try:
             again = held(self.settings, "verdict", self.hold, retry=True)
             form = GRAMMAR_OF_VERDICTS_FIRST if self.prompt_set.verdict_first else GRAMMAR_OF_VERDICTS
-            verdict, reply = _ask(self.chat, message, (self.settings, again), read_verdict, form, on_token)
+            verdict, reply = _read(first, self.chat, question, again, read_verdict, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
         keep = verdict.success or not verdict.refined_prompt.strip()
@@ -138,16 +165,17 @@ def _identity(chat: ChatModel, prompt_set: PromptSet, settings: ReplySettings) -
     return f"{chat.identity}|prompts={prompt_set.digest}|{told}"
 
 
-def _ask(
+def _read(
+    reply: Reply,
     chat: ChatModel,
     message: Message,
-    settings: tuple[ReplySettings, ReplySettings],
+    again: ReplySettings,
     read: Callable[[str], Answer],
     grammar: str,
     on_token: OnToken | None,
 ) -> tuple[Answer, Reply]:
-    """The answer and the reply that gave it. `settings`: of the first try and the second. Raises AnswerError if the second reply cannot be read either."""
-    reply = chat.reply([message], settings[0], on_token)
+    """The answer to a message and the reply that gave it: this one, or, where it cannot be read, a second one with the settings
+    `again`. Raises AnswerError if that cannot be read either."""
     try:
         return read(reply.text), reply
     except AnswerError as error:
@@ -158,7 +186,7 @@ def _ask(
         Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
         Message(role="user", content=(reason,)),
     ]
-    reply = chat.reply(retry, settings[1], on_token)
+    reply = chat.reply(retry, again, on_token)
     try:
         return read(reply.text), reply
     except AnswerError as error:

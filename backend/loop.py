@@ -30,6 +30,7 @@ from .events import (
 from .generators.protocol import FollowsAnchor, Generator
 from .makers import Makers
 from .memory import Memory, PlanKey, Remembers
+from .pictures import Picture
 from .policy import accepted, check_source, choose, next_prompt, picked, seed_of, source_of
 from .roles import Judges, Plans, Rests
 from .types import (
@@ -160,53 +161,71 @@ class _Run:
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
-        for number in range(tries):
-            seed = seed_of(self.settings.seed, step.number, number, self.settings.seed_rule)
-            decided = picked(self.attempts, pick) is not None
-            if decided and not self.makers.has_drawn(prompt, source, seed):
+        while len(self.attempts) < tries and reason is not StopReason.accepted:
+            first = len(self.attempts)
+            for number in range(first, min(first + self.settings.candidates, tries)):
+                seed = self._seed(step, number)
+                decided = picked(self.attempts, pick) is not None
+                if decided and not self.makers.has_drawn(prompt, source, seed):
+                    tries = number
+                elif time.monotonic() >= self.deadline:
+                    reason, tries = StopReason.budget, number
+                else:
+                    yield from self._draw(step, number, prompt, source, seed)
+                    continue
                 break
-            if time.monotonic() >= self.deadline:
-                reason = StopReason.budget
-                break
-            yield AttemptStarted(step, number, prompt, seed)
-            drawn, reused = self.makers.draw(prompt, source, seed)
-            attempt = Attempt(
-                prompt=prompt,
-                seed=seed,
-                source=source,
-                image=drawn.image,
-                error=drawn.error,
-                seconds=drawn.seconds,
-            )
-            self.attempts.append(attempt)
-            yield AttemptDrawn(step, number, attempt, reused)
-            is_last = number == tries - 1
-            if self.critic and attempt.image and (self.settings.judge_last or not is_last):
-                judged, reused = self.makers.judge(
-                    self.critic, step.prompt, attempt, attempt.image, partial(self._draw_ahead, step, attempt)
-                )
-                attempt = attempt.model_copy(
-                    update={
-                        "verdict": judged.verdict,
-                        "error": judged.error,
-                        "seconds": drawn.seconds + judged.seconds,
-                    }
-                )
-                self.attempts[-1] = attempt
-                yield AttemptJudged(step, number, attempt, reused)
-            if accepted(attempt.verdict, self.settings.accept_at):
+            if self.settings.judge_last or len(self.attempts) < tries:
+                yield from self._judge(step, first)
+            candidates = self.attempts[first:]
+            if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):
                 reason = StopReason.accepted
-                break
-            prompt = next_prompt(attempt)
+            elif candidates:
+                prompt = next_prompt(candidates)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         chosen = picked(self.attempts, pick)
         yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
 
+    def _seed(self, step: Step, number: int) -> int:
+        settings = self.settings
+        return seed_of(settings.seed, step.number, number, settings.seed_rule, settings.candidates)
+
+    def _draw(
+        self, step: Step, number: int, prompt: str, source: Picture | None, seed: int
+    ) -> Iterator[Event]:
+        yield AttemptStarted(step, number, prompt, seed)
+        drawn, reused = self.makers.draw(prompt, source, seed)
+        attempt = Attempt(
+            prompt=prompt,
+            seed=seed,
+            source=source,
+            image=drawn.image,
+            error=drawn.error,
+            seconds=drawn.seconds,
+        )
+        self.attempts.append(attempt)
+        yield AttemptDrawn(step, number, attempt, reused)
+
+    def _judge(self, step: Step, first: int) -> Iterator[Event]:
+        """Judge the attempts from `first` on, together where that is possible."""
+        numbers = [number for number in range(first, len(self.attempts)) if self.attempts[number].image]
+        if self.critic is None or not numbers or step.prompt is None:
+            return
+        drawn = [self.attempts[number] for number in numbers]
+        judged = self.makers.judge(self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn[0]))
+        for number, (found, reused) in zip(numbers, judged, strict=True):
+            attempt = self.attempts[number]
+            seconds = attempt.seconds + found.seconds
+            update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
+            self.attempts[number] = attempt.model_copy(update=update)
+            yield AttemptJudged(step, number, self.attempts[number], reused)
+
     def _draw_ahead(self, step: Step, attempt: Attempt) -> None:
-        """Begin to draw what follows if this attempt is accepted, where the settings want that."""
+        """Begin to draw what follows if this attempt is accepted, where the settings want that; which of several candidates
+        that will be nobody knows."""
         later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
-        if not self.settings.draw_ahead or later is None or not later.prompt:
+        wanted = self.settings.draw_ahead and self.settings.candidates == 1
+        if not wanted or later is None or not later.prompt:
             return
         result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
         results = [*self.results, result]
@@ -215,7 +234,7 @@ class _Run:
             first_image(given, results) != first_image(given, self.results)
         ):
             return  # its anchor is not known before the verdict
-        seed = seed_of(self.settings.seed, later.number, 0, self.settings.seed_rule)
+        seed = self._seed(later, 0)
         self.makers.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
 
     def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:

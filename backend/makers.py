@@ -8,7 +8,7 @@ A generator draws one image at a time, so whoever draws waits for what was begun
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from .counters import count
@@ -16,8 +16,8 @@ from .errors import ChatError, GeneratorError
 from .generators.protocol import Generator
 from .memory import DrawKey, Drawn, Judged, JudgeKey, Remembers
 from .pictures import Picture
-from .roles import Judges
-from .types import Attempt, Fault
+from .roles import Judges, JudgesTogether
+from .types import Attempt, Fault, Verdict
 
 
 class Makers:
@@ -66,33 +66,33 @@ class Makers:
         self,
         critic: Judges,
         original: str,
-        attempt: Attempt,
-        after: Picture,
+        attempts: Sequence[Attempt],
         before_asking: Callable[[], None],
-    ) -> tuple[Judged, bool]:
-        """The verdict on an image against the step's original prompt, and whether it was there already. Raises Cancelled."""
-        key = JudgeKey(
-            critic=critic.identity,
-            before=attempt.source.digest if attempt.source else None,
-            after=after.digest,
-            original_prompt=original,
-            prompt_used=attempt.prompt,
-        )
-        remembered = self._memory.judged(key)
-        if remembered is not None:
-            count(judgements_kept=1)
-            return remembered, True
-        before_asking()
-        count(judgements=1)
-        began = time.monotonic()
-        verdict, error = None, None
-        try:
-            verdict = critic.judge(attempt.source, after, original, attempt.prompt)
-        except ChatError as failure:
-            error = Fault(where="critic", message=str(failure))
-        judged = Judged(key=key, verdict=verdict, error=error, seconds=time.monotonic() - began)
-        self._memory.keep_judged(judged)
-        return judged, False
+    ) -> list[tuple[Judged, bool]]:
+        """The verdicts on attempts with images, all candidates of one try, against the step's original prompt, each with whether
+        it was there already. Raises Cancelled."""
+        keys = [_judge_key(critic, original, attempt) for attempt in attempts]
+        known = {key: found for key in keys if (found := self._memory.judged(key)) is not None}
+        count(judgements_kept=sum(key in known for key in keys))
+        new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
+        if new:
+            before_asking()
+            count(judgements=len(new))
+        made: dict[JudgeKey, Judged] = {}
+        together = len(new) > 1 and isinstance(critic, JudgesTogether)
+        for some in [list(new)] if together else [[key] for key in new]:
+            began = time.monotonic()
+            verdicts: Sequence[Verdict | None] = [None] * len(some)
+            error = None
+            try:
+                verdicts = _verdicts(critic, original, [new[key] for key in some])
+            except ChatError as failure:
+                error = Fault(where="critic", message=str(failure))
+            seconds = (time.monotonic() - began) / len(some)
+            for key, verdict in zip(some, verdicts, strict=True):
+                made[key] = Judged(key=key, verdict=verdict, error=error, seconds=seconds)
+                self._memory.keep_judged(made[key])
+        return [(known[key], True) if key in known else (made[key], False) for key in keys]
 
     def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
         return DrawKey(
@@ -124,3 +124,22 @@ class Makers:
         wait([begun])
         count(draws_ahead_wasted=1)
         return None
+
+
+def _judge_key(critic: Judges, original: str, attempt: Attempt) -> JudgeKey:
+    assert attempt.image is not None, "only images are judged"
+    return JudgeKey(
+        critic=critic.identity,
+        before=attempt.source.digest if attempt.source else None,
+        after=attempt.image.digest,
+        original_prompt=original,
+        prompt_used=attempt.prompt,
+    )
+
+
+def _verdicts(critic: Judges, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
+    first = attempts[0]
+    afters = [attempt.image for attempt in attempts if attempt.image is not None]
+    if len(afters) > 1 and isinstance(critic, JudgesTogether):
+        return critic.judge_together(first.source, afters, original, first.prompt)
+    return [critic.judge(first.source, afters[0], original, first.prompt)]

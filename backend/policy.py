@@ -19,14 +19,16 @@ SEED_BITS = 48
 SeedRule = Literal["every try", "every step"]
 
 
-def seed_of(base: int, step_number: int, attempt: int, rule: SeedRule = "every try") -> int:
+def seed_of(
+    base: int, step_number: int, attempt: int, rule: SeedRule = "every try", candidates: int = 1
+) -> int:
     """Seed of attempt `attempt` (0-based) at a step: 48 bits of BLAKE2b over "base/step/attempt".
 
     A hash and not a sum, so that base 0 step 2 never meets base 1 step 1: neighbouring runs, steps and attempts share
     no seed. 0 <= seed < 2**48, which every generator's random source takes. With the rule "every step" all attempts
-    of a step have the seed of its first.
+    of a step have the seed of its first; of several candidates each has that of its place in the first try.
     """
-    text = f"{base}/{step_number}/{attempt if rule == 'every try' else 0}"
+    text = f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=SEED_BITS // 8).digest(), "big")
 
 
@@ -57,14 +59,15 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
-    """Index of the attempt a step keeps: the accepted one, else the best or the last (`settings.keep`) with an image.
+    """Index of the attempt a step keeps: the accepted one (of several candidates the best, of equally good ones the first), else
+    the best or the last (`settings.keep`) with an image.
 
-    Of equally good ones the later wins: its prompt has the critic's corrections in it. None if no attempt has an image.
+    Of equally good refused ones the later wins: its prompt has the critic's corrections in it. None if no attempt has an image.
     """
     drawn = [index for index, attempt in enumerate(attempts) if attempt.image is not None]
     passed = [index for index in drawn if accepted(attempts[index].verdict, settings.accept_at)]
     if passed:
-        return passed[0]
+        return max(passed, key=lambda index: (standing(attempts[index]), -index))
     if settings.keep == "last":
         return drawn[-1] if drawn else None
     return max(drawn, key=lambda index: (standing(attempts[index]), index), default=None)
@@ -78,8 +81,10 @@ def picked(attempts: Sequence[Attempt], digest: str | None) -> int | None:
     return images.index(digest) if digest in images else None
 
 
-def next_prompt(attempt: Attempt) -> str:
-    """Prompt of the following attempt: the critic's refinement, or the same where it gave none or was not heard."""
+def next_prompt(candidates: Sequence[Attempt]) -> str:
+    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard. Of several
+    candidates the best one's that was judged."""
+    attempt = max(candidates, key=lambda one: (one.verdict is not None, standing(one)))
     return (attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt
 
 

@@ -5,6 +5,7 @@ Decision: protocols and not base classes, so that a test's stand-in, a node's wr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from .pictures import Picture
@@ -40,6 +41,17 @@ class Judges(Protocol):
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
         """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
+        ...
+
+
+@runtime_checkable
+class JudgesTogether(Protocol):
+    """A critic that can compare several images with the one before at once."""
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        """A verdict on each of the images, which were drawn with the same prompt. Raises ChatError or Cancelled."""
         ...
 
 

@@ -187,6 +187,13 @@ class RunSettings(Value):
         default=True,
         description="Ask the critic about the last allowed attempt too (needed for keep=best and for display).",
     )
+    candidates: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Images drawn for each try, with a seed each, and judged together; the most probable success counts. Each "
+        "is one of max_attempts.",
+    )
     draw_ahead: bool = Field(
         default=False,
         description="Draw the next step's first image while the critic reads this one, and throw it away if it is refused; for "

@@ -159,6 +159,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         seed_rule="every step",
         on_failure="stop",
         judge_last=False,
+        candidates=2,
         draw_ahead=True,
         time_budget=99.5,
     )

@@ -89,10 +89,10 @@ class GrowingCache(Cache):
         pairs = ((layer.keys, layer.values) for layer in self.growing)
         return tuple((_copied(keys), _copied(values)) for keys, values in pairs)
 
-    def begin_with(self, head: Head, device: torch.device) -> None:
-        """Put a head into the empty cache."""
+    def begin_with(self, head: Head, device: torch.device, batch: int = 1) -> None:
+        """Put a head into the empty cache, for each of so many answers."""
         for layer, (keys, values) in zip(self.growing, head, strict=True):
-            layer.update(keys.to(device), values.to(device))
+            layer.update(*(part.to(device).expand(batch, -1, -1, -1) for part in (keys, values)))
 
 
 def _copied(rows: torch.Tensor | None) -> torch.Tensor:

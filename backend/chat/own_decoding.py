@@ -9,7 +9,6 @@ same answer whatever was asked before it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +17,12 @@ import torch
 from ..counters import count
 from ..kept import Kept, tensor_bytes
 from ..pictures import Picture
-from .drafts import Drafts
+from .growing_answers import Answer, Answers, through_layers
 from .growing_cache import GrowingCache, Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
 from .static_decoding import StaticDecoding, bucket_for
 from .vision import Vision
-from .written_out import can_be_written_out, next_hidden
 
 
 class OwnDecoding:
@@ -56,21 +54,51 @@ class OwnDecoding:
     ) -> Answer:
         """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet.
         `room`: tokens that it may have."""
-        images = [self._vision.features(model, adapter, picture) for picture in pictures]
-        config = model.config
-        tokens = prompt_tokens(
-            self._tokenizer, prompt, config.image_token_id, images, config.vision_config.spatial_merge_size
-        )
-        cache = GrowingCache(config.get_text_config().num_hidden_layers)
-        start = 0
-        if self.prefix and tokens.head:
-            self._read_head(model, tokens, cache, (adapter, pictures[0].digest))
-            start = tokens.head
-        logits = _pass(model, tokens, cache, start, len(tokens.ids))
+        tokens = self._tokens(model, adapter, prompt, pictures)
+        cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
+        logits = self._begin(model, adapter, [tokens], [pictures], cache)
         static = self._static(model, adapter, len(tokens.ids) + room)
         if static is not None:
             static.begin_with(cache)
         return Answer(model, cache, tokens, logits, self.written_out, self.draft_tokens, static)
+
+    def read_together(
+        self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
+    ) -> Answers | None:
+        """The answers to one prompt about several rows of pictures, in the same passes; None where pictures of other shapes make
+        prompts of other lengths."""
+        rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
+        if any(row.ids != rows[0].ids or not torch.equal(row.places, rows[0].places) for row in rows):
+            return None
+        cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
+        return Answers(
+            model, cache, rows[0], self._begin(model, adapter, rows, shown, cache), self.written_out
+        )
+
+    def _tokens(
+        self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
+    ) -> PromptTokens:
+        images = [self._vision.features(model, adapter, picture) for picture in pictures]
+        config = model.config
+        return prompt_tokens(
+            self._tokenizer, prompt, config.image_token_id, images, config.vision_config.spatial_merge_size
+        )
+
+    def _begin(
+        self,
+        model: Any,
+        adapter: str | None,
+        rows: Sequence[PromptTokens],
+        shown: Sequence[Sequence[Picture]],
+        cache: GrowingCache,
+    ) -> torch.Tensor:
+        """Read prompts of the same tokens into the empty cache; logits `(rows, vocabulary)` of the first token of each answer."""
+        start = 0
+        firsts = {pictures[0].digest for pictures in shown if pictures}
+        if self.prefix and rows[0].head and len(firsts) == 1:
+            self._read_head(model, rows[0], cache, (adapter, *firsts), len(rows))
+            start = rows[0].head
+        return _pass(model, rows, cache, start, len(rows[0].ids))
 
     def _static(self, model: Any, adapter: str | None, length: int) -> StaticDecoding | None:
         """The bucket for so many tokens, made at its first use."""
@@ -84,111 +112,39 @@ class OwnDecoding:
         return found
 
     def _read_head(
-        self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...]
+        self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...], batch: int
     ) -> None:
         device = model.lm_head.weight.device
         key = (*made_of, str(device), tokens.ids[: tokens.head])
         kept = self._heads.get(key)
         if kept is not None:
-            count(prefix_tokens_kept=tokens.head)
-            cache.begin_with(kept, device)
+            count(prefix_tokens_kept=tokens.head * batch)
+            cache.begin_with(kept, device, batch)
             return
-        _pass(model, tokens, cache, 0, tokens.head)
-        self._heads.put(key, cache.head())
+        alone = cache if batch == 1 else GrowingCache(len(cache.growing))
+        _pass(model, [tokens], alone, 0, tokens.head)
+        self._heads.put(key, alone.head())
+        if batch > 1:
+            count(prefix_tokens_kept=tokens.head * (batch - 1))
+            cache.begin_with(alone.head(), device, batch)
 
 
-class Answer:
-    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
-    token. Tokens that were guessed and then said need no pass of their own."""
-
-    def __init__(
-        self,
-        model: Any,
-        cache: GrowingCache,
-        tokens: PromptTokens,
-        logits: torch.Tensor,
-        written_out: bool,
-        draft_tokens: int = 0,
-        static: StaticDecoding | None = None,
-    ) -> None:
-        self._static = static
-        self.logits = logits
-        self._written_out = written_out and can_be_written_out(model.model.language_model)
-        self._model = model
-        self._cache = cache
-        self._ids = torch.tensor([tokens.ids], device=logits.device)
-        self._length = len(tokens.ids)
-        self._place = tokens.next_place
-        self._drafts = Drafts(tokens.ids, draft_tokens) if draft_tokens and static is None else None
-        self._ahead: deque[tuple[int, torch.Tensor]] = deque()
-        """Tokens that were guessed and read, each with the logits after it."""
-
-    @property
-    def ids(self) -> torch.Tensor:
-        return self._ids[:, : self._length]
-
-    def add(self, token: int, guess: Sequence[int] | None = None) -> None:
-        """Go on with this token: `logits` are then those of the one after it. `guess`: what may follow, instead of what is
-        looked up."""
-        if self._length == self._ids.shape[1]:
-            self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
-        self._ids[0, self._length] = token
-        if self._drafts is not None:
-            self._drafts.add(token)
-        if self._ahead and self._ahead[0][0] == token:
-            count(drafts_used=1)
-            self.logits = self._ahead.popleft()[1]
-        else:
-            if self._ahead:
-                self._cache.cut(self._length)
-                self._ahead.clear()
-            if guess is None:
-                guess = self._drafts.guess() if self._drafts is not None else ()
-            self._read(token, guess)
-        self._length += 1
-        self._place += 1
-
-    def _read(self, token: int, guess: Sequence[int]) -> None:
-        """A pass for the token and what may follow it."""
-        device, tokens = self.logits.device, 1 + len(guess)
-        ids = torch.tensor([[token, *guess]], device=device)
-        places = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._place
-        places[0] += self._length - self._place
-        if self._static is not None:
-            self.logits = self._static.logits(ids, places, self._length)
-            return
-        count(drafts_read=len(guess))
-        logits = self._grown(self._model.get_input_embeddings()(ids), places)
-        self.logits = logits[:1]
-        self._ahead.extend((after, logits[at : at + 1]) for at, after in enumerate(guess, start=1))
-
-    def _grown(self, embedded: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Logits `(tokens, vocabulary)` after each of these tokens, with keys and values that grow."""
-        if self._written_out:
-            tokens, mask = embedded.shape[1], None
-            count(lm_forwards=1, lm_tokens=tokens)
-            if tokens > 1:
-                shape = (1, 1, tokens, self._length + tokens)
-                mask = torch.ones(shape, dtype=torch.bool, device=embedded.device).tril(self._length)
-            hidden = next_hidden(self._model.model.language_model, embedded, places, self._cache.keep, mask)
-        else:
-            hidden = _run(self._model, embedded, places, self._cache)
-        return self._model.lm_head(hidden)[0].float()
-
-
-def _pass(model: Any, tokens: PromptTokens, cache: GrowingCache, start: int, end: int) -> torch.Tensor:
-    """Read the prompt's tokens from start to end into the cache; logits `(1, vocabulary)` after the last one."""
-    device = model.lm_head.weight.device
-    ids = torch.tensor([tokens.ids[start:end]], device=device)
+def _pass(
+    model: Any, rows: Sequence[PromptTokens], cache: GrowingCache, start: int, end: int
+) -> torch.Tensor:
+    """Read the prompts' tokens from start to end into the cache; logits `(rows, vocabulary)` after the last ones."""
+    device, image_token = model.lm_head.weight.device, model.config.image_token_id
+    ids = torch.tensor([row.ids[start:end] for row in rows], device=device)
     embedded = model.get_input_embeddings()(ids)
-    seen = ids == model.config.image_token_id
-    images = _images_between(tokens, start, end, model.config.image_token_id)
+    seen = ids == image_token
+    images = [image for row in rows for image in _images_between(row, start, end, image_token)]
     deepstack: dict[str, Any] = {}
     if images:
         pooled, *levels = (torch.cat(level).to(embedded.dtype) for level in zip(*images, strict=True))
         embedded = embedded.masked_scatter(seen.unsqueeze(-1), pooled)
         deepstack = {"visual_pos_masks": seen, "deepstack_visual_embeds": levels}
-    hidden = _run(model, embedded, tokens.places[:, :, start:end].to(device), cache, **deepstack)
+    places = rows[0].places[:, :, start:end].to(device).expand(-1, len(rows), -1)
+    hidden = through_layers(model, embedded, places, cache, **deepstack)
     return model.lm_head(hidden[:, -1:, :])[:, -1, :].float()
 
 
@@ -201,17 +157,3 @@ def _images_between(tokens: PromptTokens, start: int, end: int, image_token: int
             found.append(image.levels)
         at += image.tokens
     return found
-
-
-def _run(
-    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: GrowingCache, **deepstack: Any
-) -> torch.Tensor:
-    count(lm_forwards=1, lm_tokens=embedded.shape[1])
-    return model.model.language_model(
-        input_ids=None,
-        inputs_embeds=embedded,
-        position_ids=places,
-        past_key_values=cache,
-        use_cache=True,
-        **deepstack,
-    ).last_hidden_state

@@ -70,6 +70,15 @@ class ChatModel(Protocol):
 
 
 @runtime_checkable
+class RepliesTogether(Protocol):
+    """A chat backend that can answer several messages in the same passes through its model."""
+
+    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
+        """A reply to each message, as if each had been asked alone (but for rounding). Raises ChatError."""
+        ...
+
+
+@runtime_checkable
 class OnDevice(Protocol):
     """A chat backend whose weights are on a device of this machine, and can leave it."""
 

@@ -6,7 +6,8 @@ is special (streaming, cancelling, P(True), the early stop) is done by listening
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,9 +23,11 @@ from .protocol import Message, Reply, ReplySettings
 from .shared_base import SharedBase, shared_base
 
 if TYPE_CHECKING:
-    from .own_decoding import Answer
+    from .growing_answers import Answer, Answers
 
 Processor = Callable[[Any, Any], Any]
+Heard = tuple[ReplyListener, list[Processor]]
+"""Who listens to one reply, and what changes its scores."""
 
 
 class TransformersChat:
@@ -90,16 +93,8 @@ class TransformersChat:
             self.base.selected(self._adapter) as model,
         ):
             prompt, pictures = self._prompt(messages)
-            thinking = prompt.rstrip().endswith("<think>")
-            listener = ReplyListener(
-                self.base.processor.tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token
-            )
-            processors = [*self._holding(settings, thinking), *self.processors]
-            device = next(model.parameters()).device
-            forked = [device] if device.type == "cuda" else []
-            with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
-                if settings.temperature > 0:
-                    torch.manual_seed(settings.seed)
+            listener, processors = self._listening(prompt, settings, on_token)
+            with _sampling(model, settings):
                 own = self.base.own_decoding()
                 if own is None:
                     self._generate(model, prompt, pictures, settings, listener, processors)
@@ -107,6 +102,36 @@ class TransformersChat:
                     answer = own.read(model, self._adapter, prompt, pictures, settings.max_tokens)
                     self._decode(answer, settings, listener, processors)
             return listener.reply()
+
+    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
+        """A reply to each message, in the same passes where they differ in nothing but pictures of the same shapes; else, and
+        where tokens are drawn, one after another. Raises ChatError."""
+        import torch
+
+        with (
+            boundary(ChatError, f"Model {self.base.folder.name!r}"),
+            torch.inference_mode(),
+            self.base.selected(self._adapter) as model,
+        ):
+            asked = [self._prompt([message]) for message in messages]
+            own = self.base.own_decoding()
+            prompts = {prompt for prompt, _ in asked}
+            if own is not None and len(prompts) == 1 and settings.temperature == 0:
+                prompt, shown = prompts.pop(), [pictures for _, pictures in asked]
+                answers = own.read_together(model, self._adapter, prompt, shown)
+                if answers is not None:
+                    heard = [self._listening(prompt, settings, None) for _ in messages]
+                    _decode_together(answers, settings, heard)
+                    return [listener.reply() for listener, _ in heard]
+        return [self.reply([message], settings) for message in messages]
+
+    def _listening(
+        self, prompt: str, settings: ReplySettings, on_token: Callable[[str], None] | None
+    ) -> Heard:
+        thinking = prompt.rstrip().endswith("<think>")
+        tokenizer = self.base.processor.tokenizer
+        listener = ReplyListener(tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token)
+        return listener, [*self._holding(settings, thinking), *self.processors]
 
     def _holding(self, settings: ReplySettings, thinking: bool) -> list[Processor]:
         """What holds the reply to its grammar, if that is asked for and possible."""
@@ -124,17 +149,8 @@ class TransformersChat:
         listener: ReplyListener,
         processors: Sequence[Processor],
     ) -> None:
-        import torch
-
         for number in range(settings.max_tokens):
-            scores = listener.logits(answer.ids, answer.logits)
-            for process in processors:
-                scores = process(answer.ids, scores)
-            if settings.temperature > 0:
-                token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
-            else:
-                token = scores.argmax(dim=-1)
-            chosen = int(token)
+            chosen = _chosen(answer.ids, answer.logits, settings, listener, processors)
             if listener.take(chosen) or number == settings.max_tokens - 1:
                 return
             answer.add(chosen)
@@ -194,6 +210,48 @@ class TransformersChat:
             use_cache=True,
             **(sampling if settings.temperature > 0 else {"do_sample": False}),
         )
+
+
+@contextmanager
+def _sampling(model: Any, settings: ReplySettings) -> Iterator[None]:
+    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are left alone."""
+    import torch
+
+    device = next(model.parameters()).device
+    forked = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
+        if settings.temperature > 0:
+            torch.manual_seed(settings.seed)
+        yield
+
+
+def _chosen(
+    ids: Any, logits: Any, settings: ReplySettings, listener: ReplyListener, processors: Sequence[Processor]
+) -> int:
+    """The next token: the likeliest, or one drawn at the settings' temperature."""
+    import torch
+
+    scores = listener.logits(ids, logits)
+    for process in processors:
+        scores = process(ids, scores)
+    if settings.temperature > 0:
+        return int(torch.multinomial(scores.softmax(dim=-1), num_samples=1))
+    return int(scores.argmax(dim=-1))
+
+
+def _decode_together(answers: Answers, settings: ReplySettings, heard: Sequence[Heard]) -> None:
+    """Every answer to its own end; who has ended is fed what it said last and not listened to."""
+    said, going = [0] * len(heard), set(range(len(heard)))
+    for number in range(settings.max_tokens):
+        for index in sorted(going):
+            listener, processors = heard[index]
+            row = slice(index, index + 1)
+            said[index] = _chosen(answers.ids[row], answers.logits[row], settings, listener, processors)
+            if listener.take(said[index]):
+                going.remove(index)
+        if not going or number == settings.max_tokens - 1:
+            return
+        answers.add(said)
 
 
 def _end_tokens(base: SharedBase) -> tuple[int, ...]:

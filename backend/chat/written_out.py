@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 Keep = Callable[[int, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Takes in a layer's keys and values `(1, heads, tokens, width)` and gives all that may be looked at, these last."""
+"""Takes in a layer's keys and values `(batch, heads, tokens, width)` and gives all that may be looked at, these last."""
 LAYER = "Qwen3VLTextDecoderLayer"
 
 
@@ -31,14 +31,14 @@ def next_hidden(
     keep: Keep,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Last hidden states `(1, tokens, width)` for embedded tokens `(1, tokens, width)` at their places `(4, 1, tokens)`. `mask`
+    """Last hidden states `(batch, tokens, width)` for embedded tokens of the same shape at their places `(4, batch, tokens)`. `mask`
     `(1, 1, tokens, kept)`: which of what is kept each may look at; None is all, which is right for a single token."""
-    tokens = hidden.shape[1]
+    batch, tokens = hidden.shape[:2]
     cosine, sine = (part.unsqueeze(1) for part in language.rotary_emb(hidden, places[1:]))
     for number, layer in enumerate(language.layers):
         attention = layer.self_attn
         normed = _norm(layer.input_layernorm, hidden)
-        heads = (1, tokens, -1, attention.head_dim)
+        heads = (batch, tokens, -1, attention.head_dim)
         query = _norm(attention.q_norm, attention.q_proj(normed).view(heads)).transpose(1, 2)
         key = _norm(attention.k_norm, attention.k_proj(normed).view(heads)).transpose(1, 2)
         value = attention.v_proj(normed).view(heads).transpose(1, 2)
@@ -46,7 +46,7 @@ def next_hidden(
         attended = scaled_dot_product_attention(
             _turned(query, cosine, sine), keys, values, mask, scale=attention.scaling, enable_gqa=True
         )
-        hidden = hidden + attention.o_proj(attended.transpose(1, 2).reshape(1, tokens, -1))
+        hidden = hidden + attention.o_proj(attended.transpose(1, 2).reshape(batch, tokens, -1))
         hidden = hidden + layer.mlp(_norm(layer.post_attention_layernorm, hidden))
     return _norm(language.norm, hidden)
 

@@ -1,0 +1,155 @@
+"""Answers in the making: a model's language layers, called with embeddings and places, token by token.
+
+Decision: an answer is given the token that was chosen and gives the logits of the next, whoever chose it and however; how
+many tokens go through the layers at once (guesses, several answers) is decided here and seen by nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..counters import count
+from .drafts import Drafts
+from .growing_cache import GrowingCache
+from .prompt_tokens import PromptTokens
+from .static_decoding import StaticDecoding
+from .written_out import can_be_written_out, next_hidden
+
+
+class Answer:
+    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
+    token. Tokens that were guessed and then said need no pass of their own."""
+
+    def __init__(
+        self,
+        model: Any,
+        cache: GrowingCache,
+        tokens: PromptTokens,
+        logits: torch.Tensor,
+        written_out: bool,
+        draft_tokens: int = 0,
+        static: StaticDecoding | None = None,
+    ) -> None:
+        self._static = static
+        self.logits = logits
+        self._written_out = written_out and can_be_written_out(model.model.language_model)
+        self._model = model
+        self._cache = cache
+        self._ids = torch.tensor([tokens.ids], device=logits.device)
+        self._length = len(tokens.ids)
+        self._place = tokens.next_place
+        self._drafts = Drafts(tokens.ids, draft_tokens) if draft_tokens and static is None else None
+        self._ahead: deque[tuple[int, torch.Tensor]] = deque()
+        """Tokens that were guessed and read, each with the logits after it."""
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return self._ids[:, : self._length]
+
+    def add(self, token: int, guess: Sequence[int] | None = None) -> None:
+        """Go on with this token: `logits` are then those of the one after it. `guess`: what may follow, instead of what is
+        looked up."""
+        if self._length == self._ids.shape[1]:
+            self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
+        self._ids[0, self._length] = token
+        if self._drafts is not None:
+            self._drafts.add(token)
+        if self._ahead and self._ahead[0][0] == token:
+            count(drafts_used=1)
+            self.logits = self._ahead.popleft()[1]
+        else:
+            if self._ahead:
+                self._cache.cut(self._length)
+                self._ahead.clear()
+            if guess is None:
+                guess = self._drafts.guess() if self._drafts is not None else ()
+            self._read(token, guess)
+        self._length += 1
+        self._place += 1
+
+    def _read(self, token: int, guess: Sequence[int]) -> None:
+        """A pass for the token and what may follow it."""
+        device, tokens = self.logits.device, 1 + len(guess)
+        ids = torch.tensor([[token, *guess]], device=device)
+        places = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._place
+        places[0] += self._length - self._place
+        if self._static is not None:
+            self.logits = self._static.logits(ids, places, self._length)
+            return
+        count(drafts_read=len(guess))
+        logits = self._grown(self._model.get_input_embeddings()(ids), places)
+        self.logits = logits[:1]
+        self._ahead.extend((after, logits[at : at + 1]) for at, after in enumerate(guess, start=1))
+
+    def _grown(self, embedded: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Logits `(tokens, vocabulary)` after each of these tokens, with keys and values that grow."""
+        if not self._written_out:
+            return self._model.lm_head(through_layers(self._model, embedded, places, self._cache))[0].float()
+        tokens = embedded.shape[1]
+        mask = None
+        if tokens > 1:
+            shape = (1, 1, tokens, self._length + tokens)
+            mask = torch.ones(shape, dtype=torch.bool, device=embedded.device).tril(self._length)
+        return self._model.lm_head(_through_written_out(self._model, embedded, places, self._cache, mask))[
+            0
+        ].float()
+
+
+class Answers:
+    """Several answers in the making, to prompts of the same length: each grows by one token in every pass. `ids`
+    `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
+
+    def __init__(
+        self,
+        model: Any,
+        cache: GrowingCache,
+        tokens: PromptTokens,
+        logits: torch.Tensor,
+        written_out: bool,
+    ) -> None:
+        self.logits = logits
+        self.ids = torch.tensor([tokens.ids], device=logits.device).expand(len(logits), -1)
+        self._model, self._cache = model, cache
+        self._written_out = written_out and can_be_written_out(model.model.language_model)
+        self._place = tokens.next_place
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Go on with a token for each answer; one that has ended goes on with any."""
+        device, answers = self.logits.device, len(tokens)
+        ids = torch.tensor(tokens, device=device).unsqueeze(1)
+        places = torch.full((4, answers, 1), self._place, device=device)
+        places[0] = self.ids.shape[1]
+        embedded = self._model.get_input_embeddings()(ids)
+        run = _through_written_out if self._written_out else through_layers
+        self.logits = self._model.lm_head(run(self._model, embedded, places, self._cache))[:, -1, :].float()
+        self.ids = torch.cat([self.ids, ids], dim=1)
+        self._place += 1
+
+
+def through_layers(
+    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: GrowingCache, **deepstack: Any
+) -> torch.Tensor:
+    count(lm_forwards=1, lm_tokens=embedded.shape[0] * embedded.shape[1])
+    return model.model.language_model(
+        input_ids=None,
+        inputs_embeds=embedded,
+        position_ids=places,
+        past_key_values=cache,
+        use_cache=True,
+        **deepstack,
+    ).last_hidden_state
+
+
+def _through_written_out(
+    model: Any,
+    embedded: torch.Tensor,
+    places: torch.Tensor,
+    cache: GrowingCache,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    count(lm_forwards=1, lm_tokens=embedded.shape[0] * embedded.shape[1])
+    return next_hidden(model.model.language_model, embedded, places, cache.keep, mask)
