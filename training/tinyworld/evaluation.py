@@ -22,6 +22,7 @@ from ...backend.generators.tinyworld import TinyWorldGenerator
 from ...backend.loop import run
 from ...backend.memory import Memory
 from ...backend.policy import SeedRule
+from ...backend.roles import Judges
 from ...backend.scorers.tinyworld import faults
 from ...backend.tinyworld.drawing import draw
 from ...backend.tinyworld.reading import read_page
@@ -125,10 +126,11 @@ def tell_stories(
     stories: Sequence[Story],
     plans: Sequence[Plan | None],
     generator: TinyWorldGenerator,
-    critic: Critic,
+    critic: Judges,
     max_attempts: Sequence[int],
     log: Log,
     seed_rule: SeedRule = "every try",
+    candidates: int = 1,
 ) -> dict[int, list[Told]]:
     """Run every story with every number of attempts; a story without a plan is not right, nor is any of its steps."""
     told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
@@ -138,7 +140,9 @@ def tell_stories(
             if plan is None:
                 told[attempts].append(Told(right=False, steps=[False] * len(story.pages)))
                 continue
-            settings = RunSettings(max_attempts=attempts, seed=number, seed_rule=seed_rule)
+            settings = RunSettings(
+                max_attempts=attempts, seed=number, seed_rule=seed_rule, candidates=candidates
+            )
             trajectory = _tell(request_of(story), plan, generator, critic, settings, memory)
             made = [attempt for result in trajectory.results for attempt in result.attempts]
             told[attempts].append(
@@ -170,7 +174,7 @@ def _tell(
     request: Request,
     plan: Plan,
     generator: TinyWorldGenerator,
-    critic: Critic,
+    critic: Judges,
     settings: RunSettings,
     memory: Memory,
 ) -> Trajectory:

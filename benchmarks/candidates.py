@@ -1,0 +1,97 @@
+"""What several candidates for each try cost and bring, in the tiny world: the same draws, judged one by one or together.
+
+    OMP_NUM_THREADS=1 python benchmarks/candidates.py                # the last line is JSON
+    OMP_NUM_THREADS=1 python benchmarks/candidates.py --stories 200 --attempts 6
+
+Decision: real agents on the same stories, because what candidates bring depends on what a critic can tell apart. Passes and
+tokens are counted; processor seconds stand beside them. Other work than one candidate at a time, so a table of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.agents import Critic, Planner  # noqa: E402
+from interleave_thinker.backend.chat import open_chat  # noqa: E402
+from interleave_thinker.backend.counters import counting  # noqa: E402
+from interleave_thinker.backend.generators.tinyworld import TinyWorldGenerator, load_pipeline  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.backend.types import Verdict  # noqa: E402
+from interleave_thinker.training.tinyworld.evaluation import measure_planner, tell_stories  # noqa: E402
+from interleave_thinker.training.tinyworld.requests import random_story  # noqa: E402
+
+
+class OneByOne:
+    """The same critic, asked about one image at a time."""
+
+    def __init__(self, critic: Critic) -> None:
+        self._critic = critic
+        self.identity, self.prompt_set_digest = critic.identity, critic.prompt_set_digest
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        return self._critic.judge(before, after, original_prompt, prompt_used)
+
+
+def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict[str, object]]:
+    stories = [random_story(Random(f"candidates/{number}"), "evaluate") for number in range(options.stories)]
+    plans = measure_planner(Planner(open_chat("tinyworld:planner")), stories)[1]
+    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
+    critic = Critic(open_chat("tinyworld:critic"))
+    rows: list[dict[str, object]] = []
+    print(f"{'':28} {'right':>6} {'draws':>6} {'judged':>7} {'passes':>7} {'tokens':>8} {'cpu s':>7}")
+    for number in candidates:
+        for together in (False, True) if number > 1 else (False,):
+            judge = critic if together else OneByOne(critic)
+            began = time.process_time()
+            with counting() as counts:
+                told = tell_stories(
+                    stories, plans, generator, judge, [options.attempts], print, candidates=number
+                )[options.attempts]
+            row = {
+                "candidates": number,
+                "together": together,
+                "right": sum(one.right for one in told) / len(told),
+                "draws": sum(one.draws for one in told),
+                "judgements": counts.judgements,
+                "lm_forwards": counts.lm_forwards,
+                "lm_tokens": counts.lm_tokens,
+                "cpu_seconds": round(time.process_time() - began, 1),
+            }
+            rows.append(row)
+            name = f"{number} at a time" + (", judged together" if together else "")
+            print(
+                f"{name:28} {row['right']:6.3f} {row['draws']:6} {counts.judgements:7} {counts.lm_forwards:7} "
+                f"{counts.lm_tokens:8} {row['cpu_seconds']:7}",
+                flush=True,
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--stories", type=int, default=100)
+    parser.add_argument(
+        "--attempts", type=int, default=6, help="draws of a step at most, candidates included"
+    )
+    parser.add_argument("--candidates", type=int, nargs="+", default=[1, 2, 3, 6])
+    options = parser.parse_args()
+    rows = rows_of(options, options.candidates)
+    told = {"benchmark": "candidates", "stories": options.stories, "attempts": options.attempts}
+    print(json.dumps({**told, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
