@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument(
         "--attempts", type=int, default=6, help="draws of a step at most, candidates included"
     )
-    parser.add_argument("--candidates", type=int, nargs="+", default=[1, 2, 3, 6])
+    parser.add_argument("--candidates", type=int, nargs="+", default=[1, 2, 3])
     options = parser.parse_args()
     rows = rows_of(options, options.candidates)
     told = {"benchmark": "candidates", "stories": options.stories, "attempts": options.attempts}
