@@ -38,7 +38,7 @@ def opened(checkpoint: Path, levers: Levers = STATIC, **options: Any) -> Any:
 
 
 def test_replies_are_those_of_growing_buffers(checkpoint: Path) -> None:
-    static, growing = opened(checkpoint), opened(checkpoint, Levers())
+    static, growing = opened(checkpoint), opened(checkpoint, Levers(draft_tokens=0))
     for asked in ASKED:
         with counting() as counts:
             found = static.reply(*asked)

@@ -67,8 +67,9 @@ class TransformersChat:
         # Prompts read in two pieces, and answers read several tokens at a time, round differently (own_decoding.py).
         levers = self.base.levers
         parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
-        parts += [f"drafts={levers.draft_tokens}"] if levers.own_loop and levers.draft_tokens else []
         static = levers.static_cache if levers.own_loop else "off"
+        drafts = levers.draft_tokens if levers.own_loop and static == "off" else 0
+        parts += [f"drafts={drafts}"] if drafts else []
         parts += [f"static={static}"] if static != "off" else []
         parts += [f"adapter={self._adapter}"] if self._adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
