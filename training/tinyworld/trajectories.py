@@ -25,9 +25,9 @@ from ...backend.tinyworld.wording import edit_text, prompt_text
 from ...backend.types import Verdict
 from ..data import SftRow
 from .agents import PROMPT_SET
-from .critic_data import PageFolder, compare, describe_row, row_of
+from .critic_data import PageFolder, compare, row_of
 from .habits import refined_prompt
-from .judged_pages import Drawn, ask, rendered
+from .judged_pages import Drawn, ask
 
 if TYPE_CHECKING:
     from ...backend.tinyworld.pipeline import TinyWorldPipeline
@@ -104,21 +104,6 @@ def row(taught: Taught, pages: PageFolder) -> SftRow:
     answer = Verdict(success=drawn.success, refined_prompt=taught.refined, reasoning=compare(drawn))
     before = drawn.before or Picture.white(drawn.after.size)
     return row_of(question, write_verdict(answer), [pages.name(before), pages.name(drawn.after)])
-
-
-def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
-    """Rows about rendered pages with made-up mistakes, before any real one: `describe` rows that teach to see, then `judge`
-    rows with a tenth of describing mixed in; remedies are of the same habits."""
-    rng = Random(f"rendered pages/{seed}")
-    pages = PageFolder(folder / "pages")
-    rows = [describe_row(rendered(rng), pages) for _ in range(describe)]
-    for _ in range(judge):
-        drawn = rendered(rng)
-        prompt = prompt_text(drawn.edit, drawn.clauses)
-        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt)
-        taught = Taught(drawn, prompt, refined)
-        rows.append(describe_row(drawn, pages) if rng.random() < 0.1 else row(taught, pages))
-    return rows
 
 
 def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:

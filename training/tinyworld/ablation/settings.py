@@ -15,7 +15,7 @@ class AblationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     seeds: int = Field(default=3, ge=1, le=20, description="Seeds, from 0 on.")
-    stories: int = Field(default=200, ge=1, description="Stories told for each row of the table and seed.")
+    stories: int = Field(default=300, ge=1, description="Stories told for each row of the table and seed.")
     untrained_stories: int = Field(
         default=20,
         ge=1,
@@ -23,9 +23,9 @@ class AblationSettings(BaseModel):
     )
     describe: int = Field(default=9600, ge=0, description="Rows that teach the shared critic to see.")
     rendered: int = Field(
-        default=44800, ge=32, description="Rows about rendered pages for the shared critic."
+        default=54400, ge=32, description="Rows about rendered pages for the shared critic."
     )
-    planner_rows: int = Field(default=32000, ge=32, description="Requests that each planner is trained on.")
+    planner_rows: int = Field(default=24000, ge=32, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=9000, ge=32, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
         default=16000,

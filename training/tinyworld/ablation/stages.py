@@ -21,9 +21,10 @@ from ...grpo_settings import GrpoTraining
 from ...sft import SftTraining, train
 from ...step_rewards import DrawingSettings
 from ..agents import PROMPT_SET, untrained
+from ..critic_data import make_rendered
 from ..planner_data import make as make_requests
 from ..rl_data import RL_FILE, make_rl
-from ..trajectories import make_filtered, make_rendered, make_unfiltered
+from ..trajectories import make_filtered, make_unfiltered
 from .entangled import corpus, make_planning
 from .settings import AblationSettings
 
@@ -90,7 +91,8 @@ def _texts(rows: Sequence[SftRow]) -> list[str]:
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """The critic that all seeds share: it has learned to see and to compare on rendered pages."""
+    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from a teacher without habits
+    (with the habits' remedies in its rows the critic fine-tuned from it refused 0.70 of 200 failed pages, without them 0.90)."""
     rows = _rows(folder, lambda data: make_rendered(data, settings.describe, settings.rendered, 0))
     fresh = folder / "untrained"
     if not (fresh / "prompt_set").exists():
