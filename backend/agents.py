@@ -18,7 +18,7 @@ from .answers import (
     read_verdict,
 )
 from .chat.protocol import ChatModel, Message, OnDevice, RepliesTogether, Reply, ReplySettings
-from .errors import AnswerError, SettingsError
+from .errors import AnswerError, ChatError, SettingsError
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set, fill
 from .types import MAX_TEXT, Plan, Request, Verdict
@@ -115,15 +115,19 @@ class Critic:
             message, self.chat.reply([message], self.settings, on_token), prompt_used, on_token
         )
 
+    @property
+    def judges_together(self) -> bool:
+        return isinstance(self.chat, RepliesTogether)
+
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
-        """As `judge`, for several images that were drawn with the same prompt: a local model answers about all in the same passes."""
+        """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises ChatError, also where
+        the chat backend cannot do that (`judges_together`)."""
+        if not isinstance(self.chat, RepliesTogether):
+            raise ChatError("This agent answers one question at a time.")
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
-        if isinstance(self.chat, RepliesTogether):
-            replies = self.chat.reply_together(questions, self.settings)
-        else:
-            replies = [self.chat.reply([question], self.settings) for question in questions]
+        replies = self.chat.reply_together(questions, self.settings)
         return [
             self._verdict(question, reply, prompt_used, None)
             for question, reply in zip(questions, replies, strict=True)

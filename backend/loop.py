@@ -13,6 +13,7 @@ iterates cannot mistake a cancelled run for a whole one.
 from __future__ import annotations
 
 import time
+from collections.abc import Generator as Telling
 from collections.abc import Iterator
 from functools import partial
 
@@ -161,26 +162,20 @@ class _Run:
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
-        while len(self.attempts) < tries and reason is not StopReason.accepted:
+        while len(self.attempts) < tries:
             first = len(self.attempts)
-            for number in range(first, min(first + self.settings.candidates, tries)):
-                seed = self._seed(step, number)
-                decided = picked(self.attempts, pick) is not None
-                if decided and not self.makers.has_drawn(prompt, source, seed):
-                    tries = number
-                elif time.monotonic() >= self.deadline:
-                    reason, tries = StopReason.budget, number
-                else:
-                    yield from self._draw(step, number, prompt, source, seed)
-                    continue
-                break
-            if self.settings.judge_last or len(self.attempts) < tries:
+            numbers = range(first, min(first + self.settings.candidates, tries))
+            stopped = yield from self._candidates(step, numbers, prompt, source, pick)
+            if self.settings.judge_last or (stopped is None and len(self.attempts) < tries):
                 yield from self._judge(step, first)
             candidates = self.attempts[first:]
             if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):
                 reason = StopReason.accepted
-            elif candidates:
-                prompt = next_prompt(candidates)
+                break
+            if stopped is not None:
+                reason = stopped
+                break
+            prompt = next_prompt(candidates)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         chosen = picked(self.attempts, pick)
@@ -189,6 +184,20 @@ class _Run:
     def _seed(self, step: Step, number: int) -> int:
         settings = self.settings
         return seed_of(settings.seed, step.number, number, settings.seed_rule, settings.candidates)
+
+    def _candidates(
+        self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
+    ) -> Telling[Event, None, StopReason | None]:
+        """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did not."""
+        for number in numbers:
+            seed = self._seed(step, number)
+            decided = picked(self.attempts, pick) is not None
+            if decided and not self.makers.has_drawn(prompt, source, seed):
+                return StopReason.picked
+            if time.monotonic() >= self.deadline:
+                return StopReason.budget
+            yield from self._draw(step, number, prompt, source, seed)
+        return None
 
     def _draw(
         self, step: Step, number: int, prompt: str, source: Picture | None, seed: int

@@ -79,8 +79,8 @@ class Makers:
             before_asking()
             count(judgements=len(new))
         made: dict[JudgeKey, Judged] = {}
-        together = len(new) > 1 and isinstance(critic, JudgesTogether)
-        for some in [list(new)] if together else [[key] for key in new]:
+        together = isinstance(critic, JudgesTogether) and critic.judges_together
+        for some in [list(new)] if together and new else [[key] for key in new]:
             began = time.monotonic()
             verdicts: Sequence[Verdict | None] = [None] * len(some)
             error = None
@@ -140,6 +140,7 @@ def _judge_key(critic: Judges, original: str, attempt: Attempt) -> JudgeKey:
 def _verdicts(critic: Judges, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
     first = attempts[0]
     afters = [attempt.image for attempt in attempts if attempt.image is not None]
-    if len(afters) > 1 and isinstance(critic, JudgesTogether):
-        return critic.judge_together(first.source, afters, original, first.prompt)
-    return [critic.judge(first.source, afters[0], original, first.prompt)]
+    if len(afters) == 1:
+        return [critic.judge(first.source, afters[0], original, first.prompt)]
+    assert isinstance(critic, JudgesTogether), "only such critics are asked about several"
+    return critic.judge_together(first.source, afters, original, first.prompt)

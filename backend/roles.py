@@ -46,7 +46,12 @@ class Judges(Protocol):
 
 @runtime_checkable
 class JudgesTogether(Protocol):
-    """A critic that can compare several images with the one before at once."""
+    """A critic that may be able to compare several images with the one before at once."""
+
+    @property
+    def judges_together(self) -> bool:
+        """Whether it can; if not, it is asked about one after another, so that nothing is lost when it fails in between."""
+        ...
 
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 import tiny_checkpoint
-from small_agents import STORY, Counting, OneInThree, OnePlan
+from small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 from tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker.backend.agents import Critic
 from interleave_thinker.backend.chat import transformers as local
 from interleave_thinker.backend.chat.levers import Levers
 from interleave_thinker.backend.counters import counting
-from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.events import AttemptDrawn, AttemptJudged, Event, Finished
 from interleave_thinker.backend.journal import Journal
 from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.policy import seed_of
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
 
 REQUEST = Request(text="a house, a sun, a boat")
 ONE = Plan(steps=(Step(number=1, prompt="a house"),))
@@ -31,6 +31,7 @@ class Together(OneInThree):
     """Judges several at once, by these probabilities in the order of drawing; True from a half on."""
 
     identity = "together"
+    judges_together = True
 
     def __init__(self, *probabilities: float, failing: bool = False) -> None:
         super().__init__()
@@ -100,12 +101,57 @@ def test_a_critic_that_fails_fails_for_all_candidates() -> None:
     assert [fault and fault.where for fault in faults] == ["critic", "critic"]
 
 
+class OneInThreeTogether(OneInThree):
+    """Says of several what the other says of each."""
+
+    judges_together = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        self.asked.append(len(afters))
+        return [self.judge(before, after, original_prompt, prompt_used) for after in afters]
+
+
+def attempts_of(trajectory: Trajectory) -> list[Any]:
+    return [
+        (attempt.prompt, attempt.seed, attempt.image, attempt.verdict)
+        for result in trajectory.results
+        for attempt in result.attempts
+    ]
+
+
 def test_a_critic_that_judges_one_by_one_comes_to_the_same() -> None:
-    """A stopped run goes on in the middle of a try; whoever was judged is not judged again."""
-    plain, trajectory = carried_out(OneInThree(), STORY, candidates=3, max_attempts=6)
-    assert any(result.chosen for result in trajectory.results)
-    judged = [event for event in plain if isinstance(event, AttemptJudged)]
-    assert all((event.record.verdict is not None) for event in judged)
+    settings: dict[str, Any] = {"candidates": 3, "max_attempts": 6}
+    together = OneInThreeTogether()
+    alone, both = carried_out(OneInThree(), STORY, **settings)[1], carried_out(together, STORY, **settings)[1]
+    assert max(together.asked) == 3
+    assert attempts_of(alone) == attempts_of(both)
+    assert [result.chosen for result in alone.results] == [result.chosen for result in both.results]
+
+
+def test_a_candidate_that_cannot_be_drawn_leaves_the_others_judged() -> None:
+    critic, generator = Together(0.2, 0.9), Counting(failures=[None, GeneratorError("gone")])
+    settings = RunSettings(candidates=3, max_attempts=3)
+    *_, end = run(REQUEST, OnePlan(ONE), generator, critic, settings)
+    assert isinstance(end, Finished)
+    (result,) = end.trajectory.results
+    assert critic.asked == [2]
+    assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "generator", None]
+    assert (result.chosen, result.stop_reason) == (2, StopReason.accepted)
+
+
+def test_a_service_that_fails_at_one_candidate_keeps_what_it_said_of_the_others() -> None:
+    said = Verdict(success=True, probability=0.8)
+    _, trajectory = carried_out(Verdicts(said, ChatError("gone")), candidates=2, max_attempts=2)
+    (result,) = trajectory.results
+    assert [attempt.verdict for attempt in result.attempts] == [said, None]
+    assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "critic"]
+    assert result.chosen == 0
 
 
 def test_a_stopped_try_goes_on_with_what_was_judged(tmp_path: Path) -> None:
@@ -123,13 +169,7 @@ def test_a_stopped_try_goes_on_with_what_was_judged(tmp_path: Path) -> None:
     again = list(events(tmp_path / "stopped"))
     assert sum(isinstance(event, AttemptJudged) and event.reused for event in again) >= 2
     ends = [one[-1].trajectory for one in (straight, again)]
-    assert [
-        [(attempt.prompt, attempt.seed, attempt.verdict) for attempt in result.attempts]
-        for result in ends[0].results
-    ] == [
-        [(attempt.prompt, attempt.seed, attempt.verdict) for attempt in result.attempts]
-        for result in ends[1].results
-    ]
+    assert attempts_of(ends[0]) == attempts_of(ends[1])
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 SHORTEST = 2
 """Tokens that have to be the same for a guess."""
+RECENT = 32
+"""Places that are looked at, so that a text of one word over and over costs no more than another."""
 
 
 class Drafts:
@@ -38,10 +40,12 @@ class Drafts:
         if len(self._ids) < SHORTEST:
             return []
         length, after = 0, 0
-        for end in self._ends.get((self._ids[-2], self._ids[-1]), ()):
+        for end in reversed(self._ends.get((self._ids[-2], self._ids[-1]), [])[-RECENT:]):
             equal = self._equal(end)
-            if equal >= length:
+            if equal > length:
                 length, after = equal, end + 1
+            if length >= self._limit:
+                break
         return self._ids[after : after + min(length, self._limit)] if length else []
 
     def _equal(self, end: int) -> int:

@@ -2,7 +2,7 @@
 
 Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did, with kept
 prefixes). So before anything is kept, a toy prompt with two images is read in several ways: by the library in one pass, by
-ours in one piece, and by ours on top of a head that another prompt left. Logits have to agree to what the number type
+ours in one piece, on top of a head that another prompt left, and with guesses. Logits have to agree to what the number type
 rounds off; what does not agree is switched off, and the reason is logged and kept for whoever asks.
 """
 

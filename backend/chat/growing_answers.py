@@ -20,25 +20,54 @@ from .static_decoding import StaticDecoding
 from .written_out import can_be_written_out, next_hidden
 
 
+class Layers:
+    """A model's language layers with a cache of their own."""
+
+    def __init__(self, model: Any, written_out: bool) -> None:
+        self.cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
+        self._model = model
+        self._written_out = written_out and can_be_written_out(model.model.language_model)
+
+    def logits(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each of a few tokens `(batch, tokens)` at their places
+        `(4, batch, tokens)`, which the cache then holds."""
+        embedded = self._model.get_input_embeddings()(ids)
+        if not self._written_out:
+            return self._model.lm_head(self.hidden(embedded, places)).float()
+        tokens, kept, mask = ids.shape[1], self.cache.get_seq_length(), None
+        if tokens > 1:
+            mask = torch.ones((1, 1, tokens, kept + tokens), dtype=torch.bool, device=ids.device).tril(kept)
+        count(lm_forwards=1, lm_tokens=ids.numel())
+        hidden = next_hidden(self._model.model.language_model, embedded, places, self.cache.keep, mask)
+        return self._model.lm_head(hidden).float()
+
+    def hidden(self, embedded: torch.Tensor, places: torch.Tensor, **deepstack: Any) -> torch.Tensor:
+        """Last hidden states `(batch, tokens, width)` of any embedded tokens, as the library has it."""
+        count(lm_forwards=1, lm_tokens=embedded.shape[0] * embedded.shape[1])
+        return self._model.model.language_model(
+            input_ids=None,
+            inputs_embeds=embedded,
+            position_ids=places,
+            past_key_values=self.cache,
+            use_cache=True,
+            **deepstack,
+        ).last_hidden_state
+
+
 class Answer:
     """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
     token. Tokens that were guessed and then said need no pass of their own."""
 
     def __init__(
         self,
-        model: Any,
-        cache: GrowingCache,
+        layers: Layers,
         tokens: PromptTokens,
         logits: torch.Tensor,
-        written_out: bool,
         draft_tokens: int = 0,
         static: StaticDecoding | None = None,
     ) -> None:
-        self._static = static
         self.logits = logits
-        self._written_out = written_out and can_be_written_out(model.model.language_model)
-        self._model = model
-        self._cache = cache
+        self._layers, self._static = layers, static
         self._ids = torch.tensor([tokens.ids], device=logits.device)
         self._length = len(tokens.ids)
         self._place = tokens.next_place
@@ -63,7 +92,7 @@ class Answer:
             self.logits = self._ahead.popleft()[1]
         else:
             if self._ahead:
-                self._cache.cut(self._length)
+                self._layers.cache.cut(self._length)
                 self._ahead.clear()
             if guess is None:
                 guess = self._drafts.guess() if self._drafts is not None else ()
@@ -81,75 +110,26 @@ class Answer:
             self.logits = self._static.logits(ids, places, self._length)
             return
         count(drafts_read=len(guess))
-        logits = self._grown(self._model.get_input_embeddings()(ids), places)
+        logits = self._layers.logits(ids, places)[0]
         self.logits = logits[:1]
         self._ahead.extend((after, logits[at : at + 1]) for at, after in enumerate(guess, start=1))
-
-    def _grown(self, embedded: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Logits `(tokens, vocabulary)` after each of these tokens, with keys and values that grow."""
-        if not self._written_out:
-            return self._model.lm_head(through_layers(self._model, embedded, places, self._cache))[0].float()
-        tokens = embedded.shape[1]
-        mask = None
-        if tokens > 1:
-            shape = (1, 1, tokens, self._length + tokens)
-            mask = torch.ones(shape, dtype=torch.bool, device=embedded.device).tril(self._length)
-        return self._model.lm_head(_through_written_out(self._model, embedded, places, self._cache, mask))[
-            0
-        ].float()
 
 
 class Answers:
     """Several answers in the making, to prompts of the same length: each grows by one token in every pass. `ids`
     `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
 
-    def __init__(
-        self,
-        model: Any,
-        cache: GrowingCache,
-        tokens: PromptTokens,
-        logits: torch.Tensor,
-        written_out: bool,
-    ) -> None:
+    def __init__(self, layers: Layers, tokens: PromptTokens, logits: torch.Tensor) -> None:
         self.logits = logits
         self.ids = torch.tensor([tokens.ids], device=logits.device).expand(len(logits), -1)
-        self._model, self._cache = model, cache
-        self._written_out = written_out and can_be_written_out(model.model.language_model)
+        self._layers = layers
         self._place = tokens.next_place
 
     def add(self, tokens: Sequence[int]) -> None:
         """Go on with a token for each answer; one that has ended goes on with any."""
-        device, answers = self.logits.device, len(tokens)
-        ids = torch.tensor(tokens, device=device).unsqueeze(1)
-        places = torch.full((4, answers, 1), self._place, device=device)
+        ids = torch.tensor(tokens, device=self.logits.device).unsqueeze(1)
+        places = torch.full((4, len(tokens), 1), self._place, device=ids.device)
         places[0] = self.ids.shape[1]
-        embedded = self._model.get_input_embeddings()(ids)
-        run = _through_written_out if self._written_out else through_layers
-        self.logits = self._model.lm_head(run(self._model, embedded, places, self._cache))[:, -1, :].float()
+        self.logits = self._layers.logits(ids, places)[:, -1]
         self.ids = torch.cat([self.ids, ids], dim=1)
         self._place += 1
-
-
-def through_layers(
-    model: Any, embedded: torch.Tensor, places: torch.Tensor, cache: GrowingCache, **deepstack: Any
-) -> torch.Tensor:
-    count(lm_forwards=1, lm_tokens=embedded.shape[0] * embedded.shape[1])
-    return model.model.language_model(
-        input_ids=None,
-        inputs_embeds=embedded,
-        position_ids=places,
-        past_key_values=cache,
-        use_cache=True,
-        **deepstack,
-    ).last_hidden_state
-
-
-def _through_written_out(
-    model: Any,
-    embedded: torch.Tensor,
-    places: torch.Tensor,
-    cache: GrowingCache,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    count(lm_forwards=1, lm_tokens=embedded.shape[0] * embedded.shape[1])
-    return next_hidden(model.model.language_model, embedded, places, cache.keep, mask)

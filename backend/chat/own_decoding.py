@@ -17,8 +17,8 @@ import torch
 from ..counters import count
 from ..kept import Kept, tensor_bytes
 from ..pictures import Picture
-from .growing_answers import Answer, Answers, through_layers
-from .growing_cache import GrowingCache, Head
+from .growing_answers import Answer, Answers, Layers
+from .growing_cache import Head
 from .levers import Levers
 from .prompt_tokens import PromptTokens, prompt_tokens
 from .static_decoding import StaticDecoding, bucket_for
@@ -55,12 +55,12 @@ class OwnDecoding:
         """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet.
         `room`: tokens that it may have."""
         tokens = self._tokens(model, adapter, prompt, pictures)
-        cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
-        logits = self._begin(model, adapter, [tokens], [pictures], cache)
+        layers = Layers(model, self.written_out)
+        logits = self._begin(model, adapter, [tokens], [pictures], layers)
         static = self._static(model, adapter, len(tokens.ids) + room)
         if static is not None:
-            static.begin_with(cache)
-        return Answer(model, cache, tokens, logits, self.written_out, self.draft_tokens, static)
+            static.begin_with(layers.cache)
+        return Answer(layers, tokens, logits, self.draft_tokens, static)
 
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
@@ -70,10 +70,8 @@ class OwnDecoding:
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         if any(row.ids != rows[0].ids or not torch.equal(row.places, rows[0].places) for row in rows):
             return None
-        cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
-        return Answers(
-            model, cache, rows[0], self._begin(model, adapter, rows, shown, cache), self.written_out
-        )
+        layers = Layers(model, self.written_out)
+        return Answers(layers, rows[0], self._begin(model, adapter, rows, shown, layers))
 
     def _tokens(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
@@ -90,15 +88,15 @@ class OwnDecoding:
         adapter: str | None,
         rows: Sequence[PromptTokens],
         shown: Sequence[Sequence[Picture]],
-        cache: GrowingCache,
+        layers: Layers,
     ) -> torch.Tensor:
-        """Read prompts of the same tokens into the empty cache; logits `(rows, vocabulary)` of the first token of each answer."""
+        """Read prompts of the same tokens into the layers' empty cache; logits `(rows, vocabulary)` of the first token of each answer."""
         start = 0
         firsts = {pictures[0].digest for pictures in shown if pictures}
         if self.prefix and rows[0].head and len(firsts) == 1:
-            self._read_head(model, rows[0], cache, (adapter, *firsts), len(rows))
+            self._read_head(model, rows[0], layers, (adapter, *firsts), len(rows))
             start = rows[0].head
-        return _pass(model, rows, cache, start, len(rows[0].ids))
+        return _pass(model, rows, layers, start, len(rows[0].ids))
 
     def _static(self, model: Any, adapter: str | None, length: int) -> StaticDecoding | None:
         """The bucket for so many tokens, made at its first use."""
@@ -112,27 +110,26 @@ class OwnDecoding:
         return found
 
     def _read_head(
-        self, model: Any, tokens: PromptTokens, cache: GrowingCache, made_of: tuple[Any, ...], batch: int
+        self, model: Any, tokens: PromptTokens, layers: Layers, made_of: tuple[Any, ...], batch: int
     ) -> None:
         device = model.lm_head.weight.device
         key = (*made_of, str(device), tokens.ids[: tokens.head])
         kept = self._heads.get(key)
         if kept is not None:
             count(prefix_tokens_kept=tokens.head * batch)
-            cache.begin_with(kept, device, batch)
+            layers.cache.begin_with(kept, device, batch)
             return
-        alone = cache if batch == 1 else GrowingCache(len(cache.growing))
+        alone = layers if batch == 1 else Layers(model, self.written_out)
         _pass(model, [tokens], alone, 0, tokens.head)
-        self._heads.put(key, alone.head())
+        head = alone.cache.head()
+        self._heads.put(key, head)
         if batch > 1:
             count(prefix_tokens_kept=tokens.head * (batch - 1))
-            cache.begin_with(alone.head(), device, batch)
+            layers.cache.begin_with(head, device, batch)
 
 
-def _pass(
-    model: Any, rows: Sequence[PromptTokens], cache: GrowingCache, start: int, end: int
-) -> torch.Tensor:
-    """Read the prompts' tokens from start to end into the cache; logits `(rows, vocabulary)` after the last ones."""
+def _pass(model: Any, rows: Sequence[PromptTokens], layers: Layers, start: int, end: int) -> torch.Tensor:
+    """Read the prompts' tokens from start to end into the layers' cache; logits `(rows, vocabulary)` after the last ones."""
     device, image_token = model.lm_head.weight.device, model.config.image_token_id
     ids = torch.tensor([row.ids[start:end] for row in rows], device=device)
     embedded = model.get_input_embeddings()(ids)
@@ -144,7 +141,7 @@ def _pass(
         embedded = embedded.masked_scatter(seen.unsqueeze(-1), pooled)
         deepstack = {"visual_pos_masks": seen, "deepstack_visual_embeds": levels}
     places = rows[0].places[:, :, start:end].to(device).expand(-1, len(rows), -1)
-    hidden = through_layers(model, embedded, places, cache, **deepstack)
+    hidden = layers.hidden(embedded, places, **deepstack)
     return model.lm_head(hidden[:, -1:, :])[:, -1, :].float()
 
 
