@@ -7,30 +7,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.small_checkpoint import learn_processor, rotary, save_untrained
 
-TEMPLATE = (
-    "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
-    "{%- if message.content is string %}{{ message.content }}{% else %}"
-    "{%- for part in message.content %}"
-    "{%- if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n"
-    "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-CONTROLS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
 ACCEPTED = '<think>light</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a light page"}</answer>'
 REFUSED = '<think>dark</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a light page"}</answer>'
 QUESTION = "Is it light?"
@@ -66,91 +49,35 @@ def two_adapters(parent: Path) -> tuple[Path, Path]:
 
 def build_checkpoint(folder: Path) -> Path:
     """Save a checkpoint with random weights (about 0.4 M) into `folder`."""
-    import torch
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
-
-    processor = build_processor()
-    tokenizer = processor.tokenizer
-    ids = dict(zip(CONTROLS, tokenizer.convert_tokens_to_ids(CONTROLS), strict=True))
-    config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": len(tokenizer),
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "max_position_embeddings": 2048,
-            "initializer_range": 0.08,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 10000.0,
-                "mrope_section": [2, 3, 3],
-                "mrope_interleaved": True,
-            },
-        },
-        vision_config={
-            "depth": 1,
-            "hidden_size": 48,
-            "intermediate_size": 96,
-            "num_heads": 3,
-            "patch_size": 16,
-            "spatial_merge_size": 1,
-            "temporal_patch_size": 2,
-            "out_hidden_size": 64,
-            "num_position_embeddings": 9,
-            "deepstack_visual_indexes": [0],
-            "initializer_range": 0.08,
-        },
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
-        tie_word_embeddings=True,
+    processor = learn_processor(
+        [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
+        420,
+        pixels=(48 * 48, 48 * 48),
+        patch=16,
+        merge=1,
     )
-    torch.manual_seed(0)
-    model = Qwen3VLForConditionalGeneration(config)
-    model.generation_config.eos_token_id = ids["<|im_end|>"]
-    model.generation_config.pad_token_id = ids["<|endoftext|>"]
-    model.save_pretrained(folder)
-    processor.save_pretrained(folder)
-    return folder
-
-
-def build_processor() -> Any:
-    """A processor with a byte-level BPE vocabulary learned from the few texts above."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import (
-        PreTrainedTokenizerFast,
-        Qwen2VLImageProcessor,
-        Qwen3VLProcessor,
-        Qwen3VLVideoProcessor,
-    )
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=CONTROLS,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4, trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        additional_special_tokens=CONTROLS[1:],
-    )
-    sizes = {"size": {"shortest_edge": 48 * 48, "longest_edge": 48 * 48}, "patch_size": 16, "merge_size": 1}
-    return Qwen3VLProcessor(
-        image_processor=Qwen2VLImageProcessor(**sizes),
-        tokenizer=fast,
-        video_processor=Qwen3VLVideoProcessor(**sizes),
-        chat_template=TEMPLATE,
-    )
+    text = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 2048,
+        "initializer_range": 0.08,
+        "rope_parameters": rotary(10000.0, 2, 3, 3),
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_heads": 3,
+        "num_position_embeddings": 9,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.08,
+    }
+    return save_untrained(folder, processor, text, vision, seed=0)
 
 
 def teach_verdicts(folder: Path, steps: int = 120) -> float:

@@ -9,23 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...backend.prompts import PromptSet
 from ...backend.tinyworld.scene import CELLS, IDENTITIES, name_of
+from ..small_checkpoint import learn_processor, rotary, save_untrained
 
 if TYPE_CHECKING:
     import torch
 
-SPECIAL = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
 NAMES = [f" {name_of(identity)}" for identity in range(1, IDENTITIES)]
 FRAGMENTS = [
     "<think>",
@@ -64,7 +56,7 @@ PROMPT_SET = PromptSet(
     planner_images="Page: <image> Plan: {text_input}",
     critic="Before: <image> After: <image> Wanted: {original_instruction}. Drawn with: {rewritten_prompt}.",
 )
-PICTURE_SIDE = 48
+PICTURE_SIDE, WIDTH = 48, 160
 
 
 def untrained(
@@ -76,108 +68,52 @@ def untrained(
     patch embedding starts at the principal components of page cells (see `_see_cells`).
     """
     import torch
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import (
-        PreTrainedTokenizerFast,
-        Qwen2VLImageProcessor,
-        Qwen3VLConfig,
-        Qwen3VLForConditionalGeneration,
-        Qwen3VLProcessor,
-        Qwen3VLVideoProcessor,
+
+    side = seeing or PICTURE_SIDE
+    processor = learn_processor(
+        _without_fragments(corpus),
+        vocabulary,
+        pixels=(side**2, side**2),
+        patch=side // 3,
+        merge=1,
+        fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
+        template=CHAT_TEMPLATE,
+        padding_side="left",
+        temporal_patch_size=2,
+        image_mean=[1.0] * 3,
+        image_std=[0.5] * 3,
     )
 
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
-    raw.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=SPECIAL,
-        show_progress=False,
-    )
-    fragments = [*FRAGMENTS, *(NAMES if seeing else [])]
-    raw.train_from_iterator(_without_fragments(corpus), trainer)
-    raw.add_tokens([AddedToken(text, normalized=False) for text in fragments])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=raw,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        padding_side="left",
-        additional_special_tokens=SPECIAL,
-        model_max_length=4096,
-        image_token="<|image_pad|>",
-        video_token="<|video_pad|>",
-        vision_start_token="<|vision_start|>",
-        vision_end_token="<|vision_end|>",
-    )
-    side = seeing or PICTURE_SIDE
-    patch = side // 3
-    pixels = {"shortest_edge": side**2, "longest_edge": side**2}
-    pictures = {
-        "size": pixels,
-        "patch_size": patch,
-        "merge_size": 1,
-        "temporal_patch_size": 2,
-        "image_mean": [1.0] * 3,
-        "image_std": [0.5] * 3,
+    def prepare(model: Any) -> None:
+        torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=0.5)
+        if seeing:
+            _see_cells(model.model.visual.patch_embed.proj)
+
+    text = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 3 * WIDTH,
+        "num_hidden_layers": layers,
+        "num_attention_heads": WIDTH // 32,
+        "num_key_value_heads": WIDTH // 32,
+        "head_dim": 32,
+        "max_position_embeddings": 4096,
+        "rope_parameters": rotary(10000.0, 4, 6, 6),
+        "initializer_range": 0.08,
+        "tie_word_embeddings": True,
+        "pad_token_id": processor.tokenizer.pad_token_id,
+        "eos_token_id": processor.tokenizer.eos_token_id,
     }
-    processor = Qwen3VLProcessor(
-        image_processor=Qwen2VLImageProcessor(**pictures),
-        tokenizer=tokenizer,
-        video_processor=Qwen3VLVideoProcessor(**pictures),
-        chat_template=CHAT_TEMPLATE,
-    )
-    ids = {name: raw.get_vocab()[name] for name in SPECIAL}
-    width = 160
-    config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": len(tokenizer),
-            "hidden_size": width,
-            "intermediate_size": 3 * width,
-            "num_hidden_layers": layers,
-            "num_attention_heads": 5,
-            "num_key_value_heads": 5,
-            "head_dim": 32,
-            "max_position_embeddings": 4096,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 10000.0,
-                "mrope_section": [4, 6, 6],
-                "mrope_interleaved": True,
-            },
-            "initializer_range": 0.08,
-            "tie_word_embeddings": True,
-            "pad_token_id": ids["<|endoftext|>"],
-            "eos_token_id": ids["<|im_end|>"],
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 128,
-            "intermediate_size": 256,
-            "num_heads": 4,
-            "patch_size": patch,
-            "spatial_merge_size": 1,
-            "temporal_patch_size": 2,
-            "out_hidden_size": width,
-            "num_position_embeddings": 9,
-            "deepstack_visual_indexes": [0],
-            "initializer_range": 0.08,
-        },
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
-        tie_word_embeddings=True,
-    )
-    torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration(config)
-    torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=0.5)
-    if seeing:
-        _see_cells(model.model.visual.patch_embed.proj)
-    model.generation_config.eos_token_id = ids["<|im_end|>"]
-    model.generation_config.pad_token_id = ids["<|endoftext|>"]
-    model.save_pretrained(folder, safe_serialization=True)
-    processor.save_pretrained(folder)
+    vision = {
+        "depth": 2,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_heads": 4,
+        "num_position_embeddings": 9,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.08,
+    }
+    save_untrained(folder, processor, text, vision, seed, prepare)
     PROMPT_SET.save(folder / "prompt_set")
     return folder
 

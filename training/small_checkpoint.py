@@ -1,0 +1,141 @@
+"""A Qwen3-VL of a size of one's own, with random weights and a vocabulary learned from a few texts, saved as a checkpoint folder.
+
+Decisions. The real classes at a small size run the real code: the tiny world's agents, the tests' and the benchmarks' models
+are made here, and differ in their figures only. The real vocabulary of 151 936 would make the head of so small a model many times its
+body, so a byte-level BPE is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+CONTROLS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+TEMPLATE = (
+    "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{%- if message.content is string %}{{ message.content }}{% else %}"
+    "{%- for part in message.content %}"
+    "{%- if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n"
+    "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""A turn's text follows its role without a line break; figures in docs/speed.md were taken with it."""
+
+
+def learn_processor(
+    texts: Iterable[str],
+    entries: int,
+    *,
+    pixels: tuple[int, int],
+    patch: int,
+    merge: int,
+    fragments: Sequence[str] = (),
+    template: str = TEMPLATE,
+    padding_side: str = "right",
+    **pictures: Any,
+) -> Any:
+    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides. Pictures have between
+    `pixels[0]` and `pixels[1]` pixels, in patches of `patch` a side, `merge` by `merge` of them a token; `pictures`: more of the
+    library's settings for them."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import (
+        PreTrainedTokenizerFast,
+        Qwen2VLImageProcessor,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    learned = Tokenizer(models.BPE())
+    learned.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
+    learned.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+    trainer = trainers.BpeTrainer(
+        vocab_size=entries,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=list(CONTROLS),
+        show_progress=False,
+    )
+    learned.train_from_iterator(texts, trainer)
+    learned.add_tokens([AddedToken(text, normalized=False) for text in fragments])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=learned,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        padding_side=padding_side,
+        additional_special_tokens=list(CONTROLS),
+        model_max_length=4096,
+        image_token="<|image_pad|>",
+        video_token="<|video_pad|>",
+        vision_start_token="<|vision_start|>",
+        vision_end_token="<|vision_end|>",
+    )
+    shown = {
+        "size": {"shortest_edge": pixels[0], "longest_edge": pixels[1]},
+        "patch_size": patch,
+        "merge_size": merge,
+        **pictures,
+    }
+    return Qwen3VLProcessor(
+        image_processor=Qwen2VLImageProcessor(**shown),
+        tokenizer=tokenizer,
+        video_processor=Qwen3VLVideoProcessor(**shown),
+        chat_template=template,
+    )
+
+
+def save_untrained(
+    folder: Path,
+    processor: Any,
+    text: dict[str, Any],
+    vision: dict[str, Any],
+    seed: int,
+    prepare: Callable[[Any], None] | None = None,
+) -> Path:
+    """Save a model with random weights from `seed` beside its processor. `text`, `vision`: the library's settings of the two
+    towers, but for what follows from the processor and from each other; `prepare` may change the weights before they are saved."""
+    import torch
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    ids = {name: processor.tokenizer.convert_tokens_to_ids(name) for name in CONTROLS}
+    config = Qwen3VLConfig(
+        text_config=text,
+        vision_config={
+            "patch_size": processor.image_processor.patch_size,
+            "spatial_merge_size": processor.image_processor.merge_size,
+            "temporal_patch_size": 2,
+            "out_hidden_size": text["hidden_size"],
+            **vision,
+        },
+        image_token_id=ids["<|image_pad|>"],
+        video_token_id=ids["<|video_pad|>"],
+        vision_start_token_id=ids["<|vision_start|>"],
+        vision_end_token_id=ids["<|vision_end|>"],
+        tie_word_embeddings=True,
+    )
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(config)
+    if prepare is not None:
+        prepare(model)
+    model.generation_config.eos_token_id = ids["<|im_end|>"]
+    model.generation_config.pad_token_id = ids["<|endoftext|>"]
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def rotary(theta: float, *sections: int) -> dict[str, Any]:
+    """Settings of rotary positions whose sections are for time, height and width (interleaved, as Qwen3-VL has them)."""
+    return {
+        "rope_type": "default",
+        "rope_theta": theta,
+        "mrope_section": list(sections),
+        "mrope_interleaved": True,
+    }
