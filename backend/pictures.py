@@ -12,13 +12,14 @@ import base64
 import hashlib
 import io
 import re
+import struct
 import zlib
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
@@ -131,7 +132,8 @@ class Picture:
                         "Scale it down first.",
                     )
                 image.load()
-                return cls(image.copy())
+                # As cameras mean it: everything else that shows the file turns it, too.
+                return cls(ImageOps.exif_transpose(image))
         except (
             UnidentifiedImageError,
             OSError,
@@ -139,6 +141,7 @@ class Picture:
             ValueError,
             EOFError,
             RuntimeError,
+            struct.error,
             Image.DecompressionBombError,
         ) as error:
             raise PictureError(f"{where} is not a readable image ({error}).") from error

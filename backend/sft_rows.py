@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 MARK = "<image>"
 
@@ -26,9 +26,22 @@ class SftRow(BaseModel):
 
     messages: list[SftMessage] = Field(min_length=2)
     images: list[str] = Field(default_factory=list, max_length=64)
+    _place: str = PrivateAttr("")
+
+    @property
+    def place(self) -> str:
+        """Where the row was read, such as "row 3"; empty for one that was made."""
+        return self._place
+
+    def at(self, place: str) -> SftRow:
+        """This row, with the place where it was read; it stays with copies and is never written."""
+        self._place = place
+        return self
 
     @model_validator(mode="after")
     def _complete(self) -> SftRow:
+        if not self.messages[-1].content.strip():
+            raise ValueError("the last message, which is to be learned, is empty")
         if self.messages[-1].role != "assistant":
             raise ValueError(
                 f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"

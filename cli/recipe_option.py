@@ -6,9 +6,11 @@ and what is typed wins. A key that is no option of the command is an error, neve
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ..backend.errors import SettingsError
 
@@ -27,14 +29,33 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
     values.pop(
         "devices", None
     )  # what the recipe is reckoned for; how many there are is the launcher's to say
-    known = {parameter.name for parameter in context.command.params} - {"config"}
+    _check_keys(values, [context.command], value, stage)
+    context.default_map = {**(context.default_map or {}), **values}
+    return value
+
+
+def check_recipe(context: typer.Context, recipe: str) -> None:
+    """Raise SettingsError for a key of any section that no command which reads the section has as an option. `context` is that of a
+    command beside them."""
+    from ..training.recipe_files import read_recipe, stages_in
+
+    assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
+    commands = context.parent.command.commands
+    for stage in stages_in(recipe):
+        readers = [stage, *(name for name, section in SECTIONS.items() if section == stage)]
+        values = read_recipe(recipe, stage)
+        values.pop("devices", None)
+        _check_keys(values, [commands[name] for name in readers], recipe, stage)
+
+
+def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, stage: str) -> None:
+    known = {parameter.name for command in commands for parameter in command.params} - {"config"}
     for key in values:
         if key not in known:
             raise SettingsError(
-                f"Recipe {value!r}: {stage} has no option {key!r}.", f"See {context.command_path} --help."
+                f"Recipe {recipe!r}: {stage} has no option {key!r}.",
+                f"See interleave-thinker train {stage} --help.",
             )
-    context.default_map = {**(context.default_map or {}), **values}
-    return value
 
 
 Config = Annotated[

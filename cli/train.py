@@ -19,7 +19,7 @@ from .data import PageRows, PageSeed, PagesOf, checkpoint_of
 from .model_options import with_model_options
 from .own_critic import Force, HeldOut, log, refused
 from .own_critic import command as own_critic
-from .recipe_option import Config
+from .recipe_option import Config, check_recipe
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
@@ -161,7 +161,7 @@ def critic_grpo(
     from ..training.data import show_problems
     from ..training.grpo import train
     from ..training.grpo_data import read_rl_rows
-    from ..training.grpo_settings import split_held_out
+    from ..training.grpo_settings import check_rows_of, split_held_out
     from ..training.policy_model import check_options
 
     check_options(settings)
@@ -170,7 +170,9 @@ def critic_grpo(
     if held_out is not None:
         checked, problems = read_rl_rows(held_out, skip_bad)
         show_problems(problems, len(checked), log)
-        held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
+        held = [row.moved(held_out.parent) for row in check_rows_of(checked, settings)]
+        asked_about = {row.edited_image_path for row in held}
+        rows = [row for row in rows if row.moved(data.parent).edited_image_path not in asked_about]
     else:
         rows, held = split_held_out(rows, settings)
     right = sum(row.evaluation.success for row in rows)
@@ -213,18 +215,21 @@ def merge_command(
 
 @app.command("doctor")
 def doctor_command(
+    context: typer.Context,
     *,
     config: Annotated[
         str | None, typer.Option(help="A recipe to reckon; empty: all that are shipped.")
     ] = None,
     devices: Annotated[
-        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: those here.")
+        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: the recipe's, or those here.")
     ] = None,
     weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
 ) -> None:
     """Show what this machine can train: libraries, memory, and what the recipes need."""
     from ..training.doctor import lines
 
+    if config is not None:
+        check_recipe(context, config)
     for line in lines(config, devices, weights):
         typer.echo(line)
 

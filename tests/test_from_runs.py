@@ -13,7 +13,7 @@ from small_agents import OneInThree, OnePlan
 from stories import make_trajectory
 
 from interleave_thinker.backend.answers import read_verdict
-from interleave_thinker.backend.errors import JournalError, SettingsError
+from interleave_thinker.backend.errors import ChatError, JournalError, SettingsError
 from interleave_thinker.backend.events import AttemptJudged
 from interleave_thinker.backend.generators.painted import PaintedGenerator
 from interleave_thinker.backend.journal import Journal
@@ -21,7 +21,7 @@ from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.run_copy import save_trajectory
-from interleave_thinker.backend.types import Request, RunSettings, Verdict
+from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
 from interleave_thinker.training.data import check_rows
 from interleave_thinker.training.from_runs import MadeData, make_data
 from interleave_thinker.training.grpo_data import read_rl_rows
@@ -149,6 +149,38 @@ def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
     assert (rows[0].evaluation.semantics, rows[1].prompt_used) == (2.0, f"{PROMPT} 1")
     assert len(verdicts(data_of(tmp_path, both=True).sft)) == 4
     assert data_of(tmp_path, rl_variance=100).rl is None
+
+
+class Judge:
+    """Scores images as it is told to: by a number, or not at all."""
+
+    identity = "judge of tests"
+
+    def __init__(self, *scores: float | None) -> None:
+        self.scores = list(scores)
+
+    def score(self, before: Picture | None, after: Picture, original_prompt: str) -> Score:
+        points = self.scores.pop(0)
+        if points is None:
+            raise ChatError("The judge's service is busy.")
+        return Score(semantics=points, quality=points)
+
+
+def test_a_judge_that_fails_now_and_then_costs_single_scores_and_an_outage_ends_it(tmp_path: Path) -> None:
+    for number in range(7):
+        made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
+
+    def scored(*scores: float | None) -> MadeData:
+        chosen = RunsData(balance=0.0, success_at=8.0)
+        prompts = default_prompt_set()
+        return make_data([tmp_path / "runs"], tmp_path / "data", chosen, prompts, Judge(*scores), False, str)
+
+    gone = None
+    with pytest.raises(ChatError, match="busy"):
+        scored(9.0, gone, gone, gone, gone, gone)
+    made = scored(3.0, gone, gone, gone, gone, 9.0)
+    assert made.report.unscored == 4, "the first one's score was kept when the judge went away"
+    assert made.report.files["critic_sft.json"].scorer == 3
 
 
 def test_scores_decide_only_from_a_threshold_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -12,9 +13,15 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.grpo_data import as_question, read_rl_rows, seed_of, write_rl_rows
-from interleave_thinker.training.grpo_settings import GrpoTraining, batches, rollouts_of, split_held_out
+from interleave_thinker.training.grpo_settings import (
+    GrpoTraining,
+    batches,
+    check_rows_of,
+    rollouts_of,
+    split_held_out,
+)
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "origin_prompt": "a boat",
     "rewritten_prompt": "a red boat",
     "origin_image_path": "before.png",
@@ -99,6 +106,25 @@ def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> No
     train, held = split_held_out(rows, GrpoTraining(check_rows=6))
     assert sum(row.evaluation.success for row in held) == 3 and len(held) == 6
     assert not {row.edited_image_path for row in train} & {row.edited_image_path for row in held}
+
+
+def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:
+    truths = [True] * 15 + [False] * 10
+    lines = [GOOD | {"evaluation": GOOD["evaluation"] | {"success": success}} for success in truths]
+    for number, line in enumerate(lines):
+        (tmp_path / f"{number}.png").write_bytes(
+            (folder_with(tmp_path, GOOD).parent / "after.png").read_bytes()
+        )
+        line["edited_image_path"] = f"{number}.png"
+    rows, _ = read_rl_rows(folder_with(tmp_path, *lines))
+    train, held = split_held_out(rows, GrpoTraining(check_rows=64))
+    assert [sum(row.evaluation.success is truth for row in held) for truth in (True, False)] == [3, 2]
+    assert len(train) == 20
+    # A file of rows to check on is taken as far as it is wanted, of both truths, whatever its order.
+    checked = check_rows_of(rows, GrpoTraining(check_rows=4))
+    assert [row.evaluation.success for row in checked] == [True, True, False, False]
+    with pytest.raises(SettingsError, match="no row of a wrong image"):
+        check_rows_of(rows[:15], GrpoTraining(check_rows=4))
 
 
 def test_batches_come_out_even_or_say_so() -> None:

@@ -48,10 +48,10 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
 
     checked = 0
 
-    def worse_and_worse(rows, answers, tokens):
+    def worse_and_worse(rows, answers, tokens, verdict_first):
         nonlocal checked
         checked += 1
-        check = summarise(rows, answers, tokens)
+        check = summarise(rows, answers, tokens, verdict_first)
         return check.model_copy(update={"true_recall": (0.9, 0.8, 0.2)[checked - 1]})
 
     monkeypatch.setattr(grpo, "summarise", worse_and_worse)

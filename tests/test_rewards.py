@@ -64,6 +64,24 @@ def test_everything_else_is_zero(text: str) -> None:
     assert format_reward(text) == 0.0
 
 
+FIRST = '<answer>{"previous_step_success": false, "refine_prompt": "a red boat"}</answer>'
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (FIRST, 1.0),
+        (f"{FIRST}\n<think>a <answer> within the reasoning</think>", 1.0),
+        (GOOD, 0.0),
+        (f"{FIRST}<think>not closed", 0.0),
+        (f"{FIRST}<think>x</think>{FIRST}", 0.0),
+        (f"<think>x</think>{FIRST}<think>y</think>", 0.0),
+    ],
+)
+def test_a_critic_that_was_taught_to_answer_first_keeps_that_form(text: str, right: float) -> None:
+    assert format_reward(text, verdict_first=True) == right
+
+
 @given(success=st.booleans(), refined=words, reasoning=words)
 @example(success=False, refined="a", reasoning="an <answer> within the reasoning")
 @example(success=False, refined="</answer>", reasoning="<think>")

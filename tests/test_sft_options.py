@@ -220,6 +220,7 @@ def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> 
     kept, problems = check_rows(path, skip_bad=True)
     assert [row.model_dump() for row in kept] == good
     assert [problem.place for problem in problems] == ["row 1", "row 2", "row 3"]
+    assert [row.place for row in kept] == ["row 0", "row 4", "row 5", "row 6"], "as the file has them"
     assert "cut.png" in problems[1].reason and "1 images" in problems[2].reason
 
 
@@ -230,6 +231,9 @@ def test_a_lopsided_file_is_warned_about() -> None:
     assert len(lines) == 1
     show_balance([row for row in rows(20) if "true" in row.messages[-1].content], lines.append)
     assert "WARNING" in lines[-1] and "always True" in lines[-1]
+    planned = rows(1)[0].messages[-1].model_copy(update={"content": "a plan"})
+    show_balance([rows(1)[0].model_copy(update={"messages": [planned]})], lines.append)
+    assert "not a critic's rows" in lines[-1]
 
 
 @pytest.mark.parametrize("stage", STAGES)

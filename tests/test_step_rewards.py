@@ -77,6 +77,7 @@ def test_what_dies_costs_its_own_sample_alone(tmp_path: Path, kind: type[Artist]
     )
     assert [outcome.score is None for outcome in outcomes] == [False, True, False]
     assert "out of paint" in outcomes[1].fault and counts.failed == 1
+    assert counts.served == 0.0, "what could not be drawn was not served either"
     # Three tries of its own, and one as part of a call for many.
     assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
     assert artist.prompts.count("good") <= 2

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.cli.train import app
 from interleave_thinker.training.doctor import lines
 from interleave_thinker.training.recipe_files import FOLDER, STAGES, about, read_recipe, recipe_names
 
@@ -78,6 +82,28 @@ def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
         assert wrapped == set(Qwen3VLForConditionalGeneration._no_split_modules or ())
     else:
         assert config.deepspeed_config["zero_stage"] == 3
+
+
+def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_rank: 16\n  gate_rows: 10\n")
+    said = CliRunner().invoke(app, ["doctor", "--config", str(own)])
+    assert said.exit_code == 0 and "LoRA of rank 16" in said.output and "planner-sft" not in said.output
+    own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_rnak: 16\n")
+    said = CliRunner().invoke(app, ["doctor", "--config", str(own)])
+    assert isinstance(said.exception, SettingsError) and "no option 'lora_rnak'" in str(said.exception)
+
+
+def test_what_is_reckoned_follows_the_model() -> None:
+    section = "\n".join(stages("paper-8b")["critic-grpo"])
+    # 2 x 4096 patches-in-tokens of four patches each, two answers at a time; embeddings and output layer are one unit.
+    vision = re.search(r"activations of the vision tower ([\d.]+)", section)
+    gathered = re.search(r"gathered from the other devices ([\d.]+)", section)
+    assert vision and float(vision.group(1)) > 0.5
+    assert gathered and float(gathered.group(1)) == pytest.approx(3.3, abs=0.3)
+    assert "vision tower" not in "\n".join(
+        line for line in stages("paper-8b")["critic-sft"] if "reckoned" in line
+    )
 
 
 def test_every_recipe_says_what_it_is_for() -> None:

@@ -3,7 +3,7 @@
 Decisions. A checkpoint is taken if everything a bit-exact continuation needs is there and readable to its end; a process
 killed while writing leaves one that is not, and the one before it is taken. The trainer would crash on the first and go on
 silently without an optimiser on others. What a training is made of (settings, data, the model it starts from) is kept
-beside its checkpoints: going on with other settings bends the schedule without a word, so it is refused.
+beside its checkpoints, and on how many devices: going on with others bends the schedule without a word, so it is refused.
 """
 
 from __future__ import annotations
@@ -61,8 +61,12 @@ def is_whole(checkpoint: Path) -> bool:
     sharded = any(path.is_dir() and any(path.iterdir()) for path in checkpoint.glob("*optimizer*")) or any(
         checkpoint.glob("global_step*")
     )
-    optimizer = checkpoint / "optimizer.pt"
-    if not sharded and not zipfile.is_zipfile(optimizer):
+    # FSDP with a full state writes the gathered optimiser, and the weights once more, as .bin.
+    gathered = list(checkpoint.glob("*.bin"))
+    optimizers = [checkpoint / "optimizer.pt", checkpoint / "optimizer.bin"]
+    if not sharded and not any(map(zipfile.is_zipfile, optimizers)):
+        return False
+    if not all(map(zipfile.is_zipfile, gathered)):
         return False
     random_states = list(checkpoint.glob("rng_state*.pth"))
     files = [checkpoint / "scheduler.pt", *random_states]
@@ -106,6 +110,9 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
         return
     path = out / RUN_FILE
     wanted = json.loads(json.dumps(made_of))
+    devices = int(os.environ.get("WORLD_SIZE", "1"))
+    if devices > 1:
+        wanted["devices"] = devices
     found = _json(path)
     if found is None:
         if path.exists():

@@ -46,7 +46,9 @@ class Check(BaseModel):
         )
 
 
-def summarise(rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int]) -> Check:
+def summarise(
+    rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
+) -> Check:
     """The check of these answers; an answer without a readable verdict is wrong."""
     verdicts = [read_answer(answer) for answer in answers]
     said = [verdict.success if verdict else None for verdict in verdicts]
@@ -65,7 +67,7 @@ def summarise(rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Seque
         true_recall=share(by_truth[True]) if by_truth[True] else None,
         false_recall=share(by_truth[False]) if by_truth[False] else None,
         says_true=share([one is True for one in said]),
-        format=share([format_reward(answer) == 1.0 for answer in answers]),
+        format=share([format_reward(answer, verdict_first) == 1.0 for answer in answers]),
         tokens=sum(tokens) / len(tokens) if tokens else 0.0,
         answers=list(answers[:KEPT_ANSWERS]),
     )

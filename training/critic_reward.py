@@ -101,8 +101,8 @@ class CriticReward:
         decode: Callable[[Sequence[int]], str],
         seed: int = 0,
         rollouts: Path | None = None,
-        distributed: bool = False,
         clock: StepClock | None = None,
+        verdict_first: bool = False,
     ) -> None:
         self.steps = steps
         self.clock = clock or StepClock()
@@ -111,7 +111,7 @@ class CriticReward:
         self.decode = decode
         self.seed = seed
         self.rollouts = rollouts
-        self.distributed = distributed
+        self.verdict_first = verdict_first
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
@@ -157,7 +157,7 @@ class CriticReward:
                 verdict=success,
                 refined_prompt=verdict.refined_prompt if verdict else "",
                 redrawn=bool(place),
-                format=format_reward(answer),
+                format=format_reward(answer, self.verdict_first),
                 accuracy=accuracy_reward(success, row.evaluation.success),
             )
             samples.append(self._with_steps(sample, row, [outcomes[index] for index in place]))
@@ -204,8 +204,8 @@ class CriticReward:
         answers = [self.decode(ids) for ids in completion_ids]
         samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
         for name, value in (measures(samples, counts) | spread(samples, row)).items():
-            # Ranks must log the same names; a single one need not log what is not a number.
-            if self.distributed or not math.isnan(value):
+            # One rank's NaN would be everybody's: sums are taken over all ranks, of those that log a name.
+            if not math.isnan(value):
                 log_metric(name, value)
         if self.rollouts is not None:
             self._write(samples, int(trainer_state.global_step))

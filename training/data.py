@@ -154,7 +154,10 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
     """Say how verdicts are balanced, with a warning where a critic would learn to say always the same."""
     right, wrong, unread = verdict_balance(rows)
     log(f"verdicts: {right} True, {wrong} False" + (f", {unread} answers without one" if unread else ""))
-    rarer = min(right, wrong) / max(1, right + wrong)
+    if not right + wrong:
+        log("WARNING: no answer holds a verdict: these are not a critic's rows.")
+        return
+    rarer = min(right, wrong) / (right + wrong)
     if rarer < RARE:
         more = "True" if right > wrong else "False"
         log(
@@ -193,7 +196,7 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
         raise SettingsError(f"Data file {str(path)!r} must hold a list of rows.", "See docs/training.md.")
     for number, item in enumerate(content):
         try:
-            yield SftRow.model_validate(item)
+            yield SftRow.model_validate(item).at(f"row {number}")
         except ValidationError as error:
             yield RowProblem.of(f"row {number}", error)
 

@@ -23,7 +23,7 @@ from .grpo_settings import GrpoTraining, batches
 from .libraries import TRAINERS, missing, require
 from .memory import Memory, groups, meta_model, reckon
 from .policy_model import ModelTraining, libraries_of
-from .recipe_files import STAGES, about, read_recipe, recipe_names
+from .recipe_files import about, read_recipe, recipe_names, stages_in
 from .sft import SftTraining
 
 LIBRARIES = (
@@ -50,7 +50,7 @@ def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[st
         yield ""
         yield f"recipe {name}"
         yield from (f"  {line}" for line in about(name))
-        for stage in STAGES:
+        for stage in stages_in(name):
             yield from _stage(name, stage, devices, cards, weights)
 
 

@@ -152,8 +152,8 @@ def _train(
         lambda ids: policy.processor.tokenizer.decode(list(ids), skip_special_tokens=True),
         settings.seed,
         out / "rollouts" / (f"rank_{rank}" if devices > 1 else ""),
-        devices > 1,
         clock,
+        prompt_set.verdict_first,
     )
 
     class Timed(GRPOTrainer):
@@ -178,7 +178,7 @@ def _train(
             answers, lengths = greedy_answers(
                 model, policy.processor, asked, settings.answer_tokens, settings.check_batch
             )
-        return _told_by_first(summarise(held_out, answers, lengths), devices)
+        return _told_by_first(summarise(held_out, answers, lengths, prompt_set.verdict_first), devices)
 
     checks = CheckLog(out)
     guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
@@ -187,10 +187,9 @@ def _train(
     trainer.add_callback(guard)
     trainer.add_callback(Progress(log, GRPO_PARTS))
     resumed = newest_checkpoint(steps)
-    if resumed is None or step_of(resumed) < steps_in_all:
+    kept = resumed if resumed and step_of(resumed) >= steps_in_all else None
+    if kept is None:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    else:
-        trainer._load_from_checkpoint(str(resumed))
     good = newest_checkpoint(steps)
     history = trainer.state.log_history or logged(good)
     if guard.outage is not None:
@@ -204,7 +203,7 @@ def _train(
             raise TrainingError(
                 f"Training stopped: {stopped}.", "There is no checkpoint yet that could be kept."
             )
-        trainer._load_from_checkpoint(str(good))
+        kept = good
         log(f"keeping step {step_of(good)}, the last good checkpoint")
     if trainer.accelerator.is_main_process:
         notes = [
@@ -223,7 +222,7 @@ def _train(
         )
         result = {"stopped": stopped, "steps": steps_in_all}
         (out / RESULT_FILE).write_text(json.dumps(result) + "\n", encoding="utf-8")
-    save_trained(trainer, policy.processor, prompt_set, final, settings.half)
+    save_trained(trainer, policy.processor, prompt_set, final, settings.half, kept)
     if stopped is not None:
         raise TrainingError(
             f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."

@@ -26,6 +26,8 @@ FREE_TO_CHANGE = {
     "vllm_memory",
 }
 """Settings that change nothing of what a stopped training goes on with."""
+HELD_OUT = 0.2
+"""Largest share of the rows of either truth that is held out of a training to check on."""
 
 
 class GrpoTraining(ModelTraining):
@@ -87,7 +89,8 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
     """How many rollouts the training takes; raises SettingsError if there are too few rows for one."""
     if rows < settings.prompts:
         raise SettingsError(
-            f"There are {rows} rows, but {settings.prompts} in a rollout.", "Lower --prompts."
+            f"There are {rows} rows to train on, but {settings.prompts} in a rollout.",
+            "Lower --prompts, or give more rows.",
         )
     return settings.rollouts or max(1, math.floor(settings.epochs * (rows // settings.prompts)))
 
@@ -95,18 +98,30 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
 def split_held_out(
     rows: Sequence[CriticRlRow], settings: GrpoTraining
 ) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths in turn.
+    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths alike, and at most a
+    share of HELD_OUT of each. Rows that share an image with a check row are left out of the training."""
+    held = check_rows_of(list(reversed(rows)), settings, HELD_OUT)
+    images = {row.edited_image_path for row in held}
+    return [row for row in rows if row.edited_image_path not in images], held
 
-    Rows that share an image with a check row are left out of the training.
-    """
+
+def check_rows_of(
+    rows: Sequence[CriticRlRow], settings: GrpoTraining, most: float = 1.0
+) -> list[CriticRlRow]:
+    """The first rows of either truth, half of `settings.check_rows` each and at most a share `most` of them. Raises SettingsError
+    if there are rows of one truth only: a critic that collapses to always saying the other would pass every check."""
     wanted = {True: (settings.check_rows + 1) // 2, False: settings.check_rows // 2}
+    for truth in wanted:
+        there = sum(row.evaluation.success is truth for row in rows)
+        if not there:
+            raise SettingsError(
+                f"There is no row of a {'right' if truth else 'wrong'} image among {len(rows)} to check on.",
+                "Give such rows as well: --data or --held-out.",
+            )
+        wanted[truth] = min(wanted[truth], max(1, int(there * most)))
     held: list[CriticRlRow] = []
-    rest: list[CriticRlRow] = []
-    for row in reversed(rows):
+    for row in rows:
         if wanted[row.evaluation.success]:
             wanted[row.evaluation.success] -= 1
             held.append(row)
-        else:
-            rest.append(row)
-    images = {row.edited_image_path for row in held}
-    return [row for row in reversed(rest) if row.edited_image_path not in images], held
+    return held

@@ -55,6 +55,8 @@ class Lane:
         try:
             return await asyncio.wait_for(asyncio.shield(done), seconds)
         except asyncio.TimeoutError:
+            if done.done():  # it came back in the very turn of its time-out, and its slot is free again
+                return done.result()
             self._give_up(timed_out)
             raise CallTimeout(f"{self.name} gave no answer within {seconds:g} s.") from None
         except asyncio.CancelledError:

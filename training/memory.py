@@ -21,6 +21,7 @@ from .sft import SftTraining
 
 PROMPT_TOKENS = 512
 """Words of a critic's question: the shipped template has 288, and the two prompts."""
+AROUND = ("embeddings", "output layer", "language, last norm")
 CHUNK_LOGITS = 1024
 """Positions whose logits are held at once; trl's fused head works in chunks."""
 
@@ -100,21 +101,34 @@ def reckon(
         "gradients": trained * 4.0 / devices,
         "optimiser": trained * moments / devices,
         "activations": _activations(
-            tokens * sequences, layers, width, text.intermediate_size, active, settings
+            tokens * sequences, layers, width, text.intermediate_size, active, _is_twice(settings)
         ),
         "logits": min(tokens * sequences, CHUNK_LOGITS) * text.vocab_size * 4.0 * 3,
     }
+    if not settings.freeze_vision:
+        vision = config.vision_config
+        patches = _image_tokens_in(config, settings) * sequences * vision.spatial_merge_size**2
+        parts["activations of the vision tower"] = _activations(
+            patches,
+            vision.depth,
+            vision.hidden_size,
+            vision.intermediate_size,
+            active,
+            _is_twice(settings),
+        )
     if devices == 1 and full and settings.precision == "bf16":
         parts["weights in bf16 (autocast)"] = whole * 2.0
     if devices > 1:
-        parts["one layer, gathered"] = 2 * active * whole / max(1, layers)
+        # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one unit.
+        around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
+        parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
     if isinstance(settings, GrpoTraining):
         each = agent_shape(config.to_dict()).kv_bytes_per_token
         answers = settings.prompts * settings.group / devices
         if settings.vllm == "colocate":
             parts["vLLM (its share of the card)"] = settings.vllm_memory * card
         else:
-            parts["cache of generation"] = answers * tokens * each
+            parts["cache of generation"] = answers * tokens * each * active / 2
         if settings.kl and full:
             parts["reference model"] = whole * 4.0 / devices
     return Memory(parts, trained, whole)
@@ -139,20 +153,30 @@ def image_tokens(config: Any, pixels: int) -> int:
     return pixels // (vision.patch_size * vision.spatial_merge_size) ** 2
 
 
+def _image_tokens_in(config: Any, settings: SftTraining | GrpoTraining) -> int:
+    """Image tokens of a row: the critic's two images."""
+    return 2 * image_tokens(config, settings.image_pixels)
+
+
 def _tokens(config: Any, settings: SftTraining | GrpoTraining) -> tuple[int, int]:
     """(tokens of the longest row, rows in one forward pass)."""
     if isinstance(settings, SftTraining):
         return settings.cutoff, settings.batch
-    pair = 2 * image_tokens(config, settings.image_pixels)
+    pair = _image_tokens_in(config, settings)
     return pair + PROMPT_TOKENS + settings.answer_tokens, settings.micro_batch
 
 
+def _is_twice(settings: ModelTraining) -> bool:
+    """Whether activations are computed twice instead of kept, which the trainer does on a GPU only."""
+    return settings.gradient_checkpointing and settings.device != "cpu"
+
+
 def _activations(
-    tokens: int, layers: int, width: int, inner: int, active: float, settings: ModelTraining
+    tokens: int, layers: int, width: int, inner: int, active: float, checkpointing: bool
 ) -> float:
     """Bytes kept for the backward pass: with checkpointing one hidden state a layer and one layer whole, else all whole
     (Korthikanti et al. 2022, without the attention matrix, which fused attention never writes)."""
     layer = tokens * active * (10 * width + 3 * inner)
-    if settings.gradient_checkpointing:
+    if checkpointing:
         return tokens * active * width * layers + layer
     return layer * layers

@@ -25,7 +25,8 @@ from .critic_reward import RewardSettings
 from .data import check_rows, show_balance, show_problems
 from .from_runs import MadeData, make_data
 from .gate import GateSettings, check_gate, enforce, publish
-from .grpo_settings import GrpoTraining
+from .grpo_data import CriticRlRow, read_rl_rows
+from .grpo_settings import GrpoTraining, rollouts_of, split_held_out
 from .run_filter import RunsData
 from .sft import FINAL, SftTraining
 from .sft import train as fine_tune
@@ -122,6 +123,7 @@ def train_own_critic(
     made = make_data(runs, out / "data", data, prompt_set, scorer, skip_bad, log)
     if made.sft is None:
         raise SettingsError("These runs give no row for fine-tuning.", "The table above says why.")
+    rl_rows = _rl_rows(made, reinforcement) if reinforcement else None
     new = Rows(read_file(made.sft, skip_bad, log).rows, made.folder).moved(out)
     old_rows = read_file(old, skip_bad, log).moved(out) if old else Rows([], out)
     asked, old_rows = _gate_rows(made, old_rows, held_out, rehearsal, gate, out, skip_bad, log)
@@ -146,9 +148,9 @@ def train_own_critic(
         )
     enforce(result, trained, force, log)
     final = publish(trained, out / FINAL)
-    if reinforcement is None:
+    if reinforcement is None or rl_rows is None:
         return final
-    return _reinforce(checkpoint, trained, made, out, reinforcement, asked, gate, force, log)
+    return _reinforce(checkpoint, trained, rl_rows, made.folder, out, reinforcement, asked, gate, force, log)
 
 
 def _gate_rows(
@@ -201,10 +203,23 @@ def _digest(row: SftRow) -> bytes:
     return hashlib.blake2b(told.encode(), digest_size=8).digest()
 
 
+def _rl_rows(made: MadeData, how: Reinforcement) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
+    """(rows to learn from, rows to check on); raises SettingsError, before anything was trained, if there are too few."""
+    if made.rl is None:
+        raise SettingsError(
+            "These runs give no row for reinforcement: its rows need scores that vary.",
+            "Give --scorer, lower --rl-variance, or leave --grpo out.",
+        )
+    rest, held = split_held_out(read_rl_rows(made.rl)[0], how.settings)
+    rollouts_of(how.settings, len(rest))
+    return rest, held
+
+
 def _reinforce(
     first: Path,
     trained: Path,
-    made: MadeData,
+    rows: tuple[list[CriticRlRow], list[CriticRlRow]],
+    images: Path,
     out: Path,
     how: Reinforcement,
     asked: Rows,
@@ -214,25 +229,15 @@ def _reinforce(
 ) -> Path:
     """Reinforcement from the critic that passed; its result is published if it passes too."""
     from .grpo import train
-    from .grpo_data import read_rl_rows
-    from .grpo_settings import split_held_out
     from .merge import merge
 
-    if made.rl is None:
-        raise SettingsError(
-            "These runs give no row for reinforcement: its rows need scores that vary.",
-            "Give --scorer, or lower --rl-variance; the fine-tuned critic is published.",
-        )
     if (trained / "adapter_config.json").is_file():
         merged = out / "sft" / "merged"
         trained = merged if merged.is_dir() else merge(first, trained, merged)
-    rows, _ = read_rl_rows(made.rl)
-    rest, held = split_held_out(rows, how.settings)
     reinforced = train(
         trained,
-        rest,
-        held,
-        made.folder,
+        *rows,
+        images,
         out / "grpo",
         how.settings,
         how.reward,

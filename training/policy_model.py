@@ -30,6 +30,8 @@ VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 # What a trainer leaves beside the weights; the first is a pickle.
 LEFT_OUT = ("training_args.bin", "README.md")
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
+"""The files of a trainer's checkpoint that make a model or an adapter."""
 
 
 class ModelTraining(BaseModel):
@@ -234,16 +236,28 @@ def counts(model: Any) -> tuple[int, int]:
 
 
 def save_trained(
-    trainer: Any, processor: Any, prompt_set: PromptSet | None, folder: Path, half: bool
+    trainer: Any,
+    processor: Any,
+    prompt_set: PromptSet | None,
+    folder: Path,
+    half: bool,
+    kept: Path | None = None,
 ) -> Path:
-    """Save what a trainer holds (a model or an adapter, gathered from all ranks) with processor and prompt set into
-    `folder`, which appears when it is whole."""
+    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its checkpoint `kept`, with
+    processor and prompt set into `folder`, which appears when it is whole."""
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
-    trainer.save_model(str(part))
+    if kept is None:
+        trainer.save_model(str(part))
     if trainer.accelerator.is_main_process:
+        if (
+            kept is not None
+        ):  # where weights are spread over devices, a checkpoint is not loaded back by its file
+            part.mkdir(parents=True)
+            for path in (path for pattern in WEIGHTS for path in kept.glob(pattern)):
+                shutil.copyfile(path, part / path.name)
         for name in LEFT_OUT:
             (part / name).unlink(missing_ok=True)
         if half:

@@ -36,6 +36,12 @@ def _path(name: str) -> Path:
     return FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
 
 
+def stages_in(name: str) -> list[str]:
+    """The stages that a recipe has settings for: its sections, or all of them if it is one flat list."""
+    content = _read(_path(name), name)
+    return [stage for stage in STAGES if stage in content] or list(STAGES)
+
+
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
     """The options of a stage in a shipped recipe (by name) or a file; raises SettingsError.
 

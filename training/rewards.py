@@ -55,16 +55,20 @@ class RewardWeights(BaseModel):
 PUBLISHED = RewardWeights()
 
 
-def format_reward(text: str) -> float:
+def format_reward(text: str, verdict_first: bool = False) -> float:
     """1.0 if the answer has the form that was taught, else 0.0.
 
     That is: one `<answer>...</answer>` whose only object holds a bool verdict and a string refined prompt (which may be
-    empty), written as JSON or as a Python literal; a `<think>`, if there is one, is closed and stands before it.
+    empty), written as JSON or as a Python literal; a `<think>`, if there is one, is closed and stands before it (after it, where
+    the critic's wording asks for the verdict first).
     Source: FORMATS, rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
     """
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
-    if tags[:1] == ["think"] and "/think" in tags:
-        # What is written within the reasoning is the reasoning's.
+    # What is written within the reasoning is the reasoning's.
+    if verdict_first:
+        if tags[2:3] == ["think"] and tags[-1] == "/think" and tags.count("/think") == 1:
+            tags = tags[:2]
+    elif tags[:1] == ["think"] and "/think" in tags:
         tags = tags[tags.index("/think") + 1 :]
     if tags != ["answer", "/answer"]:
         return 0.0
@@ -121,7 +125,7 @@ def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:
     """Whether the refined prompt is drawn, or the step terms are NEUTRAL.
 
     "failed" is the published rule: what failed in truth is redrawn whatever the critic said of it, what succeeded never
-    is. "refused" redraws also what succeeded and was refused: a right image can only get worse, so that needless
+    is. "refused" redraws also what succeeded and was refused: scored exactly, a right image can only get worse, so that needless
     refusals cost up to 0.5 x 0.8 x 0.5 = 0.2 more. An answer that cannot be read (None) draws nothing.
     """
     if verdict is None:

@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image
 
 from ..backend.chat.pixels import AREA_OF_FEW, AREA_OF_MANY, FEW_IMAGES
+from ..backend.errors import SettingsError
 from ..backend.sft_rows import SftRow
 from .data import as_prompt_completion
 
@@ -64,5 +65,12 @@ def _image_tokens(
         width, height = sizes[name]
         scale = min(1.0, (area / (width * height)) ** 0.5)
         shape = max(1, int(height * scale)), max(1, int(width * scale))
-        tokens += reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+        try:
+            tokens += reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+        except ValueError as error:
+            where = row.place or "a row"
+            raise SettingsError(
+                f"{where.capitalize()}, images: {name!r} is {width}x{height} pixels ({error}).",
+                "Leave the row out, or show the image in another shape.",
+            ) from error
     return tokens

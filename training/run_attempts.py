@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..backend.errors import JournalError, PictureError, ScorerError, SettingsError
+from ..backend.errors import ChatError, JournalError, PictureError, ScorerError, SettingsError
 from ..backend.feedback import Feedback, read_feedback
 from ..backend.feedback_rows import verdict_of_person
 from ..backend.journal import RUN, load_trajectory
@@ -100,6 +100,10 @@ class Counts:
     other_wording: int = 0
 
 
+GIVE_UP = 5
+"""Images in a row that a judge may fail at."""
+
+
 class RunReader:
     """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None: scores do
     not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
@@ -118,6 +122,7 @@ class RunReader:
         self.success_at = success_at
         self.teacher = teacher
         self.counts = Counts()
+        self._unanswered = 0
 
     def read(self, folder: Path, name: str) -> list[Chain]:
         """The chains of one run; raises JournalError if the folder is foreign, damaged or too new."""
@@ -176,7 +181,8 @@ class RunReader:
         return Chain(name, result.step.number, tuple(judged))
 
     def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
-        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell."""
+        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell. Raises ChatError if a
+        judge fails GIVE_UP times in a row, which is an outage; what was scored before is kept."""
         if self.scorer is None:
             return None
         before = attempt.source.digest if attempt.source else None
@@ -188,6 +194,13 @@ class RunReader:
             except ScorerError:
                 self.counts.unscored += 1
                 return None
+            except ChatError:
+                self.counts.unscored += 1
+                self._unanswered += 1
+                if self._unanswered >= GIVE_UP:
+                    raise
+                return None
+            self._unanswered = 0
             if self.cache:
                 self.cache.keep_score(key, score)
         return score

@@ -202,9 +202,10 @@ def _train(
     before: list[str] = []
     if sampled:  # where there are several processes nobody is asked, and they must not write one file at once
         before = kept.read() if resumed else kept.keep(_sampled(trainer, policy.processor, sampled, images))
-    if resumed is None or step_of(resumed) < steps_in_all:
+    finished = resumed if resumed and step_of(resumed) >= steps_in_all else None
+    if finished is None:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    else:
+    elif devices == 1:
         trainer._load_from_checkpoint(str(resumed))
     if trainer.accelerator.is_main_process:
         after = _sampled(trainer, policy.processor, sampled, images)
@@ -214,7 +215,7 @@ def _train(
         answers = _answered(sampled, images, before, after)
         history = trainer.state.log_history or logged(resumed)
         write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
-    return save_trained(trainer, policy.processor, prompt_set, final, settings.half)
+    return save_trained(trainer, policy.processor, prompt_set, final, settings.half, finished)
 
 
 def _fitting(
@@ -230,8 +231,8 @@ def _fitting(
     lengths = row_lengths(rows, images, processor, cutoff, settings.image_pixels)
     log(f"longest row about {max(lengths)} tokens, image tokens included; the cutoff is {cutoff}")
     long = [
-        RowProblem(f"row {number}", "length", f"{length} tokens, the cutoff is {cutoff}")
-        for number, length in enumerate(lengths)
+        RowProblem(row.place or f"row {number}", "length", f"{length} tokens, the cutoff is {cutoff}")
+        for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
         if length > cutoff
     ]
     if long and not skip:

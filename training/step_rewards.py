@@ -84,10 +84,11 @@ class Outcome:
 
 @dataclass
 class BatchCounts:
-    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws failed, tries repeated; seconds."""
+    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all that failed, tries repeated; seconds."""
 
     asked: int = 0
     drawn: int = 0
+    not_drawn: int = 0
     scored: int = 0
     failed: int = 0
     repeated: int = 0
@@ -99,7 +100,7 @@ class BatchCounts:
     @property
     def served(self) -> float:
         """Share of the redraws whose image was not drawn for them (cache, or an equal request)."""
-        return 1.0 - self.drawn / self.asked if self.asked else 0.0
+        return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0
 
 
 class StepRewards:
@@ -149,6 +150,7 @@ class StepRewards:
         )
         for outcome in outcomes:
             self._failures.append(outcome.score is None)
+            counts.not_drawn += outcome.picture is None
             if outcome.score is None:
                 counts.failed += 1
                 counts.faults.append(outcome.fault)
