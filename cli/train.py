@@ -160,7 +160,7 @@ def critic_grpo(
     from ..backend.scorers import open_scorer
     from ..training.data import show_problems
     from ..training.grpo import train
-    from ..training.grpo_data import read_rl_rows
+    from ..training.grpo_data import other_sources, read_rl_rows
     from ..training.grpo_settings import check_rows_of, split_held_out
     from ..training.policy_model import check_options
 
@@ -179,6 +179,9 @@ def critic_grpo(
     log(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
     )
+    redraws, scores = open_generator(generator), open_scorer(scorer)
+    for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
+        log(warning)
     made = train(
         checkpoint_of(model, download),
         rows,
@@ -188,8 +191,8 @@ def critic_grpo(
         settings,
         reward,
         drawing,
-        open_generator(generator),
-        open_scorer(scorer),
+        redraws,
+        scores,
         cache,
         log,
     )

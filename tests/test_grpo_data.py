@@ -12,7 +12,13 @@ from PIL import Image
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.training.grpo_data import as_question, read_rl_rows, seed_of, write_rl_rows
+from interleave_thinker.training.grpo_data import (
+    as_question,
+    other_sources,
+    read_rl_rows,
+    seed_of,
+    write_rl_rows,
+)
 from interleave_thinker.training.grpo_settings import (
     GrpoTraining,
     batches,
@@ -106,6 +112,14 @@ def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> No
     train, held = split_held_out(rows, GrpoTraining(check_rows=6))
     assert sum(row.evaluation.success for row in held) == 3 and len(held) == 6
     assert not {row.edited_image_path for row in train} & {row.edited_image_path for row in held}
+
+
+def test_scores_of_another_judge_are_warned_about(tmp_path: Path) -> None:
+    rows, _ = read_rl_rows(
+        folder_with(tmp_path, GOOD, GOOD | {"judge": "a model", "generator": "g"}, GOOD | {"judge": "exact"})
+    )
+    (warning,) = other_sources(rows, "g", "exact")
+    assert "1 of 3 rows were scored by 'a model', not by 'exact'" in warning
 
 
 def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:

@@ -125,6 +125,23 @@ def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
+    """Warnings about rows that another generator drew or another judge scored than the ones that redraw and score now: a step
+    reward is the difference of two scores, and says little across two scales."""
+    warnings = []
+    for what, who, now in (
+        ("were drawn", [row.generator for row in rows], generator),
+        ("were scored", [row.judge for row in rows], judge),
+    ):
+        others = sorted({one for one in who if one and one != now})
+        if others:
+            number = sum(one in others for one in who)
+            warnings.append(
+                f"WARNING: {number} of {len(rows)} rows {what} by {', '.join(map(repr, others[:3]))}, not by {now!r}."
+            )
+    return warnings
+
+
 def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
     """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content, 0..2^31."""
     told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{row.edited_image_path}"

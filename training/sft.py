@@ -38,8 +38,7 @@ from .policy_model import (
 from .report import Answered, write_report
 from .row_lengths import area_of, row_lengths
 
-FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples"}
-SAMPLE_TOKENS = 300
+FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
 SHOWN_TOKENS = 24
 IGNORED = -100
 """The label of a token that is not learned."""
@@ -62,6 +61,7 @@ class SftTraining(ModelTraining):
     samples: int = Field(
         default=4, ge=0, le=50, description="Rows whose answers before and after are shown on the end page."
     )
+    sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
 
 
 class Shown:
@@ -201,14 +201,18 @@ def _train(
     kept = KeptAnswers(out / "before.json")
     before: list[str] = []
     if sampled:  # where there are several processes nobody is asked, and they must not write one file at once
-        before = kept.read() if resumed else kept.keep(_sampled(trainer, policy.processor, sampled, images))
+        before = (
+            kept.read()
+            if resumed
+            else kept.keep(_sampled(trainer, policy.processor, sampled, images, settings.sample_tokens))
+        )
     finished = resumed if resumed and step_of(resumed) >= steps_in_all else None
     if finished is None:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     elif devices == 1:
         trainer._load_from_checkpoint(str(resumed))
     if trainer.accelerator.is_main_process:
-        after = _sampled(trainer, policy.processor, sampled, images)
+        after = _sampled(trainer, policy.processor, sampled, images, settings.sample_tokens)
         notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
         if len(before) != len(after):
             before = ["(not kept)"] * len(after)
@@ -266,7 +270,7 @@ def _learned(trainer: Any, processor: Any) -> str:
     return f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, ...{end!r}"
 
 
-def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path) -> list[str]:
+def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path, tokens: int) -> list[str]:
     """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the training's."""
     from .critic_check import greedy_answers
 
@@ -275,7 +279,7 @@ def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path)
     asked = [as_prompt_completion(row, images) for row in rows]
     model = trainer.accelerator.unwrap_model(trainer.model)
     batch = len(asked) if model.device.type == "cpu" else 1
-    return greedy_answers(model, processor, asked, SAMPLE_TOKENS, batch)[0]
+    return greedy_answers(model, processor, asked, tokens, batch)[0]
 
 
 def _answered(
