@@ -1,0 +1,74 @@
+"""The command line called by tests, in this process or in one of its own, and agents that answer from files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from small_agents import STORY
+from typer.testing import CliRunner
+
+from interleave_thinker.backend.types import Plan
+from interleave_thinker.cli import app
+
+TESTS = Path(__file__).parent
+ENTRY = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; from interleave_thinker.cli import main; main()"
+
+
+def call(*arguments: object) -> Any:
+    """Call the command in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """Call the command in a process of its own, with pipes."""
+    line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]
+    # A job that runs in the background ignores Ctrl-C, and so would its children.
+    heard = None if sys.platform == "win32" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+
+
+def plan_reply(plan: Plan) -> str:
+    steps = [
+        {
+            "step_number": step.number,
+            "step_name": step.name,
+            "instruction": step.instruction,
+            "prompt": step.prompt,
+            "auxiliary_text": step.auxiliary_text,
+        }
+        for step in plan.steps
+    ]
+    return f"<think>steps</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+def verdict_reply(success: bool, prompt: str = "") -> str:
+    answer = json.dumps({"previous_step_success": success, "refine_prompt": prompt})
+    return f"<think>looked</think><answer>{answer}</answer>"
+
+
+class Scripts:
+    """Files of prepared replies, as options of the command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def planner(self, *replies: str) -> list[str]:
+        return ["--planner", self._write("planner", replies)]
+
+    def critic(self, *replies: str) -> list[str]:
+        return ["--critic", self._write("critic", replies)]
+
+    def story(self, *verdicts: bool) -> list[str]:
+        critic = self.critic(*(verdict_reply(verdict, "better") for verdict in verdicts))
+        return [*self.planner(plan_reply(STORY)), *critic, "--generator", "painted:16"]
+
+    def _write(self, name: str, replies: tuple[str, ...]) -> str:
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(replies))
+        return f"scripted:{path}"
