@@ -5,41 +5,21 @@ Prints a JSON object: for every family the digests of the images drawn with and 
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from types import ModuleType
 from typing import Any
 
-COMFY, ROOT = sys.argv[1:3]
-sys.argv = ["main.py", "--cpu"]
-sys.path.insert(0, COMFY)
+import host_modules  # noqa: F401 - the host and the pack; first
 
-import comfy.options  # noqa: E402
-import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
+# isort: split
 
-comfy.options.enable_args_parsing()
+from PIL import Image
+from shim.tiny_families import make_family
 
-import server  # noqa: E402, F401 - before the pack, as in the host
-from PIL import Image  # noqa: E402
-
-spec = importlib.util.spec_from_file_location(
-    "interleave_thinker", f"{ROOT}/__init__.py", submodule_search_locations=[ROOT]
-)
-package = importlib.util.module_from_spec(spec)
-sys.modules["interleave_thinker"] = package
-spec.loader.exec_module(package)
-# Without its __init__, which writes weights into the host's folders.
-shim = sys.modules["shim"] = ModuleType("shim")
-shim.__path__ = [f"{ROOT}/tests/host/shim_pack"]
-
-from shim.tiny_families import make_family  # noqa: E402
-
-from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.generators.kept_encodings import DrawLevers  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.nodes.comfy_generator import ComfyGenerator  # noqa: E402
-from interleave_thinker.nodes.draw_settings import DrawSettings  # noqa: E402
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.generators.kept_encodings import DrawLevers
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.nodes.comfy_generator import ComfyGenerator
+from interleave_thinker.nodes.draw_settings import DrawSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [

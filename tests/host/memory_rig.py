@@ -1,139 +1,38 @@
-"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books.
+"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books (`booked_card`).
 
-Decision: the card is the device `cpu:0`, which torch computes on like on any CPU but which compares unequal to `cpu`; where
-each weight is, is noted whenever a module is moved, and the room that is left follows from that. So what the manager
-decides on a machine with little memory can be watched on one without a card. Prints a JSON object, one entry a scenario.
+Prints a JSON object, one entry a scenario.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
-import sys
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-COMFY, ROOT = sys.argv[1:3]
-sys.argv = ["main.py", "--cpu"]
-sys.path.insert(0, COMFY)
+import host_modules  # the host and the pack; first
 
-import comfy.options  # noqa: E402
-import utils.install_util  # noqa: E402, F401 - before the host puts a folder with another `utils` first
+# isort: split
 
-comfy.options.enable_args_parsing()
+import comfy.model_management as mm
+import comfy.ops
+import torch
+from booked_card import CARD, CPU, KILO, card, fresh, on_card
+from comfy.model_patcher import ModelPatcher
 
-import comfy.model_management as mm  # noqa: E402
-import comfy.ops  # noqa: E402
-import server  # noqa: E402, F401 - before the pack, as in the host
-import torch  # noqa: E402
-from comfy.model_patcher import ModelPatcher  # noqa: E402
+from interleave_thinker.backend.agent_shapes import agent_shape
+from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.memory_needs import agent_work
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.nodes.host import memory as ours
+from interleave_thinker.nodes.managed_chat import ManagedChat, others_leave
 
-spec = importlib.util.spec_from_file_location(
-    "interleave_thinker", f"{ROOT}/__init__.py", submodule_search_locations=[ROOT]
-)
-package = importlib.util.module_from_spec(spec)
-sys.modules["interleave_thinker"] = package
-spec.loader.exec_module(package)
-
-from interleave_thinker.backend.agent_shapes import agent_shape  # noqa: E402
-from interleave_thinker.backend.chat import Message, ReplySettings, open_chat  # noqa: E402
-from interleave_thinker.backend.errors import ChatError  # noqa: E402
-from interleave_thinker.backend.memory_needs import agent_work  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.nodes.host import memory as ours  # noqa: E402
-from interleave_thinker.nodes.managed_chat import ManagedChat, others_leave  # noqa: E402
-
-CPU, CARD = torch.device("cpu"), torch.device("cpu", 0)
-KILO = 1024
 SHORT = ReplySettings(max_tokens=3)
 ASK = [Message(role="user", content=("A boat?",))]
-TINY = Path(ROOT) / "backend" / "tinyworld" / "checkpoints"
-
-
-class Identities:
-    """A weak set of tensors by identity, since tensors compare element by element."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, weakref.ref[Any]] = {}
-
-    def add(self, one: Any) -> None:
-        key = id(one)
-        self._held[key] = weakref.ref(one, lambda _: self._held.pop(key, None))
-
-    def discard(self, one: Any) -> None:
-        self._held.pop(id(one), None)
-
-    def __contains__(self, one: Any) -> bool:
-        return id(one) in self._held
-
-    def __iter__(self) -> Iterator[Any]:
-        return (one for one in [held() for held in list(self._held.values())] if one is not None)
-
-
-class Card:
-    """The books of the card: its size, what lies on it, and how often an agent was brought there."""
-
-    def __init__(self) -> None:
-        self.size = 1 << 40
-        self.real_size: int | None = None
-        self.weights = Identities()
-        self.arrivals = 0
-
-    def used(self) -> int:
-        return sum(one.nbytes for one in self.weights)
-
-    def note(self, module: torch.nn.Module, device: torch.device) -> None:
-        for one in module.parameters():
-            if device != CARD:
-                self.weights.discard(one)
-            elif one not in self.weights:
-                if self.real_size is not None and self.used() + one.nbytes > self.real_size:
-                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.")
-                self.weights.add(one)
-
-
-card = Card()
-move = torch.nn.Module.to
-
-
-def noted_move(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    target = args[0] if args else kwargs.get("device")
-    if isinstance(target, (torch.device, str)):
-        card.note(module, torch.device(target))
-    return move(module, *args, **kwargs)
-
-
-def counted_load(patcher: Any, *args: Any, **kwargs: Any) -> Any:
-    card.arrivals += 1
-    return load(patcher, *args, **kwargs)
-
-
-load = ours._WholePatcher.load
-ours._WholePatcher.load = counted_load
-torch.nn.Module.to = noted_move
-mm.get_torch_device = lambda: CARD
-mm.is_device_cpu = lambda device: device == CPU
-mm.minimum_inference_memory = lambda: 64 * KILO
-mm.extra_reserved_memory = lambda: 0
-mm.get_total_memory = lambda device=None, torch_total_too=False: card.size
-
-
-def free(device: Any = None, torch_free_too: bool = False) -> Any:
-    left = card.size - card.used() if device in (None, CARD) else 1 << 40
-    return (left, left) if torch_free_too else left
-
-
-mm.get_free_memory = free
-
-
-def on_card(module: torch.nn.Module) -> float:
-    """Share of a module's weights that are on the card."""
-    sizes = [(one.nbytes, one in card.weights) for one in module.parameters()]
-    return sum(size for size, there in sizes if there) / max(1, sum(size for size, _ in sizes))
+TINY = Path(host_modules.ROOT) / "backend" / "tinyworld" / "checkpoints"
 
 
 def agent(role: str, on: bool = True) -> tuple[ManagedChat, Any]:
@@ -157,19 +56,6 @@ def diffusion(kilobytes: int) -> ModelPatcher:
 
 def agents_loaded() -> int:
     return sum(isinstance(one.model.model, ours.AgentModel) for one in mm.current_loaded_models)
-
-
-@contextmanager
-def fresh(size: int, state: Any = None) -> Iterator[None]:
-    """An empty card of this size, in one of the host's memory states."""
-    mm.vram_state = state or mm.VRAMState.NORMAL_VRAM
-    card.size, card.real_size, card.arrivals = size, None, 0
-    try:
-        yield
-    finally:
-        card.size, card.real_size = 1 << 40, None
-        mm.unload_all_models()
-        gc.collect()
 
 
 def alternate(state: Any) -> dict[str, Any]:
