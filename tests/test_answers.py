@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interleave_thinker.backend.answer_text import TAG
 from interleave_thinker.backend.answers import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict
 
-texts = st.text(max_size=60)
+# The word that models write for nothing, and tags within the reasoning, are refused (tested below), and Hypothesis tries words that it
+# finds in the sources.
+texts = st.text(max_size=60).filter(lambda text: text.strip() != "None")
+thoughts = texts.filter(lambda text: TAG.search(text) is None)
 optional = st.none() | texts
 # Pieces that real replies are made of, in any order: most of what a parser can trip over.
 words = (
@@ -49,10 +53,10 @@ def plans(draw: st.DrawFn) -> Plan:
                 auxiliary_text=auxiliary,
             )
         )
-    return Plan(steps=tuple(steps), reasoning=draw(texts))
+    return Plan(steps=tuple(steps), reasoning=draw(thoughts))
 
 
-verdicts = st.builds(Verdict, success=st.booleans(), refined_prompt=texts, reasoning=texts)
+verdicts = st.builds(Verdict, success=st.booleans(), refined_prompt=texts, reasoning=thoughts)
 
 
 @given(plans())
