@@ -222,7 +222,7 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
 
         with pytest.raises(Cancelled):
             open_chat(f"openai:{server.spec}").reply(ASK, ReplySettings(), stop)
-        assert len(server.requests) == 1
+        assert len(server.requests) <= 1, "asked again after the stop"
 
 
 # Broken surroundings
