@@ -28,6 +28,10 @@ class SftRow(BaseModel):
     images: list[str] = Field(default_factory=list, max_length=64)
     _place: str = PrivateAttr("")
 
+    def __eq__(self, other: object) -> bool:
+        """The same content, wherever it was read."""
+        return isinstance(other, SftRow) and (self.messages, self.images) == (other.messages, other.images)
+
     @property
     def place(self) -> str:
         """Where the row was read, such as "row 3"; empty for one that was made."""

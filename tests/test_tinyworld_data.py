@@ -98,6 +98,21 @@ def test_the_same_page_under_another_wish_is_a_refusal() -> None:
     assert made > 70
 
 
+def test_rows_of_equal_length_share_a_batch_and_none_is_lost(tmp_path: Path) -> None:
+    rows = planner_data.make(tmp_path, 203, seed=5)
+    ordered = planner_data.in_buckets(rows, 8, seed=1)
+    assert sorted(map(str, ordered)) == sorted(map(str, rows))
+    assert ordered == planner_data.in_buckets(rows, 8, seed=1) != planner_data.in_buckets(rows, 8, seed=2)
+
+    def padded(many: list[SftRow]) -> int:
+        lengths = [sum(len(message.content) for message in row.messages) for row in many]
+        return sum(8 * max(lengths[at : at + 8]) - sum(lengths[at : at + 8]) for at in range(0, 200, 8))
+
+    assert padded(ordered) < 0.3 * padded(rows)
+    firsts = [len(row.messages[1].content) for row in ordered[::8]]
+    assert firsts != sorted(firsts), "short and long ones in turn"
+
+
 def test_planner_rows_survive_the_file(tmp_path: Path) -> None:
     rows = planner_data.make(tmp_path, 40, seed=5)
     write_rows(tmp_path / "planner_sft.json", rows)
