@@ -25,7 +25,7 @@ class AblationSettings(BaseModel):
     rendered: int = Field(
         default=54400, ge=32, description="Rows about rendered pages for the shared critic."
     )
-    planner_rows: int = Field(default=24000, ge=32, description="Requests that each planner is trained on.")
+    planner_rows: int = Field(default=40000, ge=32, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=9000, ge=32, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
         default=16000,
