@@ -60,6 +60,7 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
     split = [first[f"seconds/{part}"] for part in ("rollout", "reward", "update")]
     assert all(part > 0 for part in split) and sum(split) == pytest.approx(first["seconds/step"])
     assert second["seconds/update"] == second["seconds/step"] and "seconds/rollout" not in second
+    assert second["held_out/accuracy"] == checks["2"]["accuracy"] and "held_out/accuracy" not in first
     page_text = (out / "report.html").read_text()
     assert (
         "Parts of the reward" in page_text

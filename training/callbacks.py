@@ -14,7 +14,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ..backend.errors import TrainingError
-from .critic_check import Check, CheckLog
+from .critic_check import Check, CheckLog, measures
 from .critic_reward import CriticReward
 from .live import line, number
 from .step_clock import StepClock
@@ -97,6 +97,12 @@ class CriticGuard(TrainerCallback):
         self.outage: str | None = None
         self._warned = False
         self._first = -1
+        self._measured: dict[str, float] = {}
+
+    def taken(self) -> dict[str, float]:
+        """What the check after the last step found, once, for the log entry of that step."""
+        taken, self._measured = self._measured, {}
+        return taken
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         self._first = state.global_step
@@ -122,6 +128,7 @@ class CriticGuard(TrainerCallback):
         if state.global_step % self.every and state.global_step < state.max_steps:
             return control
         fall = self._checked(state.global_step)
+        self._measured = measures(self.checks.at(state.global_step))
         if fall:
             self.stopped = fall
             return self._stop(control, fall)

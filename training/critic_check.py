@@ -46,6 +46,14 @@ class Check(BaseModel):
         )
 
 
+def measures(check: Check | None) -> dict[str, float]:
+    """A check as entries of a training's log, beside the rewards; empty for None."""
+    if check is None:
+        return {}
+    told = {"accuracy": check.accuracy, "true_recall": check.true_recall, "false_recall": check.false_recall}
+    return {f"held_out/{name}": value for name, value in told.items() if value is not None}
+
+
 def summarise(
     rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
 ) -> Check:

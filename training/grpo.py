@@ -158,7 +158,7 @@ def _train(
 
     class Timed(GRPOTrainer):
         def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-            super().log({**logs, **clock.taken()}, start_time)
+            super().log({**logs, **clock.taken(), **guard.taken()}, start_time)
 
     trainer = Timed(
         model=policy.model,
