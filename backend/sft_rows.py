@@ -44,8 +44,6 @@ class SftRow(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> SftRow:
-        if not self.messages[-1].content.strip():
-            raise ValueError("the last message, which is to be learned, is empty")
         if self.messages[-1].role != "assistant":
             raise ValueError(
                 f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"

@@ -212,16 +212,24 @@ def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> 
         (tmp_path / name).write_bytes((images / name).read_bytes())
     (tmp_path / "cut.png").write_bytes((images / "large.png").read_bytes()[:50])
     good = [row.model_dump() for row in rows(4)]
-    bad = [{"messages": []}, good[0] | {"images": ["0.png", "cut.png"]}, good[0] | {"images": ["0.png"]}]
+    asked, said = good[0]["messages"]
+    empty = good[0] | {"messages": [asked, said | {"content": " "}]}
+    bad = [
+        {"messages": []},
+        empty,
+        good[0] | {"images": ["0.png", "cut.png"]},
+        good[0] | {"images": ["0.png"]},
+    ]
     path = tmp_path / "critic_sft.json"
     path.write_text(json.dumps([good[0], *bad, *good[1:]]))
     with pytest.raises(SettingsError, match="row 1, messages"):
         check_rows(path)
     kept, problems = check_rows(path, skip_bad=True)
     assert [row.model_dump() for row in kept] == good
-    assert [problem.place for problem in problems] == ["row 1", "row 2", "row 3"]
-    assert [row.place for row in kept] == ["row 0", "row 4", "row 5", "row 6"], "as the file has them"
-    assert "cut.png" in problems[1].reason and "1 images" in problems[2].reason
+    assert [problem.place for problem in problems] == ["row 1", "row 2", "row 3", "row 4"]
+    assert [row.place for row in kept] == ["row 0", "row 5", "row 6", "row 7"], "as the file has them"
+    assert "empty" in problems[1].reason
+    assert "cut.png" in problems[2].reason and "1 images" in problems[3].reason
 
 
 def test_a_lopsided_file_is_warned_about() -> None:

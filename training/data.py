@@ -196,9 +196,14 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
         raise SettingsError(f"Data file {str(path)!r} must hold a list of rows.", "See docs/training.md.")
     for number, item in enumerate(content):
         try:
-            yield SftRow.model_validate(item).at(f"row {number}")
+            row = SftRow.model_validate(item).at(f"row {number}")
         except ValidationError as error:
             yield RowProblem.of(f"row {number}", error)
+            continue
+        if row.messages[-1].content.strip():
+            yield row
+        else:
+            yield RowProblem(row.place, "messages", "the answer to learn is empty")
 
 
 def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
