@@ -13,7 +13,8 @@ from typing import Any
 from small_agents import STORY
 from typer.testing import CliRunner
 
-from interleave_thinker.backend.types import Plan
+from interleave_thinker.backend.answers import write_plan, write_verdict
+from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import app
 
 TESTS = Path(__file__).parent
@@ -33,23 +34,8 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
-def plan_reply(plan: Plan) -> str:
-    steps = [
-        {
-            "step_number": step.number,
-            "step_name": step.name,
-            "instruction": step.instruction,
-            "prompt": step.prompt,
-            "auxiliary_text": step.auxiliary_text,
-        }
-        for step in plan.steps
-    ]
-    return f"<think>steps</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
-
-
 def verdict_reply(success: bool, prompt: str = "") -> str:
-    answer = json.dumps({"previous_step_success": success, "refine_prompt": prompt})
-    return f"<think>looked</think><answer>{answer}</answer>"
+    return write_verdict(Verdict(success=success, refined_prompt=prompt, reasoning="looked"))
 
 
 class Scripts:
@@ -66,7 +52,7 @@ class Scripts:
 
     def story(self, *verdicts: bool) -> list[str]:
         critic = self.critic(*(verdict_reply(verdict, "better") for verdict in verdicts))
-        return [*self.planner(plan_reply(STORY)), *critic, "--generator", "painted:16"]
+        return [*self.planner(write_plan(STORY)), *critic, "--generator", "painted:16"]
 
     def _write(self, name: str, replies: tuple[str, ...]) -> str:
         path = self.folder / f"{name}.json"

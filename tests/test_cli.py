@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_calls import Scripts, call, plan_reply, start
+from cli_calls import Scripts, call, start
 from small_agents import STORY
 
 from interleave_thinker.backend import tinyworld
+from interleave_thinker.backend.answers import write_plan
 from interleave_thinker.backend.journal import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import RunSettings
@@ -75,7 +76,7 @@ def test_a_refused_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None
 
 
 def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
-    arguments = [*scripts.planner(plan_reply(STORY)), "--critic", "none", "--generator", "painted"]
+    arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "painted"]
     result = call("run", "x", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
     assert "3 of 3 pictures drawn." in result.output

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_calls import Scripts, call, plan_reply, start, verdict_reply
+from cli_calls import Scripts, call, start, verdict_reply
 from rich.console import Console
 from small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
 
 from interleave_thinker.backend import tinyworld
+from interleave_thinker.backend.answers import write_plan
 from interleave_thinker.backend.loop import run as run_loop
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request
@@ -24,7 +25,7 @@ def scripts(tmp_path: Path) -> Scripts:
 
 
 def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Scripts) -> None:
-    planner = scripts.planner(plan_reply(STORY))
+    planner = scripts.planner(write_plan(STORY))
     shown = call("plan", "a house", *planner)
     assert shown.exit_code == 0, shown.output
     assert "1. House" in shown.output

@@ -252,9 +252,8 @@ def save_trained(
     if kept is None:
         trainer.save_model(str(part))
     if trainer.accelerator.is_main_process:
-        if (
-            kept is not None
-        ):  # where weights are spread over devices, a checkpoint is not loaded back by its file
+        # Where weights are spread over devices, a checkpoint is not loaded back by its file.
+        if kept is not None:
             part.mkdir(parents=True)
             for path in (path for pattern in WEIGHTS for path in kept.glob(pattern)):
                 shutil.copyfile(path, part / path.name)
