@@ -19,7 +19,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
@@ -31,6 +31,17 @@ MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some (EPS)."""
+
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What sets an image upright, by its EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
 
 PictureSource = Callable[[str], "Picture"]
 
@@ -132,8 +143,7 @@ class Picture:
                         "Scale it down first.",
                     )
                 image.load()
-                # As cameras mean it: everything else that shows the file turns it, too.
-                return cls(ImageOps.exif_transpose(image))
+                return cls(_upright(image))
         except (
             UnidentifiedImageError,
             OSError,
@@ -198,6 +208,17 @@ def _formats() -> tuple[str, ...]:
     """Those of FORMATS that this Pillow was built with."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes the notes
+    # anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every viewer.
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except (SyntaxError, ValueError, TypeError, LookupError, OSError, struct.error):
+        return image
+    turn = TURNS.get(orientation) if isinstance(orientation, int) else None
+    return image if turn is None else image.transpose(turn)
 
 
 def _flatten(image: Image.Image) -> Image.Image:

@@ -6,9 +6,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from PIL import Image
 
 from interleave_thinker.backend.answers import read_plan, read_verdict, write_plan
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.scene import Start
 from interleave_thinker.backend.tinyworld.wording import clauses_of, read_prompt
@@ -82,6 +85,23 @@ def test_rows_about_pages_say_what_is_there(tmp_path: Path) -> None:
         assert all(clause.holds(drawn.expected) for clause in found[1])
         assert len(row.images) == 2 and all((tmp_path / image).is_file() for image in row.images)
     assert 0.3 < sum(verdicts) / len(verdicts) < 0.7
+
+
+def test_a_stop_leaves_no_half_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = draw(random_scene(Random(1)))
+    whole = Image.Image.save
+
+    def stopped(image: Image.Image, path: Path, *arguments: object, **options: object) -> None:
+        whole(image, path, "PNG")
+        path.write_bytes(path.read_bytes()[:50])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Image.Image, "save", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        critic_data.PageFolder(tmp_path / "pages").name(page)
+    monkeypatch.undo()
+    name = critic_data.PageFolder(tmp_path / "pages").name(page)
+    assert Picture.open(tmp_path / name) == page
 
 
 def test_the_same_page_under_another_wish_is_a_refusal() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ __all__ = [
     "show_balance",
     "show_problems",
     "verdict_balance",
+    "with_images",
     "write_rows",
 ]
 
@@ -236,8 +237,20 @@ def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
 
 
 def as_dataset(rows: Sequence[SftRow], folder: Path) -> Dataset:
-    """The rows as a `datasets.Dataset` whose images are decoded when a batch needs them."""
-    from datasets import Dataset, Image, List
+    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
+    return with_images([as_prompt_completion(row, folder) for row in rows])
 
-    dataset = Dataset.from_list([as_prompt_completion(row, folder) for row in rows])
-    return dataset.cast_column("images", List(Image()))
+
+def with_images(rows: Sequence[Mapping[str, Any]]) -> Dataset:
+    """Rows in trl's form whose `images` are paths, as a `datasets.Dataset` that reads them as agents do when a batch needs them
+    (transparent is white, photographs stand upright; the library's own reader makes transparent black and fails on some notes of
+    cameras)."""
+    from datasets import Dataset
+
+    return Dataset.from_list([dict(row) for row in rows]).with_transform(_read_images)
+
+
+def _read_images(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    if "images" not in batch:
+        return batch
+    return {**batch, "images": [[Picture.open(path).image for path in paths] for paths in batch["images"]]}

@@ -22,7 +22,7 @@ from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from ..backend.types import Score, Text
-from .data import RowProblem, damaged_images, read_lines
+from .data import RowProblem, damaged_images, read_lines, with_images
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -197,8 +197,5 @@ def as_question(
 def as_questions(
     rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
 ) -> Dataset:
-    """The rows as a `datasets.Dataset` whose images are decoded when a batch needs them."""
-    from datasets import Dataset, Image, List
-
-    dataset = Dataset.from_list([as_question(row, folder, shown, prompt_set, pixels) for row in rows])
-    return dataset.cast_column("images", List(Image()))
+    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
+    return with_images([as_question(row, folder, shown, prompt_set, pixels) for row in rows])

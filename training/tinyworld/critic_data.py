@@ -9,6 +9,7 @@ perfect: it names one wrong cell at a time and never one that should be empty, w
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -108,7 +109,10 @@ class PageFolder:
     def name(self, page: Picture) -> str:
         path = self.folder / f"{page.digest}.png"
         if not path.exists():
-            page.image.save(path, compress_level=1)
+            # A stop in the middle must leave no half a page, which whoever goes on would take for the whole.
+            part = path.with_suffix(f".{os.getpid()}.part")
+            page.image.save(part, "PNG", compress_level=1)
+            part.replace(path)
         return f"{self.folder.name}/{path.name}"
 
 

@@ -124,9 +124,9 @@ def speak(folder: Path) -> int:
         for number, attempt in enumerate(result.attempts)
         if (word := word_on(result.step.number, number, result.step.prompt or "", attempt)) is not None
     ]
-    if not (folder / FEEDBACK).exists():
-        for word in words:
-            record_feedback(folder, word)
+    said = (folder / FEEDBACK).read_text(encoding="utf-8").count("\n") if (folder / FEEDBACK).exists() else 0
+    for word in words[said:]:
+        record_feedback(folder, word)
     return len(words)
 
 

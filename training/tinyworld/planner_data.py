@@ -8,8 +8,9 @@ from random import Random
 from ...backend.answers import write_plan
 from ...backend.prompts import fill
 from ...backend.tinyworld.drawing import draw
-from ..data import SftMessage, SftRow
+from ..data import SftRow
 from .agents import PROMPT_SET
+from .critic_data import PageFolder, row_of
 from .requests import Story, random_story
 
 BUCKETS = 50
@@ -41,25 +42,10 @@ def _length(row: SftRow) -> int:
 def make(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` rows; pages to go on from are written below `folder / "pages"`."""
     rng = Random(f"planner/{seed}")
-    pages = folder / "pages"
-    pages.mkdir(parents=True, exist_ok=True)
+    pages = PageFolder(folder / "pages")
     rows = []
     for _ in range(count):
         story = random_story(rng, "train")
-        images = []
-        if story.before is not None:
-            page = draw(story.before)
-            path = pages / f"{page.digest}.png"
-            if not path.exists():
-                page.image.save(path, compress_level=1)
-            images = [f"pages/{path.name}"]
-        rows.append(
-            SftRow(
-                messages=[
-                    SftMessage(role="user", content=prompt_of(story)),
-                    SftMessage(role="assistant", content=write_plan(story.plan)),
-                ],
-                images=images,
-            )
-        )
+        images = [pages.name(draw(story.before))] if story.before is not None else []
+        rows.append(row_of(prompt_of(story), write_plan(story.plan), images))
     return rows

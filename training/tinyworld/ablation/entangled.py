@@ -105,20 +105,21 @@ def tell(
     generator: TinyWorldGenerator,
     settings: RunSettings,
     memory: Memory,
-) -> list[Picture] | None:
-    """The pages of a story that is planned while it is drawn; None if the agent could not be understood, or a step has no
-    page, or there is no end."""
+) -> tuple[list[Picture] | None, int]:
+    """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the agent could not be
+    understood, or a step has no page, or there is no end."""
     page = request.images[-1] if request.images else None
     pages: list[Picture] = []
+    draws = 0
     for done in range(MOST_STEPS):
         shown = (page,) if page else ()
         try:
             plan = planner.plan(Request(text=question(request.text, done), images=shown))
         except AnswerError:
-            return None
+            return None, draws
         step = plan.steps[0].model_copy(update={"number": done + 1})
         if step.name == NO_MORE:
-            return pages
+            return pages, draws
         if not step.prompt:
             continue
         one = Plan(steps=(step,), reasoning=plan.reasoning)
@@ -127,7 +128,8 @@ def tell(
         ):
             if isinstance(event, Finished):
                 page = event.trajectory.results[0].image
+                draws += len(event.trajectory.results[0].attempts)
         if page is None:
-            return None
+            return None, draws
         pages.append(page)
-    return None
+    return None, draws

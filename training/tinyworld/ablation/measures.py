@@ -142,17 +142,17 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
         memory = Memory()
         for attempts in ATTEMPTS:
             run = RunSettings(max_attempts=attempts, seed=number, seed_rule="every step")
-            pages = entangled.tell(request_of(story), planner, judge, generator, run, memory)
-            told[attempts].append(_page_by_page(pages, story))
+            pages, draws = entangled.tell(request_of(story), planner, judge, generator, run, memory)
+            told[attempts].append(_page_by_page(pages, story, draws))
     _measured(folder, Measured(told=told, judged=_judged(generator, agent, settings, seed)))
 
 
-def _page_by_page(pages: Sequence[Picture] | None, story: Story) -> Told:
+def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> Told:
     """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
     pages = pages or ()
     right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
     right += [False] * (len(story.pages) - len(right))
-    return Told(right=all(right) and len(pages) == len(story.pages), steps=right)
+    return Told(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
 def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:

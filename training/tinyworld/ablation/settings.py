@@ -28,9 +28,9 @@ class AblationSettings(BaseModel):
     planner_rows: int = Field(default=40000, ge=32, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=9000, ge=32, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
-        default=16000,
+        default=40000,
         ge=32,
-        description="Next steps that the one shared agent is trained on, beside the critic's rows.",
+        description="Next steps that the one shared agent is trained on, beside the critic's rows: as many rows in all as two agents have.",
     )
     rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
     rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
@@ -138,15 +139,24 @@ def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_
 
 
 def entangled(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
-    """One agent that plans step by step and judges: the shared critic trained on next steps, and on the very rows that the
-    critic in the job `judged` was trained on."""
+    """One agent that plans step by step and judges: the shared critic trained on next steps, as many as the planner has requests, and
+    on the very rows that the critic in the job `judged` was trained on; in batches like the planner's."""
     planning = _rows(folder, lambda data: make_planning(data, settings.next_steps, CRITIC_SEED + seed))
     rows = [
         row.model_copy(update={"images": [f"{job.name}/data/{name}" for name in row.images]})
         for job, rows in ((folder, planning), (judged, read_rows(judged / "data" / "rows.json")))
         for row in rows
     ]
-    train(final(start), rows, folder.parent, folder, _settings(REAL_RATE, seed), PROMPT_SET, _log(folder))
+    Random(f"mixed/{seed}").shuffle(rows)
+    train(
+        final(start),
+        in_buckets(rows, PLANNER_BATCH, seed),
+        folder.parent,
+        folder,
+        _settings(REAL_RATE, seed, ordered=True, batch=PLANNER_BATCH),
+        PROMPT_SET,
+        _log(folder),
+    )
 
 
 def rl_rows(folder: Path, settings: AblationSettings, seed: int) -> None:
