@@ -1,11 +1,11 @@
 """Runs the whole ablation and writes what it found; a stopped one goes on.
 
-Decision: the folder belongs to one set of settings, so that a table never mixes two.
+Decision: the folder belongs to one set of settings, so that a table never mixes two. Its minutes are the sum of the jobs', which a stop
+and another start change little.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +17,6 @@ from .plot import as_svg
 from .settings import AblationSettings
 from .table import Findings, as_markdown, collect
 
-CLOCK = "seconds.txt"
-
 
 def ablate(
     out: Path, settings: AblationSettings, command: str, commit: str, log: Callable[[str], None]
@@ -29,17 +27,8 @@ def ablate(
     """
     require(*TRAINERS)
     claim_run(out, {"stage": "ablation", **settings.model_dump(exclude={"workers"})})
-    clock = out / CLOCK
-    before = float(clock.read_text(encoding="utf-8")) if clock.exists() else 0.0
-    started = time.monotonic()
-    try:
-        run_jobs(all_jobs(out, settings), settings.workers, log)
-    finally:
-        spent = before + time.monotonic() - started
-        part = clock.with_suffix(".part")
-        part.write_text(f"{spent:.1f}\n", encoding="utf-8")
-        part.replace(clock)
-    found = collect(out, settings, command, commit, spent)
+    run_jobs(all_jobs(out, settings), settings.workers, log)
+    found = collect(out, settings, command, commit)
     (out / "ablation.json").write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (out / "ablation.md").write_text(as_markdown(found), encoding="utf-8")
     (out / "ablation.svg").write_text(as_svg(found), encoding="utf-8")

@@ -35,7 +35,7 @@ class Row(BaseModel):
 
 
 class Findings(BaseModel):
-    """The whole table, the comparisons, the minutes of everything, and how it was made."""
+    """The whole table, the comparisons, the minutes of everything (each job has one core), and how it was made."""
 
     command: str
     commit: str
@@ -51,9 +51,7 @@ class Findings(BaseModel):
     minutes_by_job: dict[str, float]
 
 
-def collect(
-    out: Path, settings: AblationSettings, command: str, commit: str, wall_seconds: float
-) -> Findings:
+def collect(out: Path, settings: AblationSettings, command: str, commit: str) -> Findings:
     """Read what all jobs found."""
     folders = [seed_folder(out, seed) for seed in range(settings.seeds)]
     by_row = {name: [read_measured(measured(folder, name)) for folder in folders] for name in ROWS}
@@ -75,7 +73,7 @@ def collect(
             name: share([right for one in remedies for right in one.drawn_right[name]])
             for name in remedies[0].refused
         },
-        minutes_in_all=round(wall_seconds / 60, 1),
+        minutes_in_all=_minutes(jobs),
         minutes_of_chains=[
             _minutes([job for job in jobs if job.folder.parent == f and job.folder.name in CHAIN])
             for f in folders
@@ -169,7 +167,7 @@ def as_markdown(found: Findings) -> str:
         "",
         f"The intervals of full RL and full SFT at three attempts {apart}. "
         f"Planner SFT, critic SFT and GRPO of one seed took {', '.join(f'{one:.0f}' for one in found.minutes_of_chains)} minutes "
-        f"of one core, all together {found.minutes_in_all:.0f} minutes on {found.settings.workers} cores.",
+        f"of one core, all jobs together {found.minutes_in_all:.0f} (the table takes that divided by the processes at once).",
         "",
         f"Made at commit {found.commit[:12]} by `{found.command}`.",
     ]
