@@ -211,7 +211,7 @@ def test_the_table_says_what_was_found(tmp_path: Path) -> None:
             drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},
         )
         (folder / "measured.json").write_text(remedies.model_dump_json())
-    found = collect(tmp_path, settings, "the command", "0123456789abcdef", 600.0)
+    found = collect(tmp_path, settings, "the command", "0123456789abcdef")
     assert found.apart_at_three and found.rl_over_sft[3].p < 1e-6
     assert found.remedies["rl"].n == 80 and found.remedies["rl"].difference == pytest.approx(0.75)
     assert len(found.rows[-1].by_seed) == 2 and found.rows[-1].accuracy is not None
