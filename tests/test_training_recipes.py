@@ -7,14 +7,21 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ValidationError
 from typer.testing import CliRunner
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.cli.train import app
+from interleave_thinker.training.critic_reward import RewardSettings
 from interleave_thinker.training.doctor import lines
+from interleave_thinker.training.gate import GateSettings
+from interleave_thinker.training.grpo_settings import GrpoTraining
 from interleave_thinker.training.recipe_files import FOLDER, STAGES, about, read_recipe, recipe_names
+from interleave_thinker.training.sft import SftTraining
+from interleave_thinker.training.step_rewards import DrawingSettings
+from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 
 EIGHT_B = 8_767_123_696
 VISION = 576_388_336
@@ -109,3 +116,16 @@ def test_what_is_reckoned_follows_the_model() -> None:
 def test_every_recipe_says_what_it_is_for() -> None:
     assert set(recipe_names()) == {*CARDS, "tiny"}
     assert all(about(name) for name in recipe_names())
+
+
+SETTINGS = (SftTraining, GrpoTraining, RewardSettings, DrawingSettings, GateSettings, AblationSettings)
+
+
+@pytest.mark.parametrize("model", SETTINGS)
+def test_no_setting_is_endless(model: type[BaseModel]) -> None:
+    numbers = [name for name, field in model.model_fields.items() if field.annotation is float]
+    assert numbers
+    for name in numbers:
+        for value in ("inf", "nan"):
+            with pytest.raises(ValidationError, match=name):
+                model.model_validate({name: float(value)})

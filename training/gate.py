@@ -40,7 +40,7 @@ class GateRefused(TrainingError):
 class GateSettings(BaseModel):
     """What a retrained critic must still be able to do."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     allowed_drop: float = Field(
         default=0.02, ge=0, le=1, description="How far the share of right verdicts on held-out rows may fall."

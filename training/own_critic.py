@@ -41,7 +41,7 @@ Log = Callable[[str], None]
 class Rehearsal(BaseModel):
     """The rows that keep a critic from forgetting."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     old_share: float = Field(
         default=0.5, ge=0, lt=1, description="Share of old rows among those that are trained on."

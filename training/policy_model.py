@@ -37,7 +37,7 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
 class ModelTraining(BaseModel):
     """What trains, where, and in which arithmetic; shared by all stages."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     rate: float = Field(default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up.")
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="Share of the steps for the warm-up.")

@@ -31,7 +31,7 @@ PUBLISHED_STRIP = re.compile(r"\s*([<>/])\s*")
 class RewardWeights(BaseModel):
     """Weights of the reward's terms; the defaults are the published ones (FORMATS: rewards)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     format_weight: float = Field(
         default=0.5, ge=0, le=1, description="Weight of the form; the rest is the content's."

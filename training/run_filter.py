@@ -24,7 +24,7 @@ MOST_POINTS = 10.0
 class RunsData(BaseModel):
     """How runs become a critic's training data."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     improved_only: bool = Field(
         default=True,

@@ -35,7 +35,7 @@ Made = TypeVar("Made")
 class DrawingSettings(BaseModel):
     """Settings of drawing and scoring during training."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     draw_batch: int = Field(
         default=16, ge=1, description="Images in one call, for generators that can draw many."

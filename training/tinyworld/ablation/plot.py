@@ -44,7 +44,9 @@ def as_svg(found: Findings) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="Share of stories wholly right"><style>{STYLE}</style>'
-        f'<text x="16" y="24">Stories wholly right</text>{legend}{"".join(parts)}</svg>\n'
+        f'<text x="16" y="24">Stories wholly right</text>{legend}'
+        f'<text class="quiet" x="{WIDTH - 30}" y="24" text-anchor="end">bars: 95 % intervals</text>'
+        f"{''.join(parts)}</svg>\n"
     )
 
 

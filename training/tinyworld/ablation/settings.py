@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class AblationSettings(BaseModel):
     """How much of everything. Defaults are those of the shipped table."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     seeds: int = Field(default=3, ge=1, le=20, description="Seeds, from 0 on.")
     stories: int = Field(default=300, ge=1, description="Stories told for each row of the table and seed.")
