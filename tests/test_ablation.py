@@ -14,21 +14,39 @@ from random import Random
 
 import pytest
 
+from interleave_thinker.backend.agents import Critic, Planner
+from interleave_thinker.backend.answers import write_plan, write_verdict
+from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
+from interleave_thinker.backend.memory import Memory
 from interleave_thinker.backend.scorers.tinyworld import faults
+from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import Reading, read_page
 from interleave_thinker.backend.tinyworld.wording import prompt_text, read_prompt
+from interleave_thinker.backend.types import RunSettings, Verdict
 from interleave_thinker.training.statistics import paired
 from interleave_thinker.training.tinyworld.ablation import jobs as jobs_module
 from interleave_thinker.training.tinyworld.ablation.chain import ROWS, all_jobs, measured, seed_folder
-from interleave_thinker.training.tinyworld.ablation.entangled import NO_MORE, next_step
+from interleave_thinker.training.tinyworld.ablation.entangled import (
+    NO_MORE,
+    next_step,
+    right_next_steps,
+    tell,
+)
 from interleave_thinker.training.tinyworld.ablation.jobs import Job, run_jobs
-from interleave_thinker.training.tinyworld.ablation.measures import ATTEMPTS, Judged, Measured, Remedies
+from interleave_thinker.training.tinyworld.ablation.measures import (
+    ATTEMPTS,
+    Judged,
+    Measured,
+    NextSteps,
+    Remedies,
+)
 from interleave_thinker.training.tinyworld.ablation.plot import as_svg
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.training.tinyworld.ablation.table import as_markdown, collect
-from interleave_thinker.training.tinyworld.evaluation import Told
+from interleave_thinker.training.tinyworld.evaluation import Told, request_of
 from interleave_thinker.training.tinyworld.habits import HABITS, refined_prompt
 from interleave_thinker.training.tinyworld.judged_pages import Drawn, rendered
 from interleave_thinker.training.tinyworld.requests import random_story
@@ -100,6 +118,29 @@ def test_the_shared_agent_is_taught_one_step_at_a_time() -> None:
     assert [len(one) for one in steps] == [1, 1, 1, 1]
     assert [one[0].prompt for one in steps[:3]] == [step.prompt for step in story.plan.steps]
     assert steps[3][0].name == NO_MORE and steps[3][0].prompt is None
+
+
+def test_the_shared_agent_is_asked_after_each_step() -> None:
+    story = random_story(Random(3), "train", steps=3)
+    answers = [write_plan(next_step(story, done)) for done in range(4)]
+    assert right_next_steps(story, Planner(ScriptedChat(answers))) == [True] * 4
+    forgets = [answers[0], answers[2], answers[2], answers[2]]
+    assert right_next_steps(story, Planner(ScriptedChat(forgets))) == [True, False, True, False]
+
+
+def test_a_story_is_planned_while_it_is_drawn() -> None:
+    story = random_story(Random(3), "train", steps=3)
+    answers = [write_plan(next_step(story, done)) for done in range(4)]
+    verdicts = [write_verdict(Verdict(success=number != 1)) for number in range(4)]
+    planner, critic = Planner(ScriptedChat(answers)), Critic(ScriptedChat(verdicts))
+    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
+    settings = RunSettings(max_attempts=3, seed=1)
+    pages, draws = tell(request_of(story), planner, critic, generator, settings, Memory())
+    assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
+    pages, draws = tell(
+        request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, Memory()
+    )
+    assert pages is None and draws == 0
 
 
 @pytest.fixture
@@ -211,11 +252,15 @@ def test_the_table_says_what_was_found(tmp_path: Path) -> None:
             drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},
         )
         (folder / "measured.json").write_text(remedies.model_dump_json())
+        folder = measured(seed_folder(tmp_path, seed), "next_steps")
+        folder.mkdir(parents=True)
+        (folder / "measured.json").write_text(NextSteps(right=[[True, False], [True]]).model_dump_json())
     found = collect(tmp_path, settings, "the command", "0123456789abcdef")
     assert found.apart_at_three and found.rl_over_sft[3].p < 1e-6
     assert found.remedies["rl"].n == 80 and found.remedies["rl"].difference == pytest.approx(0.75)
     assert len(found.rows[-1].by_seed) == 2 and found.rows[-1].accuracy is not None
     assert found.rows[-1].accuracy.rate == pytest.approx(49 / 50)
+    assert found.next_steps_right.rate == pytest.approx(2 / 3)
     text = as_markdown(found)
     assert all(title in text for title in ROWS.values()) and "are apart" in text and "the command" in text
     picture = ElementTree.fromstring(as_svg(found))

@@ -79,6 +79,7 @@ def _of_seed(folder: Path, base: Path, settings: AblationSettings, seed: int) ->
     return [
         *jobs,
         Job(measured(folder, "entangled"), measures.measure_entangled, shared, (agent,)),
+        Job(measured(folder, "next_steps"), measures.measure_next_steps, shared, (agent,)),
         Job(measured(folder, "alone"), measures.measure_alone, (settings, seed, stages.final(base)), (base,)),
         Job(measured(folder, "untrained"), measures.measure_untrained, raw, (planner, base)),
         Job(

@@ -98,6 +98,23 @@ def corpus(count: int) -> Iterator[str]:
         yield write_plan(next_step(story, rng.randint(0, len(story.plan.steps))))
 
 
+def right_next_steps(story: Story, planner: Planner) -> list[bool]:
+    """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly so far."""
+    right = []
+    for done in range(len(story.plan.steps) + 1):
+        drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
+        scene = story.pages[drawn - 1] if drawn else story.before
+        wanted = next_step(story, done).steps[0]
+        try:
+            asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
+            said = planner.plan(asked).steps[0]
+        except AnswerError:
+            right.append(False)
+            continue
+        right.append(said.prompt == wanted.prompt and (said.name == NO_MORE) == (wanted.name == NO_MORE))
+    return right
+
+
 def tell(
     request: Request,
     planner: Planner,

@@ -72,6 +72,12 @@ class Remedies(BaseModel):
     drawn_right: dict[str, list[bool]]
 
 
+class NextSteps(BaseModel):
+    """For each story, whether the next step was named rightly after each of its steps; the last is its end."""
+
+    right: list[list[bool]]
+
+
 def _generator() -> TinyWorldGenerator:
     return TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
 
@@ -145,6 +151,14 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
             pages, draws = entangled.tell(request_of(story), planner, judge, generator, run, memory)
             told[attempts].append(_page_by_page(pages, story, draws))
     _measured(folder, Measured(told=told, judged=_judged(generator, agent, settings, seed)))
+
+
+def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """The shared agent's next steps where every page so far is right: what it cannot plan even then, no page has misled it in."""
+    planner = Planner(_chat(agent))
+    stories = stories_of(settings, seed)[: settings.next_step_stories]
+    right = [entangled.right_next_steps(story, planner) for story in stories]
+    _keep(folder / MEASURED, NextSteps(right=right).model_dump_json())
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> Told:
@@ -241,6 +255,11 @@ def read_measured(folder: Path) -> Measured:
 def read_remedies(folder: Path) -> Remedies:
     """What the comparison of refined prompts found."""
     return Remedies.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
+
+
+def read_next_steps(folder: Path) -> NextSteps:
+    """What the job about next steps found."""
+    return NextSteps.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
 
 
 def _keep(path: Path, text: str) -> None:

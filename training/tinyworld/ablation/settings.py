@@ -32,6 +32,11 @@ class AblationSettings(BaseModel):
         ge=32,
         description="Next steps that the one shared agent is trained on, beside the critic's rows: as many rows in all as two agents have.",
     )
+    next_step_stories: int = Field(
+        default=100,
+        ge=1,
+        description="Stories whose next steps the one shared agent is asked for after pages that are all right.",
+    )
     rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
     rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")
     rl_rate: float = Field(default=8e-5, gt=0, description="Learning rate of reinforcement learning.")

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from ...statistics import Difference, Share, paired, share
 from .chain import CHAIN, ROWS, all_jobs, measured, seed_folder
 from .jobs import Job
-from .measures import ATTEMPTS, Measured, Remedies, read_measured, read_remedies
+from .measures import ATTEMPTS, Measured, Remedies, read_measured, read_next_steps, read_remedies
 from .settings import AblationSettings
 
 
@@ -44,6 +44,7 @@ class Findings(BaseModel):
     rl_over_sft: dict[int, Difference]
     apart_at_three: bool
     two_over_one: Difference
+    next_steps_right: Share
     remedies: dict[str, Difference]
     remedies_right: dict[str, Share]
     minutes_in_all: float
@@ -68,6 +69,7 @@ def collect(out: Path, settings: AblationSettings, command: str, commit: str) ->
         rl_over_sft={a: paired(_right(by_row["rl"], a), _right(by_row["sft"], a)) for a in ATTEMPTS},
         apart_at_three=rl.low > sft.high,
         two_over_one=paired(_right(by_row["sft"], 3), _right(by_row["entangled"], 3)),
+        next_steps_right=share([right for f in folders for one in _next_steps(f) for right in one]),
         remedies={name: _compared(remedies, name) for name in remedies[0].refused if name != "sft"},
         remedies_right={
             name: share([right for one in remedies for right in one.drawn_right[name]])
@@ -80,6 +82,10 @@ def collect(out: Path, settings: AblationSettings, command: str, commit: str) ->
         ],
         minutes_by_job=_by_kind(jobs),
     )
+
+
+def _next_steps(folder: Path) -> list[list[bool]]:
+    return read_next_steps(measured(folder, "next_steps")).right
 
 
 def _right(seeds: Sequence[Measured], attempts: int) -> list[bool]:
@@ -164,6 +170,8 @@ def as_markdown(found: Findings) -> str:
         lines.append(_compared_line(f"refined prompts, {ROWS[name]} over full SFT", one))
     apart = "are apart" if found.apart_at_three else "overlap"
     lines += [
+        "",
+        f"Shown pages that were all right so far, the one shared agent named {_cell(found.next_steps_right)} of the next steps rightly.",
         "",
         f"The intervals of full RL and full SFT at three attempts {apart}. "
         f"Planner SFT, critic SFT and GRPO of one seed took {', '.join(f'{one:.0f}' for one in found.minutes_of_chains)} minutes "
