@@ -9,6 +9,7 @@ are shifted towards pure noise, as large-image flow models do, because all decis
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ class TinyWorldPipeline(DiffusionPipeline):
             "local_files_only": True,
             "use_safetensors": True,
             "torch_dtype": torch.float32,
+            # The default, said: diffusers recommends to install accelerate otherwise, which a few million weights do not need.
+            "low_cpu_mem_usage": find_spec("accelerate") is not None,
         }
         text = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
         return cls(
