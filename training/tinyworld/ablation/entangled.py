@@ -50,13 +50,17 @@ def next_step(story: Story, done: int) -> Plan:
     return Plan(steps=(end,), reasoning=f"{done} done, {NO_MORE}")
 
 
+def _right_page(story: Story, done: int) -> Scene | None:
+    """What the page shows after `done` steps that went well."""
+    drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
+    return story.pages[drawn - 1] if drawn else story.before
+
+
 def _page_now(rng: Random, story: Story, done: int) -> Scene | None:
     """What the page shows after `done` steps: right, or with a mistake in the last one."""
     drawn = [step for step in story.plan.steps[:done] if step.prompt]
-    if not drawn:
-        return story.before
-    scene = story.pages[len(drawn) - 1]
-    if rng.random() > WITH_A_MISTAKE:
+    scene = _right_page(story, done)
+    if not drawn or scene is None or rng.random() > WITH_A_MISTAKE:
         return scene
     before = story.pages[len(drawn) - 2] if len(drawn) > 1 else story.before
     found = read_prompt(drawn[-1].prompt or "")
@@ -102,11 +106,10 @@ def right_next_steps(story: Story, planner: Planner) -> list[bool]:
     """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly so far."""
     right = []
     for done in range(len(story.plan.steps) + 1):
-        drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
-        scene = story.pages[drawn - 1] if drawn else story.before
+        scene = _right_page(story, done)
         wanted = next_step(story, done).steps[0]
+        asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
         try:
-            asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
             said = planner.plan(asked).steps[0]
         except AnswerError:
             right.append(False)
