@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import hypothesis
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -19,6 +21,11 @@ if "interleave_thinker" not in sys.modules:
     sys.modules["interleave_thinker"] = package
     spec.loader.exec_module(package)
 
-# Tests share their cores with whatever else runs; how long one example takes says nothing about the code.
-hypothesis.settings.register_profile("shared machine", deadline=None)
-hypothesis.settings.load_profile("shared machine")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests share their cores with whatever else runs; how long one example takes says nothing about the code."""
+    # Imported here: programs that tests start import this file for the package alone, and Hypothesis takes a third of a second.
+    import hypothesis
+
+    hypothesis.settings.register_profile("shared machine", deadline=None)
+    hypothesis.settings.load_profile("shared machine")
