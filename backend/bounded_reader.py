@@ -11,8 +11,10 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .errors import InterleaveError
 
@@ -41,6 +43,41 @@ def read_bytes_if_any(
 ) -> bytes | None:
     """As `read_bytes`, but None where nothing lies at the path."""
     shown = f"{what} {str(path)!r}"
+    file = _opened_if_any(path, kind, shown)
+    if file is None:
+        return None
+    try:
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            content = b""
+            if size <= limit:
+                # No more room is asked for than the file has: a limit may be gigabytes.
+                content = file.read(size + 1)
+            if size < len(content) <= limit:
+                content += file.read(limit + 1 - len(content))
+    except OSError as error:
+        raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
+    if max(size, len(content)) > limit:
+        raise kind(f"{shown} is larger than {limit} bytes, the most that is read.")
+    return content
+
+
+@contextmanager
+def opened(path: str | Path, kind: type[InterleaveError], what: str = "File") -> Iterator[BinaryIO]:
+    """A regular file to read in parts, for headers, samples and lines; raises `kind` naming the path, also for what goes
+    wrong while it is read."""
+    shown = f"{what} {str(path)!r}"
+    file = _opened_if_any(path, kind, shown)
+    if file is None:
+        raise kind(f"{shown} cannot be read (there is no such file).")
+    try:
+        with file:
+            yield file
+    except OSError as error:
+        raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
+
+
+def _opened_if_any(path: str | Path, kind: type[InterleaveError], shown: str) -> BinaryIO | None:
     try:
         descriptor = os.open(path, OPENING)
     except (FileNotFoundError, NotADirectoryError):
@@ -53,19 +90,14 @@ def read_bytes_if_any(
             raise kind(f"{shown} is not a regular file.") from error
         raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
     try:
-        try:
-            state = os.fstat(descriptor)
-            if not stat.S_ISREG(state.st_mode):
-                raise kind(f"{shown} is not a regular file.")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                content = b"" if state.st_size > limit else file.read(limit + 1)
-        finally:
-            os.close(descriptor)
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
     except OSError as error:
+        os.close(descriptor)
         raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
-    if max(state.st_size, len(content)) > limit:
-        raise kind(f"{shown} is larger than {limit} bytes, the most that is read.")
-    return content
+    if not regular:
+        os.close(descriptor)
+        raise kind(f"{shown} is not a regular file.")
+    return os.fdopen(descriptor, "rb")
 
 
 def read_text(path: str | Path, limit: int, kind: type[InterleaveError], what: str = "File") -> str:
@@ -74,18 +106,25 @@ def read_text(path: str | Path, limit: int, kind: type[InterleaveError], what: s
 
 
 def read_json(
-    path: str | Path, kind: type[InterleaveError], what: str = "File", limit: int = MAX_JSON_BYTES
+    path: str | Path,
+    kind: type[InterleaveError],
+    what: str = "File",
+    limit: int = MAX_JSON_BYTES,
+    values: int | None = None,
 ) -> Any:
     """The value in a JSON file; raises `kind` naming the path for what `parse_json` refuses."""
-    return parse_json(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}")
+    return parse_json(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}", values)
 
 
-def parse_json(content: bytes | str, kind: type[InterleaveError], where: str) -> Any:
-    """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than MAX_JSON_VALUES values,
-    or names a key of one object twice (readers differ in which of the two they take)."""
+def parse_json(
+    content: bytes | str, kind: type[InterleaveError], where: str, values: int | None = None
+) -> Any:
+    """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many `values`
+    (MAX_JSON_VALUES), or names a key of one object twice (readers differ in which of the two they take)."""
     text = _decoded(content, kind, where) if isinstance(content, bytes) else content.removeprefix("\ufeff")
-    if text.count("{") + text.count("[") + text.count(",") > MAX_JSON_VALUES:
-        raise kind(f"{where} holds more than {MAX_JSON_VALUES} values, the most that are read.")
+    most = MAX_JSON_VALUES if values is None else values
+    if text.count("{") + text.count("[") + text.count(",") > most:
+        raise kind(f"{where} holds more than {most} values, the most that are read.")
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError as error:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
+from .bounded_reader import parse_json
 from .errors import JournalError
 from .journal import RUN, TRAJECTORY
 from .journal_files import RunFiles, first_fault
@@ -92,13 +93,15 @@ def read_feedback(run: Path) -> list[Feedback]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        place = f"{str(files.path(FEEDBACK))!r}, line {number}"
         try:
+            parse_json(line, JournalError, place)
             word = Feedback.model_validate_json(line)
-        except ValidationError as error:
+        except (ValidationError, JournalError) as error:
             if _torn(line):
                 continue
-            place = f"{str(files.path(FEEDBACK))!r}, line {number}{first_fault(error)}"
-            raise JournalError(place, "Correct or remove that line.") from error
+            fault = error.message if isinstance(error, JournalError) else f"{place}{first_fault(error)}"
+            raise JournalError(fault, "Correct or remove that line.") from error
         last[word.step, word.attempt] = word
     return [last[key] for key in sorted(last) if last[key].says_something]
 

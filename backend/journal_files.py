@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from PIL.Image import Image
 from pydantic import BaseModel, ValidationError
 
+from .bounded_reader import parse_json, read_bytes_if_any
 from .errors import JournalError
 from .pictures import MAX_BYTES, Picture
 
@@ -104,21 +105,7 @@ class RunFiles:
 
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
         """The content, None if there is no such file; raises JournalError if it is larger than `limit` bytes."""
-        path = self.path(*parts)
-        try:
-            # A pipe would keep its reader waiting for ever.
-            if path.exists() and not path.is_file():
-                raise JournalError(f"{str(path)!r} is not a file.", "Remove it.")
-            with path.open("rb") as file:
-                # Asked first, since a file with holes costs its sender nothing and its reader all of the memory.
-                data = b"" if (size := os.fstat(file.fileno()).st_size) > limit else file.read(limit + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise JournalError(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
-        if max(size, len(data)) > limit:
-            raise JournalError(f"{str(path)!r} is larger than {limit} bytes.", "It is no file of a run.")
-        return data
+        return read_bytes_if_any(self.path(*parts), limit, JournalError, "The run's file")
 
     def write_model(self, value: BaseModel, *parts: str) -> None:
         """Write a model as indented JSON, for a person may read and edit it."""
@@ -136,6 +123,11 @@ class RunFiles:
         data = self.read(*parts)
         if data is None:
             return None
+        # First, since a model of a hostile text takes a hundred times its bytes.
+        try:
+            parse_json(data, JournalError, f"The run's file {str(self.path(*parts))!r}")
+        except JournalError as error:
+            raise JournalError(error.message, hint) from error
         try:
             return model.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"), context=context)
         except ValidationError as error:

@@ -13,9 +13,11 @@ import secrets
 import sys
 from pathlib import Path
 
+from .bounded_reader import read_bytes_if_any
 from .errors import JournalError
 
 NAME = "in-use.lock"
+MAX_BYTES = 1000
 
 
 class FolderLock:
@@ -79,11 +81,7 @@ class FolderLock:
             return False
 
     def _read(self) -> bytes | None:
-        try:
-            with self.path.open("rb") as file:
-                return file.read(1000)
-        except FileNotFoundError:
-            return None
+        return read_bytes_if_any(self.path, MAX_BYTES, JournalError, "Lock")
 
     def _discard(self, stale: bytes | None) -> None:
         """Remove the lock if it still is the stale one: of two processes that find it, one may already have replaced it."""
@@ -94,7 +92,7 @@ class FolderLock:
             os.rename(self.path, aside)
         except FileNotFoundError:
             return
-        if aside.read_bytes() == stale:
+        if read_bytes_if_any(aside, MAX_BYTES, JournalError, "Lock") == stale:
             aside.unlink(missing_ok=True)
         else:
             os.replace(aside, self.path)

@@ -11,22 +11,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
+from .bounded_reader import opened
 from .errors import PictureError
 from .pixel_cache import PixelCache
 
-MAX_PIXELS = 64 * 1024 * 1024
+MAX_PIXELS = 50_000_000
+"""As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
@@ -134,36 +138,16 @@ class Picture:
         """Decode an image file; raises PictureError if it is damaged or larger than MAX_PIXELS."""
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
-        try:
-            with Image.open(io.BytesIO(data), formats=_formats()) as image:
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise PictureError(
-                        f"{where} is {width}x{height} pixels; at most {MAX_PIXELS} are read.",
-                        "Scale it down first.",
-                    )
-                image.load()
-                return cls(_upright(image))
-        except (
-            UnidentifiedImageError,
-            OSError,
-            SyntaxError,
-            ValueError,
-            EOFError,
-            RuntimeError,
-            struct.error,
-            Image.DecompressionBombError,
-        ) as error:
-            raise PictureError(f"{where} is not a readable image ({error}).") from error
+        with _reading(io.BytesIO(data), where) as image:
+            image.load()
+            return cls(_upright(image))
 
     @classmethod
     def open(cls, path: str | Path) -> Picture:
         """Read an image file; raises PictureError naming the path."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise PictureError(f"Image {str(path)!r} cannot be read ({error.strerror or error}).") from error
-        return cls.from_bytes(data, f"Image {str(path)!r}")
+        with _reading_file(path) as image:
+            image.load()
+            return cls(_upright(image))
 
     @classmethod
     def from_base64(cls, text: str, where: str = "base64 image") -> Picture:
@@ -190,6 +174,49 @@ class Picture:
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"type": "string", "pattern": DIGEST.pattern}
+
+
+def size_of(path: str | Path) -> tuple[int, int]:
+    """Width and height of an image file, from its header alone; raises PictureError as `Picture.open` does."""
+    with _reading_file(path) as image:
+        return image.size
+
+
+@contextmanager
+def _reading_file(path: str | Path) -> Iterator[Image.Image]:
+    where = f"Image {str(path)!r}"
+    # Pillow reads on from the file: of one that is no image, however large, a few bytes are read.
+    with opened(path, PictureError, "Image") as file:
+        if os.fstat(file.fileno()).st_size > MAX_BYTES:
+            raise PictureError(f"{where} is larger than {MAX_BYTES} bytes, the most that is read.")
+        with _reading(file, where) as image:
+            yield image
+
+
+@contextmanager
+def _reading(stream: IO[bytes], where: str) -> Iterator[Image.Image]:
+    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a PictureError."""
+    try:
+        with Image.open(stream, formats=_formats()) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise PictureError(
+                    f"{where} is {width}x{height} pixels; at most {MAX_PIXELS} are read.",
+                    "Scale it down first.",
+                )
+            yield image
+    except (
+        UnidentifiedImageError,
+        OSError,
+        SyntaxError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+        struct.error,
+        Image.DecompressionBombError,
+    ) as error:
+        reason = str(error).replace(repr(stream), "the file")
+        raise PictureError(f"{where} is not a readable image ({reason}).") from error
 
 
 def _validate(value: Any, info: ValidationInfo) -> Picture:
@@ -224,7 +251,7 @@ def _upright(image: Image.Image) -> Image.Image:
 def _flatten(image: Image.Image) -> Image.Image:
     # Transparent areas become white, as the critic's blank page is, and not black as convert() would make them.
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        rgba = image.convert("RGBA")
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")
         flat = Image.new("RGB", rgba.size, (255, 255, 255))
         flat.paste(rgba, mask=rgba.getchannel("A"))
         return flat

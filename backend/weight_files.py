@@ -6,11 +6,11 @@ counted without reading a weight, and as it really is rather than as its name pr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
+from .bounded_reader import opened, parse_json
 from .chat.checkpoints import MAX_JSON, check_safetensors
 from .errors import ChatError, SettingsError
 
@@ -31,15 +31,15 @@ def tensors_of(path: Path) -> Tensors:
 def _header(path: Path) -> Iterator[tuple[str, int]]:
     try:
         check_safetensors(path)
-        with path.open("rb") as file:
+        with opened(path, ChatError, "Weight file") as file:
             length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
-            header = json.loads(file.read(length))
+            header = parse_json(file.read(length), ChatError, f"The header of {str(path)!r}")
         for name, tensor in header.items():
             if name != "__metadata__":
                 yield name, prod(map(_side, tensor["shape"]))
     except ChatError as error:
         raise SettingsError(error.message, error.hint) from error
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SettingsError(f"The header of {str(path)!r} cannot be read ({error}).") from error
 
 

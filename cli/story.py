@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 
+from ..backend.bounded_reader import parse_json, read_bytes
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.events import Finished
 from ..backend.exporters import export_by_name
@@ -43,7 +44,7 @@ def read_text(what: str, text: str) -> str:
 
 def read_picture(path: Path) -> Picture:
     """The picture in a file; raises SettingsError if there is none, PictureError if it cannot be read."""
-    if not path.is_file():
+    if not path.exists():
         raise SettingsError(f"There is no image {str(path)!r}.")
     return Picture.open(path)
 
@@ -54,12 +55,10 @@ def read_plan_file(path: Path) -> Plan:
 
     from ..backend.journal_files import first_fault
 
+    content = read_bytes(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    parse_json(content, SettingsError, f"Plan {str(path)!r}")
     try:
-        if path.stat().st_size > MAX_PLAN_FILE:
-            raise SettingsError(f"Plan {str(path)!r} is larger than {MAX_PLAN_FILE} bytes.")
-        return Plan.model_validate_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
-    except OSError as error:
-        raise SettingsError(f"Plan {str(path)!r} cannot be read ({error.strerror or error}).") from error
+        return Plan.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
 

@@ -7,10 +7,10 @@ stranger cannot reach outside the folders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..backend.bounded_reader import read_json
 from ..backend.errors import SettingsError
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
@@ -18,6 +18,7 @@ NO_ADAPTER = "none"
 ADAPTER = "adapter_config.json"
 ARCHITECTURE = "qwen3_vl"
 DEPTH = 2
+MAX_CONFIG = 1024 * 1024
 
 
 def agent_names(roots: Sequence[Path]) -> list[str]:
@@ -115,8 +116,7 @@ def _folders(root: Path, depth: int) -> Iterator[Path]:
 
 def _is_agent(config: Path) -> bool:
     try:
-        return str(json.loads(config.read_text(encoding="utf-8")).get("model_type", "")).startswith(
-            ARCHITECTURE
-        )
-    except (OSError, ValueError, AttributeError):
+        found = read_json(config, SettingsError, limit=MAX_CONFIG)
+    except SettingsError:
         return False
+    return isinstance(found, dict) and str(found.get("model_type", "")).startswith(ARCHITECTURE)

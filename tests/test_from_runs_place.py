@@ -53,7 +53,7 @@ def test_a_full_disk_leaves_the_earlier_data(tmp_path: Path, monkeypatch: pytest
     def full(*paths: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(SettingsError, match="No space left"):
         put(tmp_path, tmp_path / "data")
     assert (tmp_path / "data" / "report.json").read_text() == before and names(tmp_path) == ["data", "runs"]

@@ -97,7 +97,7 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "agent" / name)
         with pytest.raises(SettingsError):
             named_agent(str(tmp_path / "agent"))
-        with pytest.raises(ChatError, match="not a file"):
+        with pytest.raises(ChatError, match="not a regular file"):
             check = read_json if name == "config.json" else check_safetensors
             check(tmp_path / "agent" / name)
         (tmp_path / "agent" / name).unlink()

@@ -85,7 +85,7 @@ def test_an_imported_set_is_stored_beside_a_checkpoint(tmp_path: Path) -> None:
         ("this is: not python", "not a Python module"),
         ("(" * 5000, "not a Python module"),
         ("\0", "not a Python module"),
-        ("#" * (MAX_MODULE + 1), "at most"),
+        ("#" * (MAX_MODULE + 1), "larger than"),
         (
             "NARRATIVE_PROMPT_JSON = '{text_input}"
             + "a" * 200_000

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..backend.bounded_reader import opened, parse_json, read_json
 from ..backend.errors import TrainingError
 
 RUN_FILE = "training.json"
@@ -75,8 +76,8 @@ def is_whole(checkpoint: Path) -> bool:
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = read_json(path, TrainingError)
+    except TrainingError:
         return None
     return value if isinstance(value, dict) else None
 
@@ -84,14 +85,14 @@ def _json(path: Path) -> dict[str, Any] | None:
 def _is_whole_safetensors(path: Path) -> bool:
     """Whether the file is as long as its header says."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with opened(path, TrainingError) as file:
+            size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= min(size, MAX_HEADER):
                 return False
-            header = json.loads(file.read(length))
+            header = parse_json(file.read(length), TrainingError, str(path))
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (TrainingError, KeyError, TypeError, AttributeError):
         return False
     return size == 8 + length + max(ends, default=0)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from ..backend.bounded_reader import read_json
 from ..backend.chat.pixels import scaled_down
 from ..backend.errors import TrainingError
 from ..backend.pictures import Picture
@@ -89,9 +90,9 @@ class CheckLog:
         self._checks: dict[int, Check] = {}
         if self.path.exists():
             try:
-                stored = json.loads(self.path.read_text(encoding="utf-8"))
+                stored = read_json(self.path, TrainingError)
                 self._checks = {int(step): Check.model_validate(one) for step, one in stored.items()}
-            except (OSError, ValueError, AttributeError) as error:
+            except (TrainingError, ValueError, AttributeError) as error:
                 raise TrainingError(
                     f"{str(self.path)!r} cannot be read ({error}).", "Delete it to go on."
                 ) from error

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..backend.answers import read_verdict
+from ..backend.bounded_reader import MAX_JSON_VALUES, opened, parse_json, read_bytes
 from ..backend.errors import AnswerError, PictureError, SettingsError
 from ..backend.pictures import Picture
 from ..backend.sft_rows import MARK, SftMessage, SftRow
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
+MAX_ROW_VALUES = 100_000
+BYTES_A_VALUE = 16
+"""Of the conversations in a data file, at least: a file that is nothing but brackets is a hundred times its size in memory."""
+MAX_PROBLEMS = 10_000
 SHOWN_PROBLEMS = 20
 RARE = 0.3
 """Share of the rarer verdict below which the balance is warned about (FORMATS: data files wants them balanced)."""
@@ -115,10 +120,13 @@ def check_rows(path: Path, skip_bad: bool = False) -> tuple[list[SftRow], list[R
 
 
 def damaged_images(names: Sequence[str], folder: Path) -> dict[str, str]:
-    """The images that cannot be read, with the reason (missing, truncated, too large...); all are decoded once."""
+    """The images that cannot be read, with the reason (missing, truncated, outside the folder...); all others are decoded
+    once."""
 
     def reason(name: str) -> str | None:
         try:
+            if leads_out(name, folder):
+                return f"{name!r} does not lie below the folder of its file"
             Picture.open(folder / name)
         except PictureError as error:
             return str(error)
@@ -127,6 +135,15 @@ def damaged_images(names: Sequence[str], folder: Path) -> dict[str, str]:
     with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
         found = pool.map(reason, names)
         return {name: why for name, why in zip(names, found, strict=True) if why is not None}
+
+
+def leads_out(name: str, folder: Path) -> bool:
+    """Whether the image of a row lies elsewhere than below `folder`: by `..`, an absolute path or a link. A data file is a
+    stranger's: it names none of the machine's other files."""
+    try:
+        return not (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return True
 
 
 def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str], None]) -> None:
@@ -168,38 +185,41 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     """("line N", value or RowProblem) for every line of a JSONL file that is not blank; raises SettingsError."""
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(MAX_LINE + 1):
-                number += 1
-                place = f"line {number}"
-                if len(line) > MAX_LINE:
-                    raise SettingsError(f"{path.name}, {place}: longer than {MAX_LINE} bytes.")
-                if not line.strip():
-                    continue
-                try:
-                    yield place, json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    yield place, RowProblem(place, "row", f"not JSON ({error})")
-    except OSError as error:
-        raise SettingsError(f"Data file {str(path)!r} cannot be read ({error}).") from error
+    with opened(path, SettingsError, "Data file") as file:
+        if os.fstat(file.fileno()).st_size > MAX_FILE:
+            raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            place = f"line {number}"
+            if len(line) > MAX_LINE:
+                raise SettingsError(f"{path.name}, {place}: longer than {MAX_LINE} bytes.")
+            if not line.strip():
+                continue
+            try:
+                yield place, parse_json(line, SettingsError, "it", MAX_ROW_VALUES)
+            except SettingsError as error:
+                yield place, RowProblem(place, "row", error.message)
 
 
 def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
-    try:
-        if path.stat().st_size > MAX_FILE:
-            raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"Data file {str(path)!r} cannot be read ({error}).") from error
+    content = read_bytes(path, MAX_FILE, SettingsError, "Data file")
+    values = max(MAX_JSON_VALUES, len(content) // BYTES_A_VALUE)
+    content = parse_json(content, SettingsError, f"Data file {str(path)!r}", values)
     if not isinstance(content, list) or not content:
         raise SettingsError(f"Data file {str(path)!r} must hold a list of rows.", "See docs/training.md.")
+    bad = 0
     for number, item in enumerate(content):
         try:
             row = SftRow.model_validate(item).at(f"row {number}")
         except ValidationError as error:
-            yield RowProblem.of(f"row {number}", error)
+            problem = RowProblem.of(f"row {number}", error)
+            bad += 1
+            if bad > MAX_PROBLEMS:
+                raise SettingsError(
+                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last seen: {problem}"
+                ) from error
+            yield problem
             continue
         if row.messages[-1].content.strip():
             yield row
@@ -208,6 +228,9 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
 
 
 def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
+    out = next((name for name in row.images if leads_out(name, folder)), None)
+    if out is not None:
+        return RowProblem(place, "images", f"{out!r} does not lie below the folder of its file")
     missing = next((name for name in row.images if not (folder / name).is_file()), None)
     return None if missing is None else RowProblem(place, "images", f"{missing!r} does not exist")
 

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 
 from ..backend.agents import critic_message
 from ..backend.answers import write_verdict
+from ..backend.bounded_reader import read_bytes
 from ..backend.errors import AnswerError, PictureError, SettingsError
 from ..backend.journal_files import first_fault
-from ..backend.pictures import Picture
+from ..backend.pictures import MAX_BYTES, Picture
 from ..backend.prompts import PromptSet
 from ..backend.scorers import Scorer
 from ..backend.sft_rows import MARK, SftMessage, SftRow
@@ -217,6 +218,4 @@ def _keep_images(folder: Path, one: Judged, white: bool) -> None:
 def _copy(source: Path, target: Path) -> None:
     if target.exists():
         return
-    if not source.is_file():
-        raise PictureError(f"Image {str(source)!r} is not in its run's folder.")
-    shutil.copyfile(source, target)
+    target.write_bytes(read_bytes(source, MAX_BYTES, PictureError, "Image"))

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..backend.answers import read_verdict
+from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.errors import AnswerError, SettingsError, TrainingError, boundary
 from ..backend.sft_rows import SftRow
@@ -239,8 +240,8 @@ def _link(source: str, target: str) -> str:
 def _kept(path: Path, key: str) -> Gate | None:
     """A comparison made before, None if there is none of this key."""
     try:
-        gate = Gate.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
+        gate = Gate.model_validate(read_json(path, TrainingError))
+    except (TrainingError, ValidationError):
         return None
     return gate if gate.key == key else None
 

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.errors import TrainingError
 from ..backend.generators import Generator
@@ -250,7 +251,8 @@ def _agreed(devices: int) -> Callable[[str | None], str | None]:
 
 def _finished(out: Path, log: Callable[[str], None]) -> Path:
     """The result of a training that ended before; raises TrainingError again if it had to stop."""
-    stopped = json.loads((out / RESULT_FILE).read_text(encoding="utf-8")).get("stopped")
+    result = read_json(out / RESULT_FILE, TrainingError, "Result")
+    stopped = result.get("stopped") if isinstance(result, dict) else None
     if stopped:
         raise TrainingError(
             f"This training stopped: {stopped}.", f"The last good checkpoint is in {str(out / 'final')!r}."

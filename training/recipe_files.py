@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..backend.bounded_reader import read_bytes
 from ..backend.errors import SettingsError
 from .libraries import require
 
 FOLDER = Path(__file__).parent / "recipes"
 STAGES = ("planner-sft", "critic-sft", "critic-grpo")
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 64 * 1024
+MAX_REPEATED = 8
 
 
 def recipe_names() -> list[str]:
@@ -59,22 +61,18 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
     for key, value in values.items():
         if not isinstance(value, (str, int, float, bool)):
-            raise SettingsError(f"Recipe {name!r}, {stage}, {key}: {value!r} is not one value.")
+            raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: it is not one value.")
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: its number is too large.")
     return values
 
 
 def _text(path: Path, name: str) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(
-            f"There is no recipe {name!r} ({error.strerror or error}).",
-            f"Give a YAML file, or one of: {', '.join(recipe_names())}.",
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise SettingsError(f"Recipe {name!r} is larger than {MAX_BYTES} bytes.")
-    return data
+        return read_bytes(path, MAX_BYTES, SettingsError, "Recipe")
+    except SettingsError as error:
+        hint = f"Give a YAML file, or one of: {', '.join(recipe_names())}."
+        raise SettingsError(error.message, hint) from error
 
 
 def _read(path: Path, name: str) -> dict[str, Any]:
@@ -82,10 +80,23 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     require("yaml")
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """With few repeated parts (*): some lines of repeated repetitions are gigabytes."""
+
+        repeated = 0
+
+        def compose_node(self, parent: Any, index: int) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                self.repeated += 1
+                if self.repeated > MAX_REPEATED:
+                    raise yaml.YAMLError(f"it repeats parts (*) more than {MAX_REPEATED} times")
+            return super().compose_node(parent, index)
+
     try:
-        content = yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"Recipe {name!r} is not YAML ({error}).") from error
+        content = yaml.load(data, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SettingsError(f"Recipe {name!r} is not YAML that can be read ({reason}).") from error
     if not isinstance(content, dict):
         raise SettingsError(f"Recipe {name!r} holds no settings.")
     return content

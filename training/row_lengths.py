@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from ..backend.chat.pixels import AREA_OF_FEW, AREA_OF_MANY, FEW_IMAGES
 from ..backend.errors import SettingsError
+from ..backend.pictures import size_of
 from ..backend.sft_rows import SftRow
 from .data import as_prompt_completion
 
@@ -60,8 +59,7 @@ def _image_tokens(
     tokens = 0
     for name in row.images:
         if name not in sizes:
-            with Image.open(images / name) as image:
-                sizes[name] = image.size
+            sizes[name] = size_of(images / name)
         width, height = sizes[name]
         scale = min(1.0, (area / (width * height)) ** 0.5)
         shape = max(1, int(height * scale)), max(1, int(width * scale))

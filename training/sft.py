@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.chat.pixels import scaled_down
 from ..backend.errors import SettingsError, TrainingError
@@ -94,8 +95,8 @@ class KeptAnswers:
     def read(self) -> list[str]:
         """What was kept, nothing if that cannot be read."""
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = read_json(self.path, TrainingError)
+        except TrainingError:
             return []
         return [str(answer) for answer in found] if isinstance(found, list) else []
 

@@ -8,11 +8,13 @@ the same name is another one; of files too large to read whole, size, header and
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+from .. import bounded_reader
+from ..bounded_reader import opened
 from ..errors import ChatError
 
 ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
@@ -82,18 +84,15 @@ def check_adapter(folder: Path) -> None:
 
 def check_safetensors(path: Path) -> None:
     """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
-    # A pipe would keep its reader waiting for ever.
-    if not path.is_file():
-        raise ChatError(f"{str(path)!r} is not a file.")
-    with path.open("rb") as file:
-        start = file.read(64)
+    with opened(path, ChatError, "Weight file") as file:
+        start, size = file.read(64), os.fstat(file.fileno()).st_size
     if start.startswith(b"version https://git-lfs"):
         raise ChatError(
             f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
             "Run `git lfs pull` there, or download the file itself.",
         )
     length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_JSON, path.stat().st_size - 8):
+    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_JSON, size - 8):
         kind = (
             "a pickle, which can run code when loaded"
             if start[:2] in PICKLE_STARTS
@@ -110,11 +109,11 @@ def checkpoint_digest(folder: Path) -> str:
     """16 hex digits over the names and contents of a folder's weights, configuration and tokenizer files."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}):
-        size = path.stat().st_size
-        digest.update(f"{path.name}\0{size}\0".encode())
-        with path.open("rb") as file:
-            if size <= HASHED_WHOLE or path.suffix != ".safetensors":
-                digest.update(file.read())
+        with opened(path, ChatError) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest.update(f"{path.name}\0{size}\0".encode())
+            if size <= HASHED_WHOLE:
+                digest.update(file.read(HASHED_WHOLE))
                 continue
             length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
             digest.update(file.read(length))
@@ -126,16 +125,7 @@ def checkpoint_digest(folder: Path) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a checkpoint folder; raises ChatError naming the file."""
-    try:
-        if path.exists() and not path.is_file():
-            raise ChatError(f"{str(path)!r} is not a file.")
-        if path.stat().st_size > MAX_JSON:
-            raise ChatError(f"{str(path)!r} is larger than {MAX_JSON} bytes.")
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ChatError(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
-    except (ValueError, RecursionError) as error:
-        raise ChatError(f"{str(path)!r} is not JSON ({error}).") from error
+    value = bounded_reader.read_json(path, ChatError, limit=MAX_JSON)
     if not isinstance(value, dict):
         raise ChatError(f"{str(path)!r} is not a JSON object.")
     return value

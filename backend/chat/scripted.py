@@ -9,15 +9,16 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from ..bounded_reader import parse_json, read_bytes
 from ..errors import ChatError, SettingsError
 from ..prompts import PromptSet
 from .protocol import Message, Reply, ReplySettings
 
 MAX_FILE = 16 * 1024 * 1024
+MAX_REPLIES = 100_000
 REPLIES = TypeAdapter(list[str | Reply])
 
 
@@ -69,16 +70,16 @@ class ScriptedChat:
 
 def open(argument: str) -> ScriptedChat:
     """Read a JSON list of replies (texts, or objects with `text`, `tokens`, `probability`); raises SettingsError."""
-    path = Path(argument)
     try:
-        if path.stat().st_size > MAX_FILE:
-            raise SettingsError(f"Script {argument!r} is larger than {MAX_FILE} bytes.")
-        return ScriptedChat(REPLIES.validate_json(path.read_bytes()))
-    except OSError as error:
-        raise SettingsError(
-            f"Script {argument!r} cannot be read ({error.strerror or error}).",
-            "Give a JSON file with a list of replies: scripted:FILE.",
-        ) from error
+        content = read_bytes(argument, MAX_FILE, SettingsError, "Script")
+        found = parse_json(content, SettingsError, f"Script {argument!r}")
+    except SettingsError as error:
+        hint = "Give a JSON file with a list of replies: scripted:FILE."
+        raise SettingsError(error.message, hint) from error
+    if isinstance(found, list) and len(found) > MAX_REPLIES:
+        raise SettingsError(f"Script {argument!r} has more than {MAX_REPLIES} replies.")
+    try:
+        return ScriptedChat(REPLIES.validate_json(content.removeprefix(b"\xef\xbb\xbf")))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise SettingsError(f"Script {argument!r} is not a JSON list of replies: {first['msg']}.") from error

@@ -8,15 +8,15 @@ of the spellings of a bool, or unknown (None); anything else is an error and not
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..bounded_reader import read_json
 from ..errors import JournalError, PictureError
-from ..pictures import MAX_BYTES, Picture
+from ..pictures import Picture
 from ..types import MAX_STEPS, Text
 
 FILE_NAME = "execution_record.json"
@@ -46,10 +46,8 @@ class RecordImage(BaseModel):
         if self.file is None:
             raise JournalError(f"Image {self.written!r} of the record is missing.")
         try:
-            if self.file.stat().st_size > MAX_BYTES:
-                raise JournalError(f"Image {self.written!r} of the record is over {MAX_BYTES} bytes.")
             return Picture.open(self.file)
-        except (OSError, PictureError) as error:
+        except PictureError as error:
             raise JournalError(f"Image {self.written!r} of the record cannot be read ({error}).") from error
 
 
@@ -202,14 +200,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def _load(path: Path) -> Any:
-    try:
-        if not path.is_file():
-            raise JournalError(f"There is no record {str(path)!r}.")
-        if path.stat().st_size > MAX_RECORD_BYTES:
-            raise JournalError(f"{str(path)!r} is over {MAX_RECORD_BYTES} bytes.")
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise JournalError(f"{str(path)!r} cannot be read as JSON ({error}).") from error
+    return read_json(path, JournalError, "Record", MAX_RECORD_BYTES)
 
 
 def _entries(entries: tuple[_Entry, ...], folder: Path) -> tuple[RecordEntry, ...]:

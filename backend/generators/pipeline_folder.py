@@ -8,16 +8,18 @@ tensor names, types and shapes) and evenly spread blocks, which any retraining c
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import re
 from pathlib import Path
 
+from ..bounded_reader import opened, read_json
 from ..errors import SettingsError
 
 INDEX = "model_index.json"
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 CONTENT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 MAX_INDEX_BYTES = 1024 * 1024
+MAX_INDEX_VALUES = 10_000
 WHOLE_FILE_BYTES = 32 * 1024 * 1024
 SAMPLES = 64
 SAMPLE_BYTES = 64 * 1024
@@ -88,8 +90,7 @@ def content_digest(folder: Path) -> str:
     components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
     digest = hashlib.blake2b(digest_size=8)
     for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
-        _add_content(digest, path)
+        _add_content(digest, path, path.relative_to(folder).as_posix())
     return digest.hexdigest()
 
 
@@ -99,11 +100,12 @@ def _content_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in CONTENT_SUFFIXES and path.is_file())
 
 
-def _add_content(digest: hashlib.blake2b, path: Path) -> None:
-    size = path.stat().st_size
-    with path.open("rb") as file:
+def _add_content(digest: hashlib.blake2b, path: Path, name: str) -> None:
+    with opened(path, SettingsError) as file:
+        size = os.fstat(file.fileno()).st_size
+        digest.update(f"{name}\0{size}\0".encode())
         if size <= WHOLE_FILE_BYTES:
-            digest.update(file.read())
+            digest.update(file.read(WHOLE_FILE_BYTES))
             return
         header_bytes = min(8 + int.from_bytes(file.read(8), "little"), WHOLE_FILE_BYTES)
         file.seek(0)
@@ -116,13 +118,10 @@ def _add_content(digest: hashlib.blake2b, path: Path) -> None:
 def _read_index(folder: Path) -> dict[str, object]:
     path = folder / INDEX
     try:
-        if path.stat().st_size > MAX_INDEX_BYTES:
-            raise SettingsError(f"{str(path)!r} is over {MAX_INDEX_BYTES} bytes, which no pipeline index is.")
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        index = read_json(path, SettingsError, "Pipeline index", MAX_INDEX_BYTES, MAX_INDEX_VALUES)
+    except SettingsError as error:
         raise SettingsError(
-            f"{str(folder)!r} is not a diffusers pipeline folder ({_first_line(error)}).",
-            f"It must hold {INDEX} and one folder a component.",
+            error.message, f"A diffusers pipeline folder holds {INDEX} and one folder a component."
         ) from error
     if not isinstance(index, dict):
         raise SettingsError(f"{str(path)!r} does not hold an object.")

@@ -13,11 +13,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..bounded_reader import read_text
 from ..errors import SettingsError
 
 SLOT = re.compile(r"\{(text_input|original_instruction|rewritten_prompt)\}")
 FOLDER_NAME = "prompt_set"
 MAX_TEMPLATE = 200_000
+MOST_BYTES = 4
+"""Of one character in UTF-8."""
 NAMES = ("default", "verdict-first", "short")
 """Prompt sets that ship with the pack; the last two differ in what the critic is asked for."""
 
@@ -50,16 +53,14 @@ class PromptSet(BaseModel):
         texts: dict[str, str] = {}
         for name in cls.model_fields:
             path = Path(folder) / f"{name}.txt"
-            try:
-                texts[name] = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(
-                    f"Prompt set {str(folder)!r}: {path.name} cannot be read ({error})."
-                ) from error
+            texts[name] = read_text(path, MAX_TEMPLATE * MOST_BYTES, SettingsError, "Prompt set's file")
         try:
             return cls(**texts)
         except ValidationError as error:
-            raise SettingsError(f"Prompt set {str(folder)!r} is too long: {error}.") from error
+            name = error.errors()[0]["loc"][0]
+            raise SettingsError(
+                f"Prompt set {str(folder)!r}: {name}.txt has more than {MAX_TEMPLATE} characters."
+            ) from error
 
     def save(self, folder: str | Path) -> None:
         """Write the three files into `folder`, making it."""
@@ -84,7 +85,7 @@ def named_prompt_set(name: str) -> PromptSet:
     if name == NAMES[0]:
         return own
     file = Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt"
-    return own.model_copy(update={"critic": file.read_text(encoding="utf-8")})
+    return own.model_copy(update={"critic": read_text(file, MAX_TEMPLATE, SettingsError)})
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from ..bounded_reader import read_text
 from ..errors import SettingsError
 from . import FOLDER_NAME, MAX_TEMPLATE, PromptSet
 
@@ -60,14 +61,10 @@ def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path) -> Path:
 
 def _source(module: Path) -> str:
     try:
-        size = module.stat().st_size
-        if size > MAX_MODULE:
-            raise SettingsError(f"{str(module)!r} has {size} bytes; at most {MAX_MODULE} are read.")
-        return module.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(module, MAX_MODULE, SettingsError, "Module")
+    except SettingsError as error:
         raise SettingsError(
-            f"{str(module)!r} cannot be read ({error}).",
-            f"Give the folder of an official checkout, which has {MODULE.as_posix()}.",
+            error.message, f"Give the folder of an official checkout, which has {MODULE.as_posix()}."
         ) from error
 
 
