@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
@@ -33,6 +33,7 @@ MAX_PIXELS = 50_000_000
 """As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
+LARGEST_GREY = 0xFFFF
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some (EPS)."""
 
@@ -47,6 +48,7 @@ TURNS = {
 }
 """What sets an image upright, by its EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
 
+Ends = tuple[int, int]
 PictureSource = Callable[[str], "Picture"]
 
 KEPT_PIXELS = PixelCache()
@@ -57,7 +59,7 @@ class Picture:
     """An immutable RGB image with a content digest (40 hex digits of BLAKE2b over size and pixels)."""
 
     def __init__(self, image: Image.Image) -> None:
-        self._image: Image.Image | None = image if image.mode == "RGB" else _flatten(image)
+        self._image: Image.Image | None = image if image.mode == "RGB" else _flatten(image, "The image")
         self._size = image.size
         self._read_again: Callable[[], Image.Image] | None = None
 
@@ -96,6 +98,11 @@ class Picture:
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         return self._size
+
+    @cached_property
+    def is_white(self) -> bool:
+        """Whether every pixel is pure white: the page that stands for "no image before" in published files."""
+        return all(extrema == (255, 255) for extrema in self.image.getextrema())
 
     @cached_property
     def digest(self) -> str:
@@ -139,15 +146,13 @@ class Picture:
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
         with _reading(io.BytesIO(data), where) as image:
-            image.load()
-            return cls(_upright(image))
+            return cls(_decoded(image, where))
 
     @classmethod
     def open(cls, path: str | Path) -> Picture:
         """Read an image file; raises PictureError naming the path."""
         with _reading_file(path) as image:
-            image.load()
-            return cls(_upright(image))
+            return cls(_decoded(image, f"Image {str(path)!r}"))
 
     @classmethod
     def from_base64(cls, text: str, where: str = "base64 image") -> Picture:
@@ -237,6 +242,12 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
+def _decoded(image: Image.Image, where: str) -> Image.Image:
+    image.load()
+    upright = _upright(image)
+    return upright if upright.mode == "RGB" else _flatten(upright, where)
+
+
 def _upright(image: Image.Image) -> Image.Image:
     # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes the notes
     # anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every viewer.
@@ -248,7 +259,9 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _flatten(image: Image.Image) -> Image.Image:
+def _flatten(image: Image.Image, where: str) -> Image.Image:
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _of_wide_grey(image, where)
     # Transparent areas become white, as the critic's blank page is, and not black as convert() would make them.
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image if image.mode == "RGBA" else image.convert("RGBA")
@@ -256,3 +269,22 @@ def _flatten(image: Image.Image) -> Image.Image:
         flat.paste(rgba, mask=rgba.getchannel("A"))
         return flat
     return image.convert("RGB")
+
+
+def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
+    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off at 255.
+
+    Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
+    """
+    whole = None if image.mode == "F" else image.convert("I")
+    if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
+        raise PictureError(
+            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and nothing says "
+            "which of them is white.",
+            "Save it with 8 or 16 bits a channel.",
+        )
+    shades = [value >> 8 for value in range(LARGEST_GREY + 1)]
+    see_through = image.info.get("transparency")
+    if isinstance(see_through, int) and 0 <= see_through <= LARGEST_GREY:
+        shades[see_through] = 255
+    return whole.point(shades, "L").convert("RGB")

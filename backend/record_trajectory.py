@@ -1,13 +1,13 @@
 """A published execution record as a trajectory, so that whatever is done with a run can be done with it.
 
-Decision: what a record does not tell stays empty (seeds, settings, makers); nothing is made up. An image that is missing
-becomes a fault of its attempt, as a failed draw is. The kept attempt is the last accepted one, else the last with an
+Decision: what a record does not tell stays empty (seeds, settings, makers); nothing is made up. A white page before an
+image is none, as published; an image that is missing becomes a fault of its attempt, as a failed draw is. The kept attempt is the last accepted one, else the last with an
 image, as the published loop keeps it.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -15,6 +15,7 @@ from .errors import JournalError
 from .exporters.record_reader import Record, RecordEntry, RecordImage
 from .journal_files import first_fault
 from .pictures import Picture
+from .published_plan import words_of
 from .types import (
     Attempt,
     Fault,
@@ -46,7 +47,7 @@ def record_trajectory(record: Record) -> Trajectory:
             found = entries.get(step.number, [])
             drawn = [entry for entry in found if step.prompt or entry.target]
             if drawn or not step.prompt:
-                results.append(_result(step, drawn, pictures))
+                results.append(_result(step, drawn, pictures, record.ours))
         tries = max((len(result.attempts) for result in results), default=1)
         return Trajectory(
             request=Request(text=record.user_input, images=_request_images(results)),
@@ -64,6 +65,17 @@ class _Pictures:
     def __init__(self) -> None:
         self._opened: dict[str, Picture] = {}
         self._pixels = 0
+        self._drawn: set[Path | None] = set()
+
+    def drawn(self, image: RecordImage) -> Picture:
+        """A picture that was drawn in the record."""
+        self._drawn.add(image.file)
+        return self.open(image)
+
+    def before(self, image: RecordImage, ours: bool) -> Picture | None:
+        """The picture that was edited; None for a white page that stands for none, as in published records."""
+        picture = self.open(image)
+        return picture if ours or image.file in self._drawn or not picture.is_white else None
 
     def open(self, image: RecordImage) -> Picture:
         if image.written not in self._opened:
@@ -78,16 +90,17 @@ class _Pictures:
 
 
 def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
-    steps = {
-        step.step_number: Step(
+    steps: dict[int, Step] = {}
+    for step in record.plan:
+        prompt = step.prompt or _first_prompt(entries.get(step.step_number, []))
+        instruction, words = words_of(step.instruction, prompt, step.auxiliary_text)
+        steps[step.step_number] = Step(
             number=step.step_number,
             name=step.step_name,
-            instruction=step.instruction,
-            prompt=step.prompt or _first_prompt(entries.get(step.step_number, [])),
-            auxiliary_text=step.auxiliary_text,
+            instruction=instruction,
+            prompt=prompt,
+            auxiliary_text=words,
         )
-        for step in record.plan
-    }
     for number, found in entries.items():
         if number not in steps:
             prompt = _first_prompt(found)
@@ -99,27 +112,28 @@ def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
 
 
 def _first_prompt(entries: list[RecordEntry]) -> str | None:
-    return next((text for one in entries if (text := one.prompt or one.refine_prompt)), None)
+    return next((text for one in entries if (text := one.prompt or one.drawn_with)), None)
 
 
-def _result(step: Step, entries: list[RecordEntry], pictures: _Pictures) -> StepResult:
-    attempts = []
-    for entry, later in zip_longest(entries, entries[1:]):
-        prompt = entry.refine_prompt or entry.prompt or step.prompt or ""
-        judged = entry.success is not None or bool(entry.reasoning)
-        # The critic's proposal of one entry is what the next one was drawn with (exporters/record.py).
-        refined = (later.refine_prompt if later is not None else None) or prompt
+def _result(step: Step, entries: list[RecordEntry], pictures: _Pictures, ours: bool) -> StepResult:
+    attempts: list[Attempt] = []
+    for entry in entries:
+        prompt = entry.drawn_with or entry.prompt or step.prompt or ""
+        judged = entry.success is not None or bool(entry.reasoning or entry.proposed)
+        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        refined = prompt if entry.success else entry.proposed or ""
         verdict = Verdict(success=entry.success, refined_prompt=refined, reasoning=entry.reasoning)
         fault = None
         if entry.target is None or entry.target.missing:
             words = "No image is recorded." if entry.target is None else f"{entry.target.written} is missing."
             fault = Fault(where="record", message=words)
+        source = None if entry.source is None or entry.source.missing else entry.source
         attempts.append(
             Attempt(
                 prompt=prompt,
                 seed=0,
-                source=None if entry.source is None or entry.source.missing else pictures.open(entry.source),
-                image=None if fault or entry.target is None else pictures.open(entry.target),
+                source=source and pictures.before(source, ours),
+                image=None if fault or entry.target is None else pictures.drawn(entry.target),
                 verdict=verdict if judged and fault is None else None,
                 error=fault,
             )

@@ -17,6 +17,7 @@ from .pictures import Picture
 FORMAT_VERSION = 1
 MAX_STEPS = 100
 MAX_TEXT = 100_000
+MAX_ATTEMPTS = 10_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 

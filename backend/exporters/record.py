@@ -1,8 +1,8 @@
 """`execution_record.json`: the published data form of a run, one entry an attempt, with its pictures beside it.
 
-Decision: `prompt` is the step's original prompt and `refine_prompt` the one that `target_img` was drawn with, the same
-pair as a critic's training row; so the critic's proposal of one entry is the next entry's `refine_prompt`. Reading the
-forms found in the wild is in record_reader.py.
+Decision: `prompt` is the step's original prompt and `refine_prompt` what the critic proposed after seeing `target_img`, ""
+after True, as published; the file says so (`refine_prompt_is`). An attempt that was drawn with something else than the
+entry before proposed (several candidates of one try) says that too (`drawn_with`). Reading is in record_reader.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from ..types import Trajectory
 from .folder import PictureFolder, write_whole
-from .record_reader import FILE_NAME, Record, RecordEntry, RecordImage, read_record
+from .record_prompts import Meaning, drawn_after
+from .record_reader import FILE_NAME, MEANING, Record, RecordEntry, RecordImage, read_record, stated
 
 __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
 
@@ -29,20 +30,24 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         pictures.add(picture, f"request_{number}")
     entries: list[dict[str, Any]] = []
     for result in trajectory.results:
+        following = stated(result.step.prompt)
         for number, attempt in enumerate(result.attempts, start=1):
             stem = f"step_{result.step.number}_attempt_{number}"
             verdict = attempt.verdict
-            entries.append(
-                {
-                    "step": result.step.number,
-                    "prompt": result.step.prompt,
-                    "refine_prompt": attempt.prompt,
-                    "source_img": attempt.source and pictures.add(attempt.source, f"{stem}_source"),
-                    "target_img": attempt.image and pictures.add(attempt.image, stem),
-                    "success": verdict.success if verdict else None,
-                    "reasoning": verdict.reasoning if verdict else "",
-                }
-            )
+            proposed = "" if verdict is None or verdict.success else verdict.refined_prompt
+            entry: dict[str, Any] = {
+                "step": result.step.number,
+                "prompt": result.step.prompt,
+                "refine_prompt": proposed,
+                "source_img": attempt.source and pictures.add(attempt.source, f"{stem}_source"),
+                "target_img": attempt.image and pictures.add(attempt.image, stem),
+                "success": verdict.success if verdict else None,
+                "reasoning": verdict.reasoning if verdict else "",
+            }
+            if stated(attempt.prompt) not in (None, following):
+                entry["drawn_with"] = attempt.prompt
+            following = drawn_after(stated(attempt.prompt), stated(proposed))
+            entries.append(entry)
     plan = [
         {
             "step_number": step.number,
@@ -56,7 +61,12 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     context: dict[str, Any] = {"execution_plan": plan}
     if trajectory.plan.reasoning:
         context["reasoning"] = trajectory.plan.reasoning
-    record = {"user_input": trajectory.request.text, "global_context": context, "steps": entries}
+    record = {
+        "user_input": trajectory.request.text,
+        "global_context": context,
+        "steps": entries,
+        MEANING: Meaning.proposal.value,
+    }
     path = folder / FILE_NAME
     write_whole(path, json.dumps(record, ensure_ascii=False, indent=2).encode("utf-8"))
     return path
