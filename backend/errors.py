@@ -64,6 +64,28 @@ class Cancelled(InterleaveError):
     """The user stopped the run; what was finished is kept."""
 
 
+WORDS_OF_WANT = (
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "allocation on device",
+    "alloc_failed",
+)
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, says that there is no memory left."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        if isinstance(error, RuntimeError) and any(words in str(error).lower() for words in WORDS_OF_WANT):
+            return True
+        if type(error).__name__ == "OutOfMemoryError":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 @contextmanager
 def boundary(kind: type[InterleaveError], where: str) -> Iterator[None]:
     """Turn any foreign exception inside into `kind`, naming `where`; our own errors pass unchanged."""

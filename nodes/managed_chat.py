@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 from ..backend.agent_shapes import AgentShape, agent_shape
-from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings, Settles
 from ..backend.memory_needs import FRAGMENTS, AgentPrecision, agent_work
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
@@ -49,6 +49,11 @@ class ManagedChat:
 
     @property
     def identity(self) -> str:
+        """The agent's own. If it has to try its weights first, it does so on the card, where it replies."""
+        if self._residence is not None and isinstance(self._chat, Settles) and not self._chat.is_settled:
+            self._residence.ensure_loaded(self.working_bytes((), 0))
+            with host.explaining_want_of_memory():
+                return self._chat.identity
         return self._chat.identity
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 import tiny_checkpoint
 from tiny_checkpoint import WATCH, question
 
+from interleave_thinker.backend.chat import exactness
 from interleave_thinker.backend.chat import transformers as local
-from interleave_thinker.backend.chat.levers import Levers
+from interleave_thinker.backend.chat.levers import PLAIN, Levers
 from interleave_thinker.backend.counters import count, counting, not_counting
+from interleave_thinker.backend.errors import Cancelled, ChatError
 from interleave_thinker.backend.kept import Kept
 
 
@@ -99,6 +102,141 @@ def test_nothing_is_switched_off_where_all_is_exact(checkpoint: Path, dtype: str
         assert chat.base.own_decoding() is not None
     assert not chat.base.switched_off
     assert not counts.lm_forwards, "a check is no part of a run"
+
+
+def opened(checkpoint: Path, dtype: str = "float32", levers: Levers = Levers(), device: str = "cpu") -> Any:  # noqa: B008
+    return local.open(str(checkpoint), device=device, dtype=dtype, share=False, levers=levers)
+
+
+def breaking(chat: Any, error: BaseException) -> Any:
+    """The chat with language layers that end in this error whenever something is in their cache."""
+    language = chat.model.model.language_model
+    forward = language.forward
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        cache = options["past_key_values"]
+        if cache is not None and type(cache).__name__ == "GrowingCache":
+            raise error
+        return forward(*arguments, **options)
+
+    language.forward = broken
+    return chat
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("shape '[1, 2]' is invalid for input of size 3"),
+        AssertionError("layout"),
+        NotImplementedError("no kernel"),
+        ImportError("no such kernel"),
+        ZeroDivisionError("division by zero"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_the_loop_ends_in_the_library_answers(checkpoint: Path, error: Exception) -> None:
+    expected = opened(checkpoint, levers=Levers(own_loop=False)).reply(question(255, 20), WATCH)
+    chat = breaking(opened(checkpoint), error)
+    assert chat.reply(question(255, 20), WATCH) == expected
+    assert chat.base.switched_off["own_loop"].startswith(type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate 9 GiB."), ChatError),
+        (MemoryError(), ChatError),
+        (Cancelled("stop"), Cancelled),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+    ids=lambda value: getattr(value, "__name__", repr(value)),
+)
+def test_want_of_memory_and_the_users_word_are_no_findings(
+    checkpoint: Path, error: BaseException, raised: type[BaseException]
+) -> None:
+    chat = breaking(opened(checkpoint), error)
+    for ask in (lambda: chat.identity, lambda: chat.reply(question(255), WATCH)):
+        with pytest.raises(raised):
+            ask()
+    assert not chat.base.switched_off and not chat.base.is_settled
+
+
+@pytest.mark.parametrize("module", ["own_decoding", "growing_cache"])
+def test_names_that_a_version_lacks_leave_the_librarys_loop(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    expected = opened(checkpoint, levers=Levers(own_loop=False)).reply(question(255, 20), WATCH)
+    package = exactness.__package__
+    for name in {"own_decoding", "growing_answers", module}:
+        monkeypatch.delitem(sys.modules, f"{package}.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, f"{package}.{module}", None)
+    chat = opened(checkpoint)
+    assert chat.reply(question(255, 20), WATCH) == expected
+    assert module in chat.base.switched_off["own_loop"]
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("float32", 1e-4, 2e-3), ("bfloat16", 0.013, 0.058)])
+def test_the_least_fault_ever_seen_is_none_of_rounding(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, least: float, most: float
+) -> None:
+    """Rounding gave up to 0.012 in 16 bits, the least fault 0.059 (exactness.TOLERANCE_16_BITS)."""
+    import torch
+
+    def off(apart: float) -> dict[str, str]:
+        def read(own: Any, model: Any, prompt: Any, pictures: Any, tokens: Any, guesses: Any = ()) -> Any:
+            logits = exactness.library_logits(model, chat.base.processor, prompt, pictures, tokens)
+            centred = logits - logits.mean(dim=-1, keepdim=True)
+            return logits + apart * centred.roll(1, dims=-1)
+
+        chat = opened(checkpoint, dtype)
+        monkeypatch.setattr(exactness, "own_logits", read)
+        with torch.inference_mode():
+            chat.base.own_decoding()
+        return chat.base.switched_off
+
+    assert not off(least)
+    assert list(off(most)) == ["own_loop"]
+
+
+def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None:
+    """Replies of engines that round differently must not be taken for one another's."""
+    plain = opened(checkpoint, levers=PLAIN).identity
+    marked = {
+        "heads:drafts=16": Levers(),
+        "drafts=16": Levers(prefix_bytes=0),
+        "heads": Levers(draft_tokens=0),
+        "heads:drafts=3": Levers(draft_tokens=3),
+        "heads:static=eager": Levers(static_cache="eager"),
+    }
+    for marks, levers in marked.items():
+        assert opened(checkpoint, levers=levers).identity == f"{plain}:{marks}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "marks"),
+    [
+        (lambda tokens, before: tokens > 1, ":drafts=16"),
+        (lambda tokens, before: tokens == 1, ""),
+    ],
+)
+def test_the_identity_is_of_what_the_check_left_on(
+    checkpoint: Path, wrong: Callable[[int, int], bool], marks: str
+) -> None:
+    plain = opened(checkpoint, levers=PLAIN).identity
+    chat = faulty(checkpoint, wrong, written_out=bool(marks))
+    before = chat.identity
+    assert before == f"{plain}{marks}"
+    chat.reply(question(255, 20), WATCH)
+    assert chat.identity == before, "it is a key, and must not change after its first use"
+
+
+def test_asked_for_its_name_an_agent_leaves_the_card_as_it_was(checkpoint: Path) -> None:
+    chat = opened(checkpoint, device="cpu:0")
+    with counting() as counts:
+        assert chat.identity == opened(checkpoint).identity
+        assert (counts.agents_brought, counts.agents_sent_away) == (0, 0)
+        chat.reply(question(255), WATCH)
+    assert (counts.agents_brought, counts.agents_sent_away) == (1, 0)
 
 
 def test_a_growing_cache_holds_what_the_librarys_holds() -> None:

@@ -3,23 +3,27 @@
 Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did, with kept
 prefixes). So before anything is kept, a toy prompt with two images is read in several ways: by the library in one pass, by
 ours in one piece, on top of a head that another prompt left, and with guesses. Logits have to agree to what the number type
-rounds off; what does not agree is switched off, and the reason is logged and kept for whoever asks.
+rounds off; what does not agree, or fails in whatever way, is switched off, and the reason is logged and kept for whoever
+asks. Want of memory alone is no finding: it says nothing about the decoding, and `generate` would need as much.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
 
 from ..counters import not_counting
+from ..errors import ChatError, boundary, is_out_of_memory
 from ..pictures import Picture
-from .own_decoding import OwnDecoding
-from .static_decoding import why_not_compiled
+from .levers import Levers
 from .written_out import can_be_written_out
+
+if TYPE_CHECKING:
+    from .own_decoding import OwnDecoding
 
 SIDES = ((64, 96), (96, 64), (80, 80))
 """Width and height of the toy images: different shapes, so that places that are off by one image show."""
@@ -28,6 +32,28 @@ TOLERANCE_16_BITS = 0.04
 """Largest `distance` that counts as rounding. Measured (benchmarks/rounding.py: 12 models of random weights, 2 to 16 layers, on a
 CPU): reading in pieces gives up to 6.4e-7 in 32 bits, 0.012 in bfloat16, 0.0016 in float16; what follows the head moved by
 one place gives 0.059 or more, by five 0.15 or more. Deeper models and other devices round more (not measured)."""
+
+
+def checked_decoding(model: Any, processor: Any, levers: Levers) -> tuple[OwnDecoding | None, dict[str, str]]:
+    """Our decoding with these levers, less those that were switched off, and why each was; None, and `own_loop` among the
+    reasons, where the library has to decode. Raises ChatError if memory runs out, Cancelled."""
+    made: list[OwnDecoding] = []
+    off: dict[str, str] = {}
+
+    def make() -> str:
+        # It uses names that the library calls its own, and another version may have moved them.
+        from .own_decoding import OwnDecoding
+
+        made.append(OwnDecoding(processor, levers))
+        return ""
+
+    def check() -> str:
+        off.update(switch_off_inexact(made[0], model, processor))
+        return off.pop("own_loop", "")
+
+    if found := _trouble(make) or _trouble(check):
+        return None, {**off, "own_loop": found}
+    return made[0], off
 
 
 def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
@@ -40,12 +66,15 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
         tolerance = TOLERANCE_32_BITS if model.dtype == torch.float32 else TOLERANCE_16_BITS
 
         def problem(guesses: Sequence[int] = ()) -> str:
-            try:
-                ours = own_logits(own, model, prompt, [first, third], ids, guesses)
-                return _difference(ours, library, tolerance)
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-                # Another version's inside: what cannot be called as it is here is not used.
-                return f"{type(error).__name__}: {error}"
+            return _trouble(
+                lambda: _difference(
+                    own_logits(own, model, prompt, [first, third], ids, guesses), library, tolerance
+                )
+            )
+
+        def leave_head() -> str:
+            own.read(model, None, toy_prompt(processor, [first, second])[0], [first, second])
+            return ""
 
         drafts, own.draft_tokens = own.draft_tokens, 0
         prefix, own.prefix = own.prefix, False
@@ -58,8 +87,7 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
                 return {"own_loop": found}
         if prefix:
             own.prefix = True
-            own.read(model, None, toy_prompt(processor, [first, second])[0], [first, second])
-            if found := problem():
+            if found := _trouble(leave_head) or problem():
                 off["prefix_bytes"], own.prefix = found, False
         if drafts and ids:
             own.draft_tokens = drafts
@@ -67,16 +95,34 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
             if found := problem([ids[-1], ids[0]]) or problem([ids[0], ids[0]]):
                 off["draft_tokens"], own.draft_tokens = found, 0
         if static != "off":
-            reason = why_not_compiled(model.lm_head.weight.device) if static == "compiled" else ""
-            if not (own.written_out and can_be_written_out(model.model.language_model)):
-                reason = "these layers are not known here"
-            # The step as it is: compiling it, for a bucket of its own, would take longer than most replies.
-            own.static = "eager"
-            reason = reason or problem()
-            own.static = "off" if reason else static
-            off |= {"static_cache": reason} if reason else {}
+            found = _trouble(lambda: _why_not_static(own, model, static)) or problem()
+            own.static = "off" if found else static
+            off |= {"static_cache": found} if found else {}
         own.forget()
         return off
+
+
+def _why_not_static(own: OwnDecoding, model: Any, static: str) -> str:
+    """Why there can be no buffers of a fixed size, empty if there can; they are then on, uncompiled."""
+    from .static_decoding import why_not_compiled
+
+    if not (own.written_out and can_be_written_out(model.model.language_model)):
+        return "these layers are not known here"
+    # The step as it is: compiling it, for a bucket of its own, would take longer than most replies.
+    own.static = "eager"
+    return why_not_compiled(model.lm_head.weight.device) if static == "compiled" else ""
+
+
+def _trouble(look: Callable[[], str]) -> str:
+    """What `look` finds wrong, or the error that it ends in; raises ChatError if memory runs out, Cancelled."""
+    try:
+        with boundary(ChatError, "The check of our own decoding"):
+            return look()
+    except ChatError as error:
+        if is_out_of_memory(error):
+            raise
+        reason = error.__cause__ or error
+        return f"{type(reason).__name__}: {reason}"
 
 
 def toy_page(size: tuple[int, int], shade: int) -> Picture:

@@ -90,3 +90,13 @@ class OnDevice(Protocol):
     def leave(self) -> None:
         """Free the device; the next reply brings the weights again."""
         ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A chat backend that has to try its weights, where they are to reply, before its identity is known."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether that is done; the first time that the identity is asked for, or a reply, does it."""
+        ...

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..counters import count
+from ..counters import count, not_counting
 from ..errors import ChatError, SettingsError, boundary
 from .adapters import check_fit, check_usable, with_merged
 from .checkpoints import checkpoint_digest
-from .levers import Levers
+from .levers import PLAIN, Levers
 from .loading import DTYPES, QUANTIZATIONS, device_named, load_model, load_processor
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 BaseKey = tuple[str, str, str, str, str | None, Levers]
 MAIN_MEMORY = "cpu"
+OFF: dict[str, object] = {name: getattr(PLAIN, name) for name in Levers.model_fields}
+"""The value of each lever with which nothing is done."""
 
 
 class SharedBase:
@@ -63,6 +65,8 @@ class SharedBase:
         self.processor: Any = load_processor(folder)
         self.switched_off: dict[str, str] = {}
         """Levers that would have changed answers here, and how that showed."""
+        self.is_settled = not levers.own_loop
+        """Whether it is known which of the levers are on."""
         self._own_decoding: OwnDecoding | None = None
         self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
@@ -135,21 +139,31 @@ class SharedBase:
             yield self.model
 
     def own_decoding(self) -> OwnDecoding | None:
-        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock.
+        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock. Raises
+        ChatError.
 
         The first time it is compared with the library (exactness.py), where the weights are now.
         """
         self.restore()
-        if self._own_decoding is None and self.levers.own_loop and "own_loop" not in self.switched_off:
-            from .exactness import switch_off_inexact
-            from .own_decoding import OwnDecoding
+        if not self.is_settled:
+            from .exactness import checked_decoding
 
-            own = OwnDecoding(self.processor, self.levers)
-            self.switched_off = switch_off_inexact(own, self.model, self.processor)
+            self._own_decoding, self.switched_off = checked_decoding(self.model, self.processor, self.levers)
             for lever, reason in self.switched_off.items():
                 logger.warning("%s: %s is switched off: %s.", self.folder.name, lever, reason)
-            self._own_decoding = None if "own_loop" in self.switched_off else own
+            self.is_settled = True
         return self._own_decoding
+
+    def settled_levers(self, adapter: str | None) -> Levers:
+        """The levers that are really on, for good: asked before the first reply, the check is made now, on the weights' device,
+        and the device is left again. Raises ChatError, Cancelled."""
+        with self.lock:
+            if not self.is_settled:
+                with self._visiting(), self.selected(adapter):
+                    self.own_decoding()
+        if "own_loop" in self.switched_off:
+            return PLAIN
+        return self.levers.model_copy(update={name: OFF[name] for name in self.switched_off})
 
     def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
         """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises ChatError."""
@@ -159,6 +173,23 @@ class SharedBase:
             width = self.model.get_output_embeddings().weight.shape[0]
             self._grammar_tokens = GrammarTokens(self.processor.tokenizer, ends, width)
         return self._grammar_tokens
+
+    @contextmanager
+    def _visiting(self) -> Iterator[None]:
+        """Weights that wait in main memory may go onto their device inside the block, and are there no more after it. Those in
+        main memory are kept beside them, so that nothing is copied back."""
+        if not self._waits:
+            yield
+            return
+        waiting = [(parameter, parameter.data) for parameter in self.model.parameters()]
+        try:
+            with not_counting():
+                yield
+        finally:
+            for parameter, data in waiting:
+                parameter.data = data
+            with not_counting():
+                self.leave()
 
     def _load(self) -> Any:
         """The model in main memory or, if it is quantised, on its device."""

@@ -61,11 +61,16 @@ class TransformersChat:
         self.base.leave()
 
     @property
+    def is_settled(self) -> bool:
+        return self.base.is_settled
+
+    @property
     def identity(self) -> str:
+        """What made a reply. It says what the check at first use left on, and has the check made if there was none yet."""
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         parts += [self.base.quantization] if self.base.quantization else []
         # Prompts read in two pieces, and answers read several tokens at a time, round differently (own_decoding.py).
-        levers = self.base.levers
+        levers = self.base.settled_levers(self._adapter)
         parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
         static = levers.static_cache if levers.own_loop else "off"
         drafts = levers.draft_tokens if levers.own_loop and static == "off" else 0

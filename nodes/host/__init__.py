@@ -14,7 +14,6 @@ from .memory import (
     ManagedModel,
     agent_device,
     explaining_want_of_memory,
-    is_want_of_memory,
     make_room,
 )
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
@@ -73,7 +72,6 @@ __all__ = [
     "host_interrupts",
     "input_folder",
     "interrupted",
-    "is_want_of_memory",
     "lay_out_references",
     "listening_to_steps",
     "make_room",

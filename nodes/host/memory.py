@@ -18,10 +18,9 @@ import torch
 from comfy.model_patcher import ModelPatcher
 
 from ...backend.counters import count
-from ...backend.errors import ChatError
+from ...backend.errors import ChatError, is_out_of_memory
 
 EVERYTHING = 1e32
-WORDS_OF_WANT = ("out of memory", "not enough memory", "can't allocate memory", "allocation on device")
 WHAT_TO_LOWER = (
     "In Load Agent choose a smaller agent or, where it is offered, the precision 8-bit or 4-bit; "
     "or give smaller images; or close other programs that use the card."
@@ -155,21 +154,10 @@ def explaining_want_of_memory() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_want_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         memory.soft_empty_cache()
         raise ChatError("The agent ran out of memory.", WHAT_TO_LOWER) from error
-
-
-def is_want_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that there is no memory left."""
-    while error is not None:
-        if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
-            return True
-        if isinstance(error, RuntimeError) and any(words in str(error).lower() for words in WORDS_OF_WANT):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def agent_device() -> str:
