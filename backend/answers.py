@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from .answer_text import TAG, FoundObject, find_objects, frame, is_inside_string, split_reply
 from .errors import AnswerError
+from .published_plan import shift_of, words_of
 from .types import MAX_STEPS, Plan, Step, Text, Verdict
 
 VERDICT_KEYS = ("previous_step_success", "success")
@@ -61,7 +62,7 @@ OptionalText = Annotated[Text | None, Field(strict=True), BeforeValidator(_none_
 
 
 class _StepAnswer(_Answer):
-    step_number: int = Field(ge=1)
+    step_number: int = Field(ge=0)
     step_name: Annotated[Text | None, Field(strict=True)] = None
     instruction: OptionalText = None
     prompt: OptionalText = None
@@ -189,22 +190,22 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
                     f"Step {step.step_number} has swallowed the steps after it into a text.",
                     field[max(0, swallowed.start() - 60) : swallowed.end() + 60],
                 )
+    shift = shift_of(step.step_number for step in steps)
     try:
-        return Plan(
-            reasoning=reasoning,
-            steps=tuple(
-                Step(
-                    number=step.step_number,
-                    name=step.step_name or "",
-                    instruction=step.instruction,
-                    prompt=step.prompt,
-                    auxiliary_text=step.auxiliary_text,
-                )
-                for step in steps
-            ),
-        )
+        return Plan(reasoning=reasoning, steps=tuple(_step_of(step, shift) for step in steps))
     except ValidationError as error:
         raise _unfit("plan", error, found) from error
+
+
+def _step_of(step: _StepAnswer, shift: int) -> Step:
+    instruction, words = words_of(step.instruction, step.prompt, step.auxiliary_text)
+    return Step(
+        number=step.step_number + shift,
+        name=step.step_name or "",
+        instruction=instruction,
+        prompt=step.prompt,
+        auxiliary_text=words,
+    )
 
 
 def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:

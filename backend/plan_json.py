@@ -23,6 +23,7 @@ from .edited_plan import (
     rising,
     too_many_steps,
 )
+from .published_plan import shift_of, words_of
 from .types import MAX_STEPS
 
 STEPS, MADE_FROM = "execution_plan", "made_from"
@@ -33,7 +34,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     number: int | None = Field(
-        default=None, ge=1, lt=10**18, validation_alias=AliasChoices("step_number", "number")
+        default=None, ge=0, lt=10**18, validation_alias=AliasChoices("step_number", "number")
     )
     name: str | None = Field(default=None, validation_alias=AliasChoices("step_name", "name"))
     instruction: str | None = None
@@ -66,7 +67,8 @@ def write_json(plan: EditedPlan) -> str:
 def read_json(text: str) -> EditedPlan:
     """The plan of a JSON text, an object with `execution_plan` or its list alone; raises PlanTextError.
 
-    A missing `step_number` is the one after the step before; numbers that do not rise are given anew.
+    A missing `step_number` is the one after the step before; numbers that do not rise are given anew. Published plans are
+    read as meant: steps counted from 0, and words that stand in `instruction` alone.
     """
     text = checked_text(text)
     whole = _decoded(text)
@@ -86,15 +88,21 @@ def read_json(text: str) -> EditedPlan:
     ):
         raise PlanTextError(f"{MADE_FROM!r} is damaged.", "Delete it; the text is then the whole plan.")
     steps: list[EditedStep] = []
+    shift = shift_of(number for one in whole[:MAX_STEPS] if (number := _given_number(one)) is not None)
     for index, offset in enumerate(_offsets(text)):
         if index == MAX_STEPS:
             raise too_many_steps(line_at(text, offset))
         number = steps[-1].step.number + 1 if steps else 1
-        steps.append(_step(whole[index], number, line_at(text, offset)))
+        steps.append(_step(whole[index], number, shift, line_at(text, offset)))
     return EditedPlan(steps=rising(steps), made_from=tuple(made_from[:MAX_STEPS]))
 
 
-def _step(value: object, number: int, line: int) -> EditedStep:
+def _given_number(value: object) -> int | None:
+    given = value.get("step_number", value.get("number")) if isinstance(value, dict) else None
+    return given if isinstance(given, int) else None
+
+
+def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
     if not isinstance(value, dict):
         raise PlanTextError(f", step {number}: it is no object with fields.", line=line)
     try:
@@ -104,9 +112,12 @@ def _step(value: object, number: int, line: int) -> EditedStep:
         given = value.get("step_number", value.get("number", number))
         field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
         raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
+    instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
     fields = entry.model_dump(exclude={"locked"}) | {
-        "number": entry.number or number,
+        "number": number if entry.number is None else entry.number + shift,
         "name": entry.name or "",
+        "instruction": instruction,
+        "auxiliary_text": words,
     }
     return EditedStep(step=make_step(fields, line), locked=entry.locked)
 

@@ -263,6 +263,21 @@ def test_wild_plans_are_read(text: str) -> None:
     assert told == Step(number=2, name="End", auxiliary_text="The end.")
 
 
+def test_a_plan_that_counts_from_0_begins_with_step_1() -> None:
+    steps = [STEP | {"step_number": 0}, TEXT_STEP | {"step_number": 1}, STEP | {"step_number": 4}]
+    plan = read_plan(f"<answer>{json.dumps({'execution_plan': steps})}</answer>")
+    assert [step.number for step in plan.steps] == [1, 2, 5]
+    with pytest.raises(AnswerError):
+        read_plan(json.dumps({"execution_plan": [STEP, STEP | {"step_number": 0}]}))
+
+
+@pytest.mark.parametrize("empty", [None, "", "None"])
+def test_words_in_the_instruction_alone_are_a_step_of_text(empty: str | None) -> None:
+    told = {"step_number": 1, "instruction": "The end.", "prompt": empty, "auxiliary_text": empty}
+    (step,) = read_plan(json.dumps({"execution_plan": [told]})).steps
+    assert (step.auxiliary_text, step.instruction) == ("The end.", None) and not step.prompt
+
+
 def test_apostrophes_in_single_quoted_texts_are_kept() -> None:
     text = "<answer>{'execution_plan': [{'step_number': 4, 'prompt': 'the cat's hat, in 'red'', 'auxiliary_text': null},]}"
     assert read_plan(text).steps == (Step(number=4, prompt="the cat's hat, in 'red'"),)

@@ -124,6 +124,22 @@ def test_a_broken_plan_is_refused_at_its_place(text: str, reason: str) -> None:
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
 
 
+def test_a_published_plan_is_read_as_it_is_meant() -> None:
+    published = [
+        {"step_number": 0, "step_name": "a", "instruction": "i", "prompt": "p", "auxiliary_text": None},
+        {"step_number": 1, "instruction": "only words", "prompt": None, "auxiliary_text": None},
+    ]
+    edited = read_edits(json.dumps({"execution_plan": published}))
+    assert edited is not None
+    assert [one.step for one in edited.steps] == [
+        Step(number=1, name="a", instruction="i", prompt="p"),
+        Step(number=2, auxiliary_text="only words"),
+    ]
+    assert [
+        one.step.number for one in read_edits('[{"prompt": "a"}, {"number": 0, "prompt": "b"}]').steps
+    ] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "unit", [" ", "\n", "|\n", "1.", "[locked] ", "a: ", "\\", '"', "{", "[", "\t|", "made from: "]
 )

@@ -86,6 +86,12 @@ def test_an_imported_set_is_stored_beside_a_checkpoint(tmp_path: Path) -> None:
         ("(" * 5000, "not a Python module"),
         ("\0", "not a Python module"),
         ("#" * (MAX_MODULE + 1), "larger than"),
+        (OFFICIAL + "\nA = 'x'\n" + "A = A + A\n" * 60 + "NARRATIVE_PROMPT_JSON = A", "plain string"),
+        (
+            "A = '" + "x" * 99_999 + "'\n" + "".join(f"A{n} = A + A\n" for n in range(9000)),
+            "32000000 characters",
+        ),
+        (OFFICIAL + "\nNARRATIVE_PROMPT_JSON = print('no string')", "NARRATIVE_PROMPT_JSON"),
         (
             "NARRATIVE_PROMPT_JSON = '{text_input}"
             + "a" * 200_000

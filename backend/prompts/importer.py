@@ -14,7 +14,9 @@ from ..errors import SettingsError
 from . import FOLDER_NAME, MAX_TEMPLATE, PromptSet
 
 MODULE = Path("UEval") / "system.py"
-MAX_MODULE = 2_000_000
+MAX_MODULE = 300_000
+MAX_JOINED = 32_000_000
+"""Characters of all strings that a module makes by joining others."""
 # Constant of the official module -> (template of ours, slots it must have).
 CONSTANTS = {
     "NARRATIVE_PROMPT_JSON": ("planner_text", ("{text_input}",)),
@@ -71,39 +73,62 @@ def _source(module: Path) -> str:
 def _string_constants(source: str, where: str) -> dict[str, str]:
     """All names that the module assigns a string to at its top level."""
     try:
-        tree = ast.parse(source)
-        found: dict[str, str] = {}
-        for node in tree.body:
+        joined = _Joined()
+        for node in ast.parse(source).body:
             if isinstance(node, ast.Assign):
                 targets = node.targets
             elif isinstance(node, ast.AnnAssign):
                 targets = [node.target]
             else:
                 continue
-            text = _string(node.value, found)
-            if text is not None:
-                found.update({target.id: text for target in targets if isinstance(target, ast.Name)})
-        return found
+            text = joined.string(node.value)
+            for name in (target.id for target in targets if isinstance(target, ast.Name)):
+                if text is None:
+                    joined.known.pop(name, None)
+                else:
+                    joined.known[name] = text
+        return joined.known
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise SettingsError(f"{where!r} is not a Python module that can be read ({error}).") from error
 
 
-def _string(node: ast.expr | None, known: dict[str, str]) -> str | None:
-    """The string that an expression of constants, known names, `+` and `.strip()`-like calls stands for, or None."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.Name):
-        return known.get(node.id)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _string(node.left, known), _string(node.right, known)
-        return None if left is None or right is None else left + right
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("strip", "lstrip", "rstrip")
-        and not node.args
-        and not node.keywords
-    ):
-        text = _string(node.func.value, known)
-        return None if text is None else getattr(text, node.func.attr)()
-    return None
+class _Joined:
+    """The strings of a module that are known so far. What is joined is counted first: `A = A + A`, thirty times, is a
+    gigabyte."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._characters = 0
+
+    def string(self, node: ast.expr | None) -> str | None:
+        """What an expression of constants, known names, `+` and `.strip()`-like calls stands for; None for another one, or
+        one longer than MAX_TEMPLATE. Raises ValueError if all of them together are longer than MAX_JOINED."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self.known.get(node.id)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            left, right = self.string(node.left), self.string(node.right)
+            if left is None or right is None or not self._fits(len(left) + len(right)):
+                return None
+            return left + right
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("strip", "lstrip", "rstrip")
+            and not node.args
+            and not node.keywords
+        ):
+            text = self.string(node.func.value)
+            if text is None or not self._fits(len(text)):
+                return None
+            return getattr(text, node.func.attr)()
+        return None
+
+    def _fits(self, length: int) -> bool:
+        if length > MAX_TEMPLATE:
+            return False
+        self._characters += length
+        if self._characters > MAX_JOINED:
+            raise ValueError(f"its strings come to more than {MAX_JOINED} characters")
+        return True
