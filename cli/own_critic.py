@@ -28,6 +28,15 @@ HeldOut = Annotated[
         dir_okay=False,
     ),
 ]
+Images = Annotated[
+    Path | None,
+    typer.Option(
+        "--images",
+        help="Folder below which the images of rows are looked for, too, by the end of their paths; empty: only beside the data file.",
+        exists=True,
+        file_okay=False,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Publish the critic even if it is worse on held-out rows than allowed."),
@@ -106,6 +115,7 @@ def command(
         ),
     ] = None,
     held_out: HeldOut = None,
+    images: Images = None,
     scorer: Score = None,
     grpo: Annotated[
         str | None,
@@ -145,6 +155,7 @@ def command(
             skip_bad,
             force,
             log,
+            images,
         )
     except GateRefused as error:
         raise refused(error) from error

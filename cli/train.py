@@ -17,7 +17,7 @@ from ..training.tinyworld.generator_batches import GeneratorTraining
 from ..training.tinyworld.recipes import CriticRecipe, PlannerRecipe
 from .data import PageRows, PageSeed, PagesOf, checkpoint_of
 from .model_options import with_model_options
-from .own_critic import Force, HeldOut, log, refused
+from .own_critic import Force, HeldOut, Images, log, refused
 from .own_critic import command as own_critic
 from .recipe_option import Config, check_recipe
 
@@ -48,6 +48,7 @@ def _fine_tune(
     model: str,
     download: bool,
     data: Path,
+    images: Path | None,
     out: Path,
     skip_bad: bool,
     settings: SftTraining,
@@ -60,7 +61,7 @@ def _fine_tune(
     from ..training.sft import train
 
     check_options(settings)
-    rows, problems = check_rows(data, skip_bad)
+    rows, problems = check_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
     if verdicts:
         show_balance(rows, log)
@@ -78,12 +79,13 @@ def planner_sft(
     model: Model,
     download: Download = False,
     data: Data,
+    images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner on planner_sft.json."""
-    _fine_tune(model, download, data, out, skip_bad, settings, verdicts=False)
+    _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=False)
 
 
 @app.command("critic-sft")
@@ -94,6 +96,7 @@ def critic_sft(
     model: Model,
     download: Download = False,
     data: Data,
+    images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
     held_out: HeldOut = None,
@@ -103,17 +106,17 @@ def critic_sft(
 ) -> None:
     """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse than before."""
     if held_out is None:
-        _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True)
+        _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True)
         return
     from ..training.data import check_rows, show_problems
     from ..training.gate import GateRefused, check_gate, enforce, publish
     from ..training.own_critic import TRAINED
     from ..training.sft import FINAL
 
-    asked, problems = check_rows(held_out, skip_bad)
+    asked, problems = check_rows(held_out, skip_bad, images)
     show_problems(problems, len(asked), log)
     before = checkpoint_of(model, download)
-    made = _fine_tune(model, download, data, out, skip_bad, settings, verdicts=True, name=TRAINED)
+    made = _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True, name=TRAINED)
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
         return
     result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log)
@@ -143,6 +146,7 @@ def critic_grpo(
             dir_okay=False,
         ),
     ] = None,
+    images: Images = None,
     generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
     scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
     cache: Annotated[
@@ -165,10 +169,10 @@ def critic_grpo(
     from ..training.policy_model import check_options
 
     check_options(settings)
-    rows, problems = read_rl_rows(data, skip_bad)
+    rows, problems = read_rl_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
     if held_out is not None:
-        checked, problems = read_rl_rows(held_out, skip_bad)
+        checked, problems = read_rl_rows(held_out, skip_bad, images)
         show_problems(problems, len(checked), log)
         held = [row.moved(held_out.parent) for row in check_rows_of(checked, settings)]
         asked_about = {row.edited_image_path for row in held}

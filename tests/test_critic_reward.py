@@ -13,6 +13,7 @@ from PIL import Image
 from reward_fakes import Artist, Taste
 
 from interleave_thinker.backend.answers import write_verdict
+from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
 from interleave_thinker.training.critic_reward import (
     LEAST_VERDICTS,
@@ -87,6 +88,27 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     assert [sample.overall for sample in found] == pytest.approx([0.8, 0.7, 0.92, 0.82, 0.2])
     assert artist.prompts == ["a red boat", "a boat again"]  # an empty refined prompt keeps the one used
     assert artist.seeds == [seed_of(row(False), 0, 0)] * 2
+
+
+@pytest.mark.parametrize("color", ["white", "red"])
+def test_a_white_page_before_is_redrawn_from_text(tmp_path: Path, color: str) -> None:
+    Image.new("RGB", (32, 32), color).save(tmp_path / "before.png")
+    sources: list[Picture | None] = []
+
+    class Watching(Artist):
+        def draw(self, prompt, source, seed):
+            sources.append(source)
+            return super().draw(prompt, source, seed)
+
+    class Judge(Ten):
+        def score(self, before, after, instruction):
+            sources.append(before)
+            return super().score(before, after, instruction)
+
+    asked = row(False).model_copy(update={"origin_image_path": "before.png"})
+    samples(reward(tmp_path, Watching(), Judge()), (answer(False), asked))
+    expected = None if color == "white" else Picture.open(tmp_path / "before.png")
+    assert sources == [expected, expected]
 
 
 def test_a_redraw_can_have_its_images_own_seed(tmp_path: Path) -> None:

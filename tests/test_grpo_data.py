@@ -14,6 +14,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.grpo_data import (
     as_question,
+    before_of,
     other_sources,
     read_rl_rows,
     seed_of,
@@ -93,6 +94,74 @@ def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
     assert Picture.open(second["images"][0]) == Picture.white((40, 30))
     small = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set(), pixels=300)
     assert Picture.open(small["images"][1]).size == (20, 15)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["data/interleave/white.png", "/srv/data/interleave/white.png", "D:\\data\\interleave\\white.png"],
+)
+def test_the_published_white_page_is_none_and_need_not_be_there(tmp_path: Path, written: str) -> None:
+    rows, _ = read_rl_rows(folder_with(tmp_path, GOOD | {"origin_image_path": written}))
+    assert rows[0].origin_image_path is None
+
+
+def test_the_critic_is_shown_white_of_the_same_size_for_any_white_page(tmp_path: Path) -> None:
+    path = folder_with(tmp_path, GOOD | {"origin_image_path": "blank.png"})
+    Image.new("RGB", (7, 7), "white").save(tmp_path / "blank.png")
+    rows, _ = read_rl_rows(path)
+    assert before_of(rows[0], tmp_path) is None
+    question = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set())
+    assert Picture.open(question["images"][0]) == Picture.white((40, 30))
+
+
+PUBLISHED = GOOD | {
+    "origin_image_path": "/data/klein/0_u/step1_0.png",
+    "edited_image_path": "klein/0_u/step2_2.png",
+}
+
+
+@pytest.mark.parametrize("below", ["", "klein"])
+def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below: str) -> None:
+    for name, color in (("step1_0.png", "red"), ("step2_2.png", "blue")):
+        file = tmp_path / "root" / below / "0_u" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), color).save(file)
+    path = folder_with(tmp_path, PUBLISHED, GOOD)
+    with pytest.raises(SettingsError, match=r"line 1, origin_image_path.*--images"):
+        read_rl_rows(path)
+    with pytest.raises(SettingsError, match="no image folder"):
+        read_rl_rows(path, images=tmp_path / "gone")
+    (row, own), _ = read_rl_rows(path, images=tmp_path / "root")
+    assert own.edited_image_path == "after.png", "what lies beside the file is named as before"
+    question = as_question(row, tmp_path, tmp_path / "shown", default_prompt_set())
+    assert [Path(name).parent.name for name in question["images"]] == ["0_u", "0_u"]
+    (tmp_path / "root").rename(tmp_path / "elsewhere")
+    (again, _), _ = read_rl_rows(path, images=tmp_path / "elsewhere")
+    assert again.edited_image_path != row.edited_image_path
+    assert seed_of(again, 0, 0) == seed_of(row, 0, 0), "moving the images changes no seed"
+
+
+def test_two_rows_never_share_an_image_by_its_name_alone(tmp_path: Path) -> None:
+    folder_with(tmp_path, GOOD)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "after.png").rename(tmp_path / "root" / "step2_2.png")
+    other = PUBLISHED | {"edited_image_path": "klein/1_u/step2_2.png", "origin_image_path": None}
+    path = tmp_path / "critic_rl.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in (PUBLISHED | {"origin_image_path": None}, other)))
+    with pytest.raises(SettingsError, match="both"):
+        read_rl_rows(path, images=tmp_path / "root")
+
+
+@pytest.mark.parametrize("written", ["../outside.png", "/etc/hostname", "link.png"])
+def test_nothing_outside_of_the_folders_is_opened(tmp_path: Path, written: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    Image.new("RGB", (4, 4)).save(tmp_path / "outside.png")
+    path = folder_with(data, GOOD | {"edited_image_path": written})
+    (data / "link.png").symlink_to(tmp_path / "outside.png")
+    for images in (None, data):
+        with pytest.raises(SettingsError, match="line 1, edited_image_path"):
+            read_rl_rows(path, images=images)
 
 
 def test_seeds_come_from_the_content(tmp_path: Path) -> None:

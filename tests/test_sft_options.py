@@ -232,6 +232,22 @@ def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> 
     assert "cut.png" in problems[2].reason and "1 images" in problems[3].reason
 
 
+def test_published_paths_of_rows_are_found_below_the_image_folder(images: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root" / "0_u"
+    root.mkdir(parents=True)
+    for name in ("0.png", "255.png"):
+        (root / name).write_bytes((images / name).read_bytes())
+    written = [row.model_dump() for row in rows(4)]
+    for row in written:
+        row["images"] = [f"/data/klein/0_u/{name}" for name in row["images"]]
+    path = tmp_path / "critic_sft.json"
+    path.write_text(json.dumps(written))
+    with pytest.raises(SettingsError, match=r"row 0, images.*--images"):
+        check_rows(path)
+    found, _ = check_rows(path, images=tmp_path / "root")
+    assert {Path(name).parent for row in found for name in row.images} == {root.resolve()}
+
+
 def test_a_lopsided_file_is_warned_about() -> None:
     assert verdict_balance(rows(4)) == (2, 2, 0)
     lines: list[str] = []

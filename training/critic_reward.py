@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ..backend.pictures import Picture
 from ..backend.types import Value
-from .grpo_data import CriticRlRow, seed_of
+from .grpo_data import CriticRlRow, before_of, seed_of
 from .rewards import (
     NEUTRAL,
     RewardWeights,
@@ -141,7 +141,7 @@ class CriticReward:
             start = len(wanted)
             if verdict is not None and self._is_redrawn(row, verdict.success):
                 prompt = verdict.refined_prompt if verdict.refined_prompt.strip() else row.prompt_used
-                before = self._picture(self.folder / row.origin_image_path) if row.origin_image_path else None
+                before = before_of(row, self.folder, self._picture)
                 for number in range(self.settings.draws):
                     seed = 0 if quirks else self._seed(row, number)
                     wanted.append(Redraw(before, row.origin_prompt, prompt, seed))

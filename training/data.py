@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from ..backend.answers import read_verdict
 from ..backend.bounded_reader import MAX_JSON_VALUES, opened, parse_json, read_bytes
 from ..backend.errors import AnswerError, PictureError, SettingsError
+from ..backend.image_places import ImagePlaces
 from ..backend.pictures import Picture
 from ..backend.sft_rows import MARK, SftMessage, SftRow
 
@@ -90,14 +91,17 @@ def read_rows(path: Path) -> list[SftRow]:
     return rows
 
 
-def check_rows(path: Path, skip_bad: bool = False) -> tuple[list[SftRow], list[RowProblem]]:
-    """Read a data file and open every image; returns the good rows and what was wrong with the others.
+def check_rows(
+    path: Path, skip_bad: bool = False, images: Path | None = None
+) -> tuple[list[SftRow], list[RowProblem]]:
+    """Read a data file and open every image, beside it or below `images`; returns the good rows and what was wrong with the
+    others.
 
     Raises SettingsError for the first bad row unless `skip_bad`, and for a file without a good row.
     """
     parsed = list(_parsed(path))
     names = sorted({name for row in parsed if isinstance(row, SftRow) for name in row.images})
-    damaged = damaged_images(names, path.parent)
+    found, damaged = find_images(names, path.parent, images)
     rows: list[SftRow] = []
     problems: list[RowProblem] = []
     for number, row in enumerate(parsed):
@@ -105,6 +109,7 @@ def check_rows(path: Path, skip_bad: bool = False) -> tuple[list[SftRow], list[R
         if isinstance(row, SftRow):
             bad = next((name for name in row.images if name in damaged), None)
             if bad is None:
+                row.images = [found[name] for name in row.images]
                 rows.append(row)
                 continue
             problem = RowProblem(f"row {number}", "images", damaged[bad])
@@ -119,22 +124,41 @@ def check_rows(path: Path, skip_bad: bool = False) -> tuple[list[SftRow], list[R
     return rows, problems
 
 
-def damaged_images(names: Sequence[str], folder: Path) -> dict[str, str]:
-    """The images that cannot be read, with the reason (missing, truncated, outside the folder...); all others are decoded
-    once."""
+def find_images(
+    names: Sequence[str], folder: Path, root: Path | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Where the images that rows name lie, and why some cannot be read (missing, truncated...); all are decoded once.
+
+    The first is the name itself for one below `folder`, the folder of the file, and an absolute path for one that is found
+    by the end of its path below `root`. Nothing elsewhere is opened: a data file is a stranger's. Raises SettingsError if
+    there is no such root.
+    """
+    places = ImagePlaces(folder, SettingsError, root)
+    found: dict[str, str] = {}
+    damaged: dict[str, str] = {}
+    for name in names:
+        try:
+            file = places.find(name)
+        except SettingsError as error:
+            damaged[name] = str(error)
+            continue
+        if file is None:
+            where = "of its file" if root is None else f"of its file nor below {str(root)!r}"
+            damaged[name] = f"there is no {name!r} below the folder {where} (another image folder: --images)"
+        else:
+            found[name] = name if (folder / name).exists() else str(file)
 
     def reason(name: str) -> str | None:
         try:
-            if leads_out(name, folder):
-                return f"{name!r} does not lie below the folder of its file"
-            Picture.open(folder / name)
+            Picture.open(folder / found[name])
         except PictureError as error:
             return str(error)
         return None
 
     with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
-        found = pool.map(reason, names)
-        return {name: why for name, why in zip(names, found, strict=True) if why is not None}
+        reasons = zip(found, pool.map(reason, found), strict=True)
+        damaged |= {name: why for name, why in reasons if why is not None}
+    return found, damaged
 
 
 def leads_out(name: str, folder: Path) -> bool:

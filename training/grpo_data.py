@@ -1,7 +1,8 @@
 """Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic is asked.
 
 Decisions. A question is made by the same function that asks the running critic, so that what is trained is what is used. A
-row without a page before it is shown plain white of the same size, as in use. The seed of a row's redraws comes from the
+row without a page before it is shown plain white of the same size, as in use; a white page before it, the published sign for
+"drawn from text", is none, so that it is redrawn as it was drawn. The seed of a row's redraws comes from the
 row's content: siblings of a group differ by their refined prompts alone, and the order of rows changes nothing.
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from ..backend.types import Score, Text
-from .data import RowProblem, damaged_images, read_lines, with_images
+from .data import RowProblem, find_images, read_lines, with_images
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 MAX_SEED = 2**31
 LARGEST_SEED = 2**64 - 1
 """What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past it."""
+
+
+WHITE_PAGE = re.compile(r"(?:^|[/\\])data[/\\]interleave[/\\]white\.png$")
+"""Published path of the page before an image that was drawn from text; the data does not bring it along."""
 
 
 class Evaluation(BaseModel):
@@ -63,8 +69,8 @@ class CriticRlRow(BaseModel):
 
     @field_validator("origin_image_path", mode="after")
     @classmethod
-    def _empty_is_none(cls, value: str | None) -> str | None:
-        return value or None
+    def _none_is_none(cls, value: str | None) -> str | None:
+        return None if not value or WHITE_PAGE.search(value) else value
 
     @property
     def image_paths(self) -> dict[str, str]:
@@ -84,8 +90,11 @@ class CriticRlRow(BaseModel):
         return self.rewritten_prompt or self.origin_prompt
 
 
-def read_rl_rows(path: Path, skip_bad: bool = False) -> tuple[list[CriticRlRow], list[RowProblem]]:
-    """The rows of a file, image paths relative to it, every image opened once; and what was wrong with the others.
+def read_rl_rows(
+    path: Path, skip_bad: bool = False, images: Path | None = None
+) -> tuple[list[CriticRlRow], list[RowProblem]]:
+    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are relative to the file,
+    and absolute for images that were found below `images` by the end of their path.
 
     Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
     """
@@ -98,14 +107,15 @@ def read_rl_rows(path: Path, skip_bad: bool = False) -> tuple[list[CriticRlRow],
                 item = RowProblem.of(place, error)
         parsed.append((place, item))
     names = {name for _, row in parsed if isinstance(row, CriticRlRow) for name in row.image_paths.values()}
-    damaged = damaged_images(sorted(names), path.parent)
+    found, damaged = find_images(sorted(names), path.parent, images)
     rows: list[CriticRlRow] = []
     problems: list[RowProblem] = []
     for place, row in parsed:
         if isinstance(row, CriticRlRow):
             bad = next((field for field, name in row.image_paths.items() if name in damaged), None)
             if bad is None:
-                rows.append(row)
+                update = {field: found[name] for field, name in row.image_paths.items()}
+                rows.append(row.model_copy(update=update))
                 continue
             row = RowProblem(place, bad, damaged[row.image_paths[bad]])
         if not skip_bad:
@@ -144,8 +154,21 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
 
 def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
     """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content, 0..2^31."""
-    told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{row.edited_image_path}"
+    told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
+
+
+def _place_apart(name: str) -> str:
+    """The path of an image without the place where an image root happens to lie."""
+    return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name
+
+
+def before_of(
+    row: CriticRlRow, folder: Path, read: Callable[[Path], Picture] = Picture.open
+) -> Picture | None:
+    """The page that the row's image is an edit of, None for one that was drawn from text. Raises PictureError."""
+    before = read(folder / row.origin_image_path) if row.origin_image_path else None
+    return None if before is None or before.is_white else before
 
 
 def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
@@ -179,12 +202,16 @@ def as_question(
     `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
     """
     after = Picture.open(folder / row.edited_image_path)
-    before = (
-        Picture.open(folder / row.origin_image_path) if row.origin_image_path else Picture.white(after.size)
-    )
+    edited = before_of(row, folder)
+    before = edited or Picture.white(after.size)
     message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
     paths = [
-        _shown(before, folder / row.origin_image_path if row.origin_image_path else None, shown, pixels),
+        _shown(
+            before,
+            folder / row.origin_image_path if edited and row.origin_image_path else None,
+            shown,
+            pixels,
+        ),
         _shown(after, folder / row.edited_image_path, shown, pixels),
     ]
     return {

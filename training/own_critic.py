@@ -83,9 +83,9 @@ class Rows:
         return Rows(rows, folder)
 
 
-def read_file(path: Path, skip_bad: bool, log: Log) -> Rows:
-    """The rows of a data file, all checked; raises SettingsError."""
-    rows, problems = check_rows(path, skip_bad)
+def read_file(path: Path, skip_bad: bool, log: Log, images: Path | None = None) -> Rows:
+    """The rows of a data file, all checked, with images beside it or below `images`; raises SettingsError."""
+    rows, problems = check_rows(path, skip_bad, images)
     show_problems(problems, len(rows), log)
     return Rows(rows, path.parent)
 
@@ -105,11 +105,12 @@ def train_own_critic(
     skip_bad: bool = False,
     force: bool = False,
     log: Log = print,
+    images: Path | None = None,
 ) -> Path:
     """Retrain the critic in `checkpoint` on what `runs` and people's words on them teach; returns `out / "final"`.
 
     `old` are rows it learned from before (a critic_sft.json), mixed in and, unless `held_out` is another such file,
-    split for the gate. Raises SettingsError for files that cannot be used, GateRefused if the critic came out worse than
+    split for the gate; images of both may lie below `images`. Raises SettingsError for files that cannot be used, GateRefused if the critic came out worse than
     `gate` allows, unless `force`.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -125,8 +126,8 @@ def train_own_critic(
         raise SettingsError("These runs give no row for fine-tuning.", "The table above says why.")
     rl_rows = _rl_rows(made, reinforcement) if reinforcement else None
     new = Rows(read_file(made.sft, skip_bad, log).rows, made.folder).moved(out)
-    old_rows = read_file(old, skip_bad, log).moved(out) if old else Rows([], out)
-    asked, old_rows = _gate_rows(made, old_rows, held_out, rehearsal, gate, out, skip_bad, log)
+    old_rows = read_file(old, skip_bad, log, images).moved(out) if old else Rows([], out)
+    asked, old_rows = _gate_rows(made, old_rows, held_out, rehearsal, gate, out, skip_bad, log, images)
     mixed = mix(new.rows, old_rows.rows, rehearsal.old_share)
     log(f"{len(new.rows)} rows from runs, {len(mixed) - len(new.rows)} old ones")
     show_balance(mixed, log)
@@ -162,10 +163,11 @@ def _gate_rows(
     out: Path,
     skip_bad: bool,
     log: Log,
+    images: Path | None,
 ) -> tuple[Rows, Rows]:
     """The rows that the gate asks about, and the old rows that are left to train on."""
     if held_out is not None:
-        return read_file(held_out, skip_bad, log).moved(out), old
+        return read_file(held_out, skip_bad, log, images).moved(out), old
     if old.rows:
         held, rest = split(old.rows, rehearsal.held_out_share, gate.gate_rows)
         return Rows(held, out), Rows(rest, out)
