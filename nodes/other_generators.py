@@ -168,7 +168,7 @@ class ServiceGenerator(io.ComfyNode):
         in_range("Service Generator", 1, 86400, timeout=timeout)
         spec = check_service(url)
         with needing("httpx"):
-            generator: Any = open_generator(spec, timeout=timeout, **_options(**common))
+            generator: Any = open_generator(spec, deadline=timeout, **_options(**common))
         generator.interrupted = host.interrupted
         return io.NodeOutput(color_matched(generator, color_match))
 

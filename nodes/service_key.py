@@ -10,7 +10,8 @@ import os
 from urllib.parse import urlsplit
 
 from ..backend.errors import SettingsError
-from ..backend.generators.http import KEY_VARIABLE, LOOPBACK
+from ..backend.generators.http import KEY_VARIABLE
+from ..backend.remote_server import THIS_MACHINE
 
 URL_VARIABLE = "INTERLEAVE_GENERATOR_URL"
 
@@ -28,7 +29,7 @@ def check_service(url: str) -> str:
         raise SettingsError(
             f"{url[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
         )
-    if os.environ.get(KEY_VARIABLE) and asked[1] not in LOOPBACK and asked != trusted:
+    if os.environ.get(KEY_VARIABLE) and asked[1] not in THIS_MACHINE and asked != trusted:
         raise SettingsError(
             f"{KEY_VARIABLE} holds a key, but it is not said that it is for {asked[1]}.",
             f"If you trust that service, start ComfyUI with {URL_VARIABLE}={asked[0]}://{urlsplit(url).netloc}.",

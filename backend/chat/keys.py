@@ -12,10 +12,10 @@ import re
 from urllib.parse import urlsplit
 
 from ..errors import SettingsError
+from ..remote_server import THIS_MACHINE
 
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,58}_(KEY|TOKEN)")
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 SERVICES = {
     "OPENAI_API_KEY": ("api.openai.com",),
     "OPENROUTER_API_KEY": ("openrouter.ai",),
@@ -46,7 +46,7 @@ def key_for(variable: str, url: str) -> str | None:
         raise SettingsError(f"{variable} holds characters that no key has.", "Set it to the key alone.")
     host = (urlsplit(url).hostname or "").lower()
     named = os.environ.get(f"{variable}_HOSTS", "").lower().replace(",", " ").split()
-    if host not in (*LOCAL_HOSTS, *SERVICES.get(variable, ()), *named):
+    if host not in (*THIS_MACHINE, *SERVICES.get(variable, ()), *named):
         raise SettingsError(
             f"The key in {variable} may not be sent to {host}.",
             f"If it is meant for that server, set the environment variable {variable}_HOSTS to {host}.",

@@ -2,12 +2,14 @@
 
 Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid for beyond a
 True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and only before the first
-token. The key comes from the environment and goes nowhere but into the request's header. While nothing arrives,
-`on_token` is called with an empty text, so that cancelling need not wait for the server.
+token. The key comes from the environment and goes nowhere but into the request's header (remote_server.py). While nothing
+arrives, `on_token` is called with an empty text, so that cancelling need not wait for the server, and an answer has a
+deadline for all of it, tries and pauses included (remote_call.py).
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -15,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..errors import ChatError, SettingsError
+from ..key_mask import GrowingMask, KeyMask
 from ..pictures import Picture
 from ..prompts import PromptSet
+from ..remote_call import OnText, RemoteCall
+from ..remote_server import RemoteServer
 from .decoding import VerdictWatch
-from .keys import LOCAL_HOSTS, check_variable, key_for
+from .keys import check_variable, key_for
 from .openai_stream import Chunk, probability_in, read_chunks
 from .pixels import area_limit, scaled_down
 from .protocol import Message, Reply, ReplySettings
-from .waiting import Line, OnToken, wait_for
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +36,8 @@ MAX_BODY_SHOWN = 300
 TRIES = 3
 TOP_LOGPROBS = 20
 ENDPOINT = "/chat/completions"
+DEADLINE = 1800.0
+"""Seconds for a whole reply: a long plan at three tokens a second."""
 
 
 class _Retryable(Exception):
@@ -47,7 +53,8 @@ class _NoLogprobs(Exception):
 
 
 class OpenAIChat:
-    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text."""
+    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text; `deadline` for a whole
+    reply, its tries included."""
 
     def __init__(
         self,
@@ -56,11 +63,15 @@ class OpenAIChat:
         key: str | None = None,
         timeout: float = 300.0,
         key_variable: str = KEY_VARIABLES[0],
+        deadline: float = DEADLINE,
     ) -> None:
+        if not (0 < timeout < math.inf and 0 < deadline < math.inf):
+            raise SettingsError("The timeout and the deadline must be above 0 seconds.")
         self._model = model
         self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
-        self._key = key
+        self._server = RemoteServer(self._url, key, ChatError)
         self._timeout = timeout
+        self._deadline = deadline
         self._key_variable = key_variable
 
     @property
@@ -80,14 +91,22 @@ class OpenAIChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server; raises ChatError with the status and the beginning of its answer."""
-        body, line = self._body(messages, settings), Line()
-        if on_token is None:
-            return self._ask(body, settings, None, line)
-        return wait_for(lambda take: self._ask(body, settings, take, line), on_token, line)
+        """Ask the server; raises ChatError with the status and the beginning of its answer, and at the deadline."""
+        body, call = self._body(messages, settings), RemoteCall(self._deadline)
+        late = ChatError(
+            f"{self._url} did not finish its answer within {self._deadline:g} s.",
+            "Set a later deadline if the model is slow, or allow fewer tokens.",
+        )
+        return call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
 
     def _ask(
-        self, body: dict[str, Any], settings: ReplySettings, on_token: OnToken | None, line: Line
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        with self._server.faults():
+            return self._ask_until_answered(body, settings, on_token, call)
+
+    def _ask_until_answered(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
     ) -> Reply:
         from tenacity import (
             Retrying,
@@ -100,18 +119,18 @@ class OpenAIChat:
 
         retrying = Retrying(
             retry=retry_if_exception_type(_Retryable),
-            stop=stop_after_attempt(TRIES) | stop_when_event_set(line.hung_up),
-            sleep=sleep_using_event(line.hung_up),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(call.hung_up),
+            sleep=sleep_using_event(call.hung_up),
             wait=wait_exponential(multiplier=0.2, max=2.0),
             reraise=True,
         )
         try:
             try:
-                return retrying(self._ask_once, body, settings, on_token, line)
+                return retrying(self._ask_once, body, settings, on_token, call)
             except _NoLogprobs:
                 # The verdict is in the text as well; only its probability is lost.
                 plain = {name: value for name, value in body.items() if "logprobs" not in name}
-                return retrying(self._ask_once, plain, settings, on_token, line)
+                return retrying(self._ask_once, plain, settings, on_token, call)
         except _Retryable as failed:
             raise failed.error from failed
 
@@ -130,28 +149,16 @@ class OpenAIChat:
         return body
 
     def _ask_once(
-        self, body: dict[str, Any], settings: ReplySettings, on_token: OnToken | None, line: Line
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
     ) -> Reply:
         import httpx
 
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        # A proxy from the environment cannot reach a server on this machine.
-        proxies = urlsplit(self._url).hostname not in LOCAL_HOSTS
         started = False
         try:
-            with (
-                httpx.Client(timeout=self._timeout, trust_env=proxies) as client,
-                client.stream(
-                    "POST",
-                    f"{self._url}{ENDPOINT}",
-                    json=body,
-                    headers=headers,
-                    extensions={"trace": line.trace},
-                ) as response,
-            ):
+            with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
                 self._raise_for_status(response, "logprobs" in body)
-                reading = _Reading(settings.watch_verdict, on_token)
-                for chunk in read_chunks(response, self._url):
+                reading = _Reading(settings.watch_verdict, on_token, self._server.mask)
+                for chunk in read_chunks(self._server, response):
                     started = True
                     if reading.add(chunk):
                         break
@@ -165,9 +172,9 @@ class OpenAIChat:
                 raise _Retryable(wrong) from error
             raise wrong from error
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+            said = self._server.quote(f"{type(error).__name__}: {error}")
             wrong = ChatError(
-                f"{self._url} cannot be reached ({self._without_key(f'{type(error).__name__}: {error}')}).",
-                "Is the server running, and is the address right?",
+                f"{self._url} cannot be reached ({said}).", "Is the server running, and is the address right?"
             )
             if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
                 raise wrong from error
@@ -176,43 +183,33 @@ class OpenAIChat:
     def _raise_for_status(self, response: httpx.Response, with_logprobs: bool) -> None:
         if response.status_code == 200:
             return
-        shown = b""
-        for part in response.iter_bytes():
-            shown += part
-            if len(shown) >= MAX_BODY_SHOWN:
-                break
-        text = " ".join(shown[:MAX_BODY_SHOWN].decode("utf-8", "replace").split())
+        text = self._server.refusal(response)
         if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
             raise _NoLogprobs
         error = ChatError(
-            f"{self._url} answered with status {response.status_code}: {self._without_key(text)}",
+            f"{self._url} answered with status {response.status_code}: {text}",
             f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else "",
         )
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retryable(error)
         raise error
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "(key)") if self._key else text
-
 
 class _Reading:
-    """Puts a reply together from chunks."""
+    """Puts a reply together from chunks, without the key."""
 
-    def __init__(self, watch_verdict: bool, on_token: Callable[[str], None] | None) -> None:
+    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
         self._tokens = 0
         self._finish = "end"
         self._probability: float | None = None
         self._watch = VerdictWatch() if watch_verdict else None
         self._on_token = on_token
+        self._mask = GrowingMask(mask)
 
     def add(self, chunk: Chunk) -> bool:
         """Take a chunk in; True if nothing after it matters."""
-        if chunk.text:
-            self._parts.append(chunk.text)
-            if self._on_token is not None:
-                self._on_token(chunk.text)
+        self._take(self._mask.add(chunk.text))
         self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
         if chunk.finish == "length":
             self._finish = "length"
@@ -227,6 +224,8 @@ class _Reading:
         return bool(self._watch.verdict)
 
     def reply(self) -> Reply:
+        """The reply so far."""
+        self._take(self._mask.end())
         return Reply.model_validate(
             {
                 "text": "".join(self._parts),
@@ -235,6 +234,11 @@ class _Reading:
                 "finish": self._finish,
             }
         )
+
+    def _take(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._on_token(text)
 
 
 def _as_json(message: Message, area: int) -> dict[str, Any]:
@@ -249,10 +253,12 @@ def _as_json(message: Message, area: int) -> dict[str, Any]:
     return {"role": message.role, "content": content}
 
 
-def open(argument: str, *, timeout: float = 300.0, key_variable: str | None = None) -> OpenAIChat:
+def open(
+    argument: str, *, timeout: float = 300.0, key_variable: str | None = None, deadline: float = DEADLINE
+) -> OpenAIChat:
     """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from INTERLEAVE_API_KEY or
     OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only where keys.key_for allows it: for a
-    server that a stranger may have named. Raises SettingsError for another form."""
+    server that a stranger may have named. `timeout` and `deadline` as for OpenAIChat. Raises SettingsError for another form."""
     if key_variable is not None:
         check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument)
@@ -273,8 +279,9 @@ def open(argument: str, *, timeout: float = 300.0, key_variable: str | None = No
             f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
         )
     if key_variable is None:
-        return OpenAIChat(model, url, _key_from_environment(), timeout)
-    return OpenAIChat(model, url, key_for(key_variable, url), timeout, key_variable or KEY_VARIABLES[0])
+        return OpenAIChat(model, url, _key_from_environment(), timeout, deadline=deadline)
+    named = key_variable or KEY_VARIABLES[0]
+    return OpenAIChat(model, url, key_for(key_variable, url), timeout, named, deadline)
 
 
 def _key_from_environment() -> str | None:

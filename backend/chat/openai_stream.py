@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ..bounded_reader import parse_json
 from ..errors import ChatError
+from ..remote_server import RemoteServer
 from .decoding import probability_of_true
 
 if TYPE_CHECKING:
     import httpx
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 MAX_TEXT_CHARACTERS = 1_000_000
+MAX_EVENT_VALUES = 1_000_000
+"""Values in one JSON text: those of an answer of 4,096 tokens with twenty alternatives each, spelled out byte by byte."""
+MAX_CHOICES = 16
+MAX_TOKENS = 100_000
+MAX_ALTERNATIVES = 100
 
 
 class _TopToken(BaseModel):
@@ -30,11 +38,11 @@ class _TopToken(BaseModel):
 class _Token(BaseModel):
     token: str
     logprob: float = 0.0
-    top_logprobs: list[_TopToken] = Field(default_factory=list)
+    top_logprobs: list[_TopToken] = Field(default_factory=list, max_length=MAX_ALTERNATIVES)
 
 
 class _Logprobs(BaseModel):
-    content: list[_Token] | None = None
+    content: list[_Token] | None = Field(default=None, max_length=MAX_TOKENS)
 
 
 class _Text(BaseModel):
@@ -53,7 +61,7 @@ class _Usage(BaseModel):
 
 
 class _Event(BaseModel):
-    choices: list[_Choice] = Field(default_factory=list)
+    choices: list[_Choice] = Field(default_factory=list, max_length=MAX_CHOICES)
     usage: _Usage | None = None
     error: object = None
 
@@ -72,25 +80,26 @@ class Chunk:
     alternatives: tuple[tuple[str, Alternatives], ...] = ()
 
 
-def read_chunks(response: httpx.Response, where: str) -> Iterator[Chunk]:
+def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
     """The pieces of a reply as they arrive; raises ChatError for anything else than a reply, or too large a one."""
-    kind = response.headers.get("content-type", "")
-    lines = _lines(response, where)
-    if "text/event-stream" not in kind:
-        yield _chunk("\n".join(lines), where)
+    if "text/event-stream" not in response.headers.get("content-type", ""):
+        yield _chunk(server.whole(response, MAX_REPLY_BYTES).decode("utf-8", "replace"), server)
         return
-    length = 0
-    for line in lines:
+    length, ended = 0, False
+    for line in server.lines(response, MAX_REPLY_BYTES, MAX_LINE_BYTES):
         if not line.startswith("data:"):
             continue
         data = line[5:].strip()
         if data == "[DONE]":
             return
-        chunk = _chunk(data, where, streamed=True)
+        chunk = _chunk(data, server, streamed=True)
         length += len(chunk.text)
         if length > MAX_TEXT_CHARACTERS:
-            raise ChatError(f"{where} sent more than {MAX_TEXT_CHARACTERS} characters.")
+            raise ChatError(f"{server.url} sent more than {MAX_TEXT_CHARACTERS} characters.")
+        ended = ended or chunk.finish is not None
         yield chunk
+    if not ended:
+        raise ChatError(f"{server.url} broke its answer off after {length} characters.")
 
 
 def probability_in(piece: str, alternatives: Alternatives) -> float | None:
@@ -104,33 +113,26 @@ def probability_in(piece: str, alternatives: Alternatives) -> float | None:
     return probability_of_true(sides["true"], sides["false"])
 
 
-def _lines(response: httpx.Response, where: str) -> Iterator[str]:
-    """Lines of the body without their ends; a line or a body beyond the limit is an error before it is in memory."""
-    pending, size = b"", 0
-    for part in response.iter_bytes():
-        size += len(part)
-        if size > MAX_REPLY_BYTES:
-            raise ChatError(f"{where} sent more than {MAX_REPLY_BYTES} bytes.")
-        *whole, pending = (pending + part).split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", "replace").rstrip("\r")
-    if pending:
-        yield pending.decode("utf-8", "replace").rstrip("\r")
-
-
-def _chunk(data: str, where: str, streamed: bool = False) -> Chunk:
+def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
+    where = server.url
     try:
-        event = _Event.model_validate_json(data)
+        event = _Event.model_validate(parse_json(data, ChatError, "It", MAX_EVENT_VALUES))
     except ValidationError as error:
         reason = error.errors(include_url=False)[0]["msg"]
-        raise ChatError(f"{where} sent something that is not a reply ({reason}): {data[:200]!r}") from error
+        raise ChatError(
+            f"{where} sent something that is not a reply ({reason}): {server.quote(data)}"
+        ) from error
+    except ChatError as error:
+        raise ChatError(
+            f"{where} sent something that is not a reply. {error.message} {server.quote(data)}".rstrip()
+        ) from error
     if event.error is not None:
-        raise ChatError(f"{where} reports an error: {str(event.error)[:200]}")
+        raise ChatError(f"{where} reports an error: {server.quote(str(event.error))}")
     if not event.choices:
         # The last event of a stream may hold the usage alone.
         if streamed:
             return Chunk("", total_tokens=(event.usage and event.usage.completion_tokens) or 0)
-        raise ChatError(f"{where} sent a reply without choices: {data[:200]!r}")
+        raise ChatError(f"{where} sent a reply without choices: {server.quote(data)}")
     choice = event.choices[0]
     text = choice.delta or choice.message
     tokens = (choice.logprobs.content if choice.logprobs else None) or []

@@ -2,14 +2,15 @@
 
 Decision: the service is a foreign machine. Its answer is bounded in size and read through a model that ignores what it
 does not know; connection faults, 429 and 5xx are tried three times, everything else is an error at once, and a
-`success: false` is the service's word and not tried again. A key comes from the environment only, because the
-identity, which names the URL and all options, is written into every run's folder.
+`success: false` is the service's word and not tried again. All tries of a request have one deadline, and it can be
+cancelled at any moment (remote_call.py). A key comes from the environment only, because the identity, which names the
+URL and all options, is written into every run's folder.
 """
 
 from __future__ import annotations
 
+import math
 import os
-import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,15 +19,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
 from ..pictures import Picture
+from ..remote_call import RemoteCall
+from ..remote_server import RemoteServer
 
 KEY_VARIABLE = "INTERLEAVE_GENERATOR_KEY"
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
-HEALTH_TIMEOUT = 10.0
+HEALTH_SECONDS = 10.0
+DEADLINE = 300.0
 TRIES = 3
 RETRIED_STATUS = {429, 500, 502, 503, 504}
 NO_SUCH_PAGE = {404, 405, 501}
-LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+MAX_ANSWER_VALUES = 10_000
 
 
 class EditAnswer(BaseModel):
@@ -67,15 +71,16 @@ def open(
     guidance: float | None = None,
     size: str | None = None,
     negative: str | None = None,
-    timeout: float = 300.0,
+    deadline: float = DEADLINE,
 ) -> HttpGenerator:
-    """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `timeout` in seconds a request.
+    """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `deadline` in seconds for an image, all
+    tries together.
 
     `size` is WIDTHxHEIGHT in pixels. Raises SettingsError for an unusable URL or option, GeneratorError if nothing
     answers there.
     """
-    if timeout <= 0:
-        raise SettingsError(f"timeout must be above 0 seconds, but is {timeout}.")
+    if not 0 < deadline < math.inf:
+        raise SettingsError(f"The deadline must be above 0 seconds, but is {deadline}.")
     width, height = _read_size(size)
     options = {
         "guidance_scale": guidance,
@@ -85,7 +90,7 @@ def open(
         "negative_prompt": negative,
     }
     given = {key: value for key, value in options.items() if value is not None}
-    return HttpGenerator(_read_url(argument), given, timeout=timeout)
+    return HttpGenerator(_read_url(argument), given, deadline=deadline)
 
 
 def _read_size(size: str | None) -> tuple[int | None, int | None]:
@@ -100,21 +105,14 @@ def _read_size(size: str | None) -> tuple[int | None, int | None]:
 
 
 class HttpGenerator:
-    """A client of one service. Set `interrupted` to be asked before every try."""
+    """A client of one service. Set `interrupted` to be asked several times a second while the service draws."""
 
-    def __init__(self, url: str, options: dict[str, Any], *, timeout: float = 300.0) -> None:
-        import httpx
-
-        key = os.environ.get(KEY_VARIABLE, "")
+    def __init__(self, url: str, options: dict[str, Any], *, deadline: float = DEADLINE) -> None:
         self.interrupted: Callable[[], bool] | None = None
         self._url = url
         self._options = options
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0)),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            trust_env=urlsplit(url).hostname
-            not in LOOPBACK,  # a proxy cannot reach this machine's own services
-        )
+        self._deadline = deadline
+        self._server = RemoteServer(url, os.environ.get(KEY_VARIABLE, "").strip() or None, GeneratorError)
         model = self._ask_health()
         given = " ".join(f"{name}={value!r}" for name, value in sorted(options.items()))
         self.identity = " ".join(
@@ -129,18 +127,26 @@ class HttpGenerator:
             "seed": seed,
             **self._options,
         }
-        data = self._request("POST", "/edit", MAX_ANSWER_BYTES, json=body)
+        data = self._request("POST", "/edit", MAX_ANSWER_BYTES, self._deadline, body)
+        with self._server.faults():
+            return self._picture_in(data)
+
+    def _picture_in(self, data: bytes) -> Picture:
+        # An image is one value, however long it is.
+        if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_ANSWER_VALUES:
+            raise GeneratorError(f"{self._url}/edit answered with more than {MAX_ANSWER_VALUES} values.")
         try:
             answer = EditAnswer.model_validate_json(data)
         except ValidationError as error:
             raise GeneratorError(
-                f"{self._url}/edit answered something else than an edit ({error.errors()[0]['msg']}): {_quote(data)}",
+                f"{self._url}/edit answered something else than an edit "
+                f"({error.errors(include_url=False)[0]['msg']}): {self._server.quote(data)}",
                 "Is this an image service of this kind?",
             ) from error
+        del data
         if not answer.success:
-            raise GeneratorError(
-                f"{self._url} could not draw: {_quote(answer.error or 'it does not say why')}."
-            )
+            reason = self._server.quote(answer.error or "it does not say why")
+            raise GeneratorError(f"{self._url} could not draw: {reason}.")
         if not answer.edited_image:
             raise GeneratorError(f"{self._url} reported success, but sent no image.")
         try:
@@ -148,78 +154,88 @@ class HttpGenerator:
         except PictureError as error:
             raise GeneratorError(error.message, error.hint) from error
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
     def _ask_health(self) -> str:
+        seconds = min(self._deadline, HEALTH_SECONDS)
         try:
-            data = self._request("GET", "/health", MAX_HEALTH_BYTES, timeout=HEALTH_TIMEOUT)
-            return HealthAnswer.model_validate_json(data).name
-        except _NoSuchPage:
-            return ""  # a service need not have the page
+            data = self._request("GET", "/health", MAX_HEALTH_BYTES, seconds)
+            if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_ANSWER_VALUES:
+                return ""
+            return self._server.quote(HealthAnswer.model_validate_json(data).name)
         except ValidationError:
-            return ""  # nor say which model it holds
+            return ""  # a service need not say which model it holds
 
-    def _request(self, method: str, path: str, limit: int, **arguments: Any) -> bytes:
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+    def _request(self, method: str, path: str, limit: int, seconds: float, body: Any = None) -> bytes:
+        """The body of the answer; raises GeneratorError, Cancelled."""
+        call = RemoteCall(seconds)
+        late = GeneratorError(
+            f"{method} {self._url}{path} gave no answer within {seconds:g} s.",
+            "Set a later deadline, or lower the steps.",
+        )
+
+        def look_up(text: str) -> None:
+            if self.interrupted is not None and self.interrupted():
+                raise Cancelled("Drawing was stopped.")
+
+        def ask(take: Callable[[str], None]) -> bytes:
+            with self._server.faults():
+                return self._ask_until_answered(call, method, path, limit, seconds, body)
+
+        look_up("")
+        return call.carry_out(ask, look_up, late)
+
+    def _ask_until_answered(self, call: RemoteCall, method: str, path: str, *rest: Any) -> bytes:
+        from tenacity import (
+            Retrying,
+            retry_if_exception_type,
+            sleep_using_event,
+            stop_after_attempt,
+            stop_when_event_set,
+            wait_exponential,
+        )
 
         retrying = Retrying(
-            stop=stop_after_attempt(TRIES),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(call.hung_up),
+            sleep=sleep_using_event(call.hung_up),
             wait=wait_exponential(multiplier=0.25, max=4.0),
             retry=retry_if_exception_type(_Retryable),
             reraise=True,
         )
         try:
-            return retrying(self._try_request, method, path, limit, **arguments)
+            return retrying(self._ask_once, call, method, path, *rest)
         except _Retryable as error:
             raise GeneratorError(
                 f"{method} {self._url}{path} failed {TRIES} times: {error}.",
                 "Is the service running and reachable?",
             ) from error
 
-    def _try_request(self, method: str, path: str, limit: int, **arguments: Any) -> bytes:
+    def _ask_once(
+        self, call: RemoteCall, method: str, path: str, limit: int, seconds: float, body: Any
+    ) -> bytes:
         import httpx
 
-        if self.interrupted is not None and self.interrupted():
-            raise Cancelled("Drawing was stopped.")
         where = f"{method} {self._url}{path}"
         try:
-            with self._client.stream(method, self._url + path, **arguments) as response:
-                data = _read_bounded(response, limit, where)
+            with self._server.answer(call, method, path, seconds, body) as response:
+                status = response.status_code
+                if status == 200:
+                    return self._server.whole(response, limit)
+                refusal = self._server.refusal(response)
         except httpx.ReadTimeout as error:
             # The service is at work on it: asking again would only double its work.
             raise GeneratorError(
-                f"{where} gave no answer in time.", "Raise timeout, or lower the steps."
+                f"{where} gave no answer in time.", "Set a later deadline, or lower the steps."
             ) from error
         except httpx.TransportError as error:
-            raise _Retryable(f"{type(error).__name__}: {error}") from error
-        except httpx.HTTPError as error:
-            raise GeneratorError(f"{where}: {type(error).__name__}: {error}.") from error
-        if response.status_code in RETRIED_STATUS:
-            raise _Retryable(f"status {response.status_code}: {_quote(data)}")
-        if response.status_code in NO_SUCH_PAGE and path == "/health":
-            raise _NoSuchPage
-        if response.status_code != 200:
-            hint = f"Set {KEY_VARIABLE} to the service's key." if response.status_code in (401, 403) else ""
-            raise GeneratorError(
-                f"{where} was refused with status {response.status_code}: {_quote(data)}", hint
-            )
-        return data
-
-
-class _NoSuchPage(Exception):
-    """The service has no page at this path."""
-
-
-def _read_bounded(response: Any, limit: int, where: str) -> bytes:
-    parts, length = [], 0
-    for part in response.iter_bytes():
-        length += len(part)
-        if length > limit:
-            raise GeneratorError(f"{where} sent more than {limit} bytes; the rest was not read.")
-        parts.append(part)
-    return b"".join(parts)
+            raise _Retryable(self._server.quote(f"{type(error).__name__}: {error}")) from error
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
+            said = self._server.quote(f"{type(error).__name__}: {error}")
+            raise GeneratorError(f"{where} failed: {said}.") from error
+        if status in RETRIED_STATUS:
+            raise _Retryable(f"status {status}: {refusal}")
+        if status in NO_SUCH_PAGE and path == "/health":
+            return b"{}"  # a service need not have the page
+        hint = f"Set {KEY_VARIABLE} to the service's key." if status in (401, 403) else ""
+        raise GeneratorError(f"{where} was refused with status {status}: {refusal}", hint)
 
 
 def _read_url(argument: str) -> str:
@@ -239,9 +255,3 @@ def _read_url(argument: str) -> str:
             "The service's URL may hold only scheme, host, port and path.", f"A key goes into {KEY_VARIABLE}."
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-
-
-def _quote(data: bytes | str) -> str:
-    text = data if isinstance(data, str) else data[:2000].decode("utf-8", "replace")
-    text = re.sub(r"\s+", " ", text).strip()
-    return text if len(text) <= 300 else text[:300] + "..."
