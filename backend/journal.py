@@ -10,6 +10,7 @@ an unfinished one is read by replaying the loop over its records up to the first
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
     choices.json             which attempt a person picked as a step's result (journal_choices.py)
+    in-use.lock, in-use.txt  there while a run writes into the folder (journal_lock.py)
     trajectory.json          the whole run, once it ended
 """
 
@@ -25,7 +26,7 @@ from .errors import JournalError
 from .journal_choices import read_choices
 from .journal_files import PICTURES, TEMPORARY, RunFiles
 from .journal_lock import NAME as LOCK
-from .journal_lock import FolderLock
+from .journal_lock import NOTE, FolderLock
 from .journal_replay import replay
 from .memory import DrawKey, Drawn, Judged, JudgeKey, PlanKey
 from .pictures import Picture
@@ -90,7 +91,7 @@ class Journal:
         `begin` checks this too; who has models to load first can ask before that.
         """
         try:
-            entries = {path.name for path in self.folder.iterdir()} - SYSTEM_FILES - {LOCK}
+            entries = {path.name for path in self.folder.iterdir()} - SYSTEM_FILES - {LOCK, NOTE}
         except FileNotFoundError:
             return
         except OSError as error:

@@ -1,0 +1,670 @@
+"""A server that does everything wrong, for tests: a real one on the loopback, whose behaviours are named by the first part of the path.
+
+A behaviour is a generator: bytes are sent, a number is a pause in seconds. Nothing goes on for longer than SECONDS, and a
+client that hangs up ends it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import itertools
+import json
+import socket
+import struct
+import threading
+import time
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image, PngImagePlugin
+
+SECONDS = 60.0
+MEGABYTE = bytes(1024 * 1024)
+VERDICT = '<think>It is {}.</think><answer>{"previous_step_success": true, "refine_prompt": "x"}</answer>'
+Sent = Iterator[bytes | float]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: its path behind the behaviour's name, and the key that came with it."""
+
+    path: str
+    key: str
+    port: int
+
+    @property
+    def chats(self) -> bool:
+        return self.path.endswith("/chat/completions")
+
+
+Behaviour = Callable[[Asked], Sent]
+
+
+def head(
+    kind: str = "application/json", status: str = "200 OK", *more: str, length: int | None = None
+) -> bytes:
+    """The beginning of an answer; without `length` its end is the connection's."""
+    lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", "connection: close", *more]
+    lines += [] if length is None else [f"content-length: {length}"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+
+
+def whole(
+    body: bytes | str | Any, kind: str = "application/json", status: str = "200 OK", *more: str
+) -> bytes:
+    """A complete answer."""
+    if not isinstance(body, bytes | str):
+        body = json.dumps(body)
+    content = body if isinstance(body, bytes) else body.encode()
+    return head(kind, status, *more, length=len(content)) + content
+
+
+def event(text: str, **more: Any) -> bytes:
+    choice = {"delta": {"content": text}, "finish_reason": None, **more}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+
+
+STREAM = "text/event-stream"
+END = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+def png(size: tuple[int, int] = (64, 64), info: dict[str, str] | None = None) -> bytes:
+    notes = PngImagePlugin.PngInfo()
+    for name, text in (info or {}).items():
+        notes.add_text(name, text)
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (200, 30, 30)).save(buffer, "PNG", pnginfo=notes)
+    return buffer.getvalue()
+
+
+def good(asked: Asked) -> bytes:
+    """What a well-behaved server says."""
+    if asked.chats:
+        body: Any = {"choices": [{"message": {"content": VERDICT}, "finish_reason": "stop"}]}
+    elif asked.path == "/health":
+        body = {"model": "painter"}
+    else:
+        body = {"success": True, "edited_image": base64.b64encode(png()).decode()}
+    return whole(body)
+
+
+def says(asked: Asked, text: str) -> bytes:
+    """A well-formed answer with this text wherever the protocol has room for words."""
+    if asked.chats:
+        return whole({"choices": [{"message": {"content": VERDICT.replace("{}", text, 1)}}]})
+    if asked.path == "/health":
+        return whole({"model": text, "identity": text})
+    return whole({"success": False, "error": text})
+
+
+# Slow, endless, broken off
+
+
+def silent(asked: Asked) -> Sent:
+    yield SECONDS
+
+
+def hangs_up(asked: Asked) -> Sent:
+    yield b""
+
+
+def slow_status(asked: Asked) -> Sent:
+    yield from drip(b"HTTP/1.1 200 OK" + b" " * 1000)
+
+
+def slow_headers(asked: Asked) -> Sent:
+    yield b"HTTP/1.1 200 OK\r\n"
+    yield from drip(b"x-slow: 1\r\n" * 1000)
+
+
+def slow_body(asked: Asked) -> Sent:
+    yield head()
+    yield from drip(b" " * 1000)
+
+
+def slow_stream(asked: Asked) -> Sent:
+    yield head(STREAM)
+    for _ in range(1000):
+        yield event("word ")
+        yield 0.3
+
+
+def slow_length(asked: Asked) -> Sent:
+    yield head(length=1000)
+    yield from drip(b"{" * 1000)
+
+
+def keep_alives(asked: Asked) -> Sent:
+    yield head(STREAM)
+    for _ in range(1000):
+        yield b": keep-alive\n\n"
+        yield 0.1
+
+
+def informational_storm(asked: Asked) -> Sent:
+    while True:
+        yield b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" * 500
+
+
+def continue_drip(asked: Asked) -> Sent:
+    while True:
+        yield b"HTTP/1.1 100 Continue\r\n\r\n"
+        yield 0.2
+
+
+def endless_status(asked: Asked) -> Sent:
+    yield b"HTTP/1.1 200 "
+    yield from endlessly(b"A" * 65536)
+
+
+def endless_headers(asked: Asked) -> Sent:
+    yield b"HTTP/1.1 200 OK\r\n"
+    yield from endlessly(b"x-more: yes\r\n" * 5000)
+
+
+def long_header(asked: Asked) -> Sent:
+    yield head("application/json", "200 OK", "x-long: " + "y" * 2_000_000) + b"{}"
+
+
+def endless_body(asked: Asked) -> Sent:
+    yield head()
+    yield from endlessly(MEGABYTE)
+
+
+def endless_line(asked: Asked) -> Sent:
+    yield head(STREAM) + b"data: "
+    yield from endlessly(b"x" * 65536)
+
+
+def endless_lines(asked: Asked) -> Sent:
+    yield head(STREAM)
+    yield from endlessly(b"\n" * 65536)
+
+
+def endless_comments(asked: Asked) -> Sent:
+    yield head(STREAM)
+    yield from endlessly(b": still here\n" * 5000)
+
+
+def endless_words(asked: Asked) -> Sent:
+    yield head(STREAM)
+    yield from endlessly(event("word ") * 500)
+
+
+def endless_nothings(asked: Asked) -> Sent:
+    yield head(STREAM)
+    yield from endlessly(b'data: {"choices": []}\n\n' * 500)
+
+
+def endless_chunks(asked: Asked) -> Sent:
+    yield head("application/json", "200 OK", "transfer-encoding: chunked")
+    yield from endlessly(b"1\r\nx\r\n" * 5000)
+
+
+def huge_chunk(asked: Asked) -> Sent:
+    yield head("application/json", "200 OK", "transfer-encoding: chunked") + b"FFFFFFFFFFFFFFF\r\n"
+    yield from endlessly(MEGABYTE)
+
+
+def endless_refusal(asked: Asked) -> Sent:
+    yield head("text/plain", "400 Bad Request")
+    yield from endlessly(b"no " * 20000)
+
+
+def endless_fault(asked: Asked) -> Sent:
+    yield head("text/plain", "503 Busy")
+    yield from endlessly(b"no " * 20000)
+
+
+def slow_fault(asked: Asked) -> Sent:
+    yield head("text/plain", "500 Broken")
+    yield from drip(b"no " * 1000)
+
+
+def busy_for_ever(asked: Asked) -> Sent:
+    yield whole("busy", "text/plain", "429 Too Many Requests", "retry-after: 86400")
+
+
+def broken_off(asked: Asked) -> Sent:
+    yield head(length=1000) + b'{"choices": ['
+
+
+def broken_stream(asked: Asked) -> Sent:
+    yield head(STREAM) + event("<answer>{'previous_step_success': tr")
+
+
+def broken_chunk(asked: Asked) -> Sent:
+    yield head(STREAM, "200 OK", "transfer-encoding: chunked") + b"40\r\ndata: {"
+
+
+def drip(content: bytes) -> Sent:
+    for index in range(len(content)):
+        yield content[index : index + 1]
+        yield 0.5
+
+
+def endlessly(content: bytes) -> Sent:
+    while True:
+        yield content
+
+
+# Not HTTP, or bent HTTP
+
+
+def raw(content: bytes) -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        yield content
+
+    return behave
+
+
+# Redirects and encodings
+
+
+def redirect(target: str, status: str = "302 Found") -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        place = target.format(port=asked.port, path=asked.path, key=asked.key)
+        yield whole(b"", "text/plain", status, f"location: {place}")
+
+    return behave
+
+
+def encoded(name: str, content: bytes) -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        yield whole(content, "application/json", "200 OK", f"content-encoding: {name}")
+
+    return behave
+
+
+def bomb(layers: int = 1) -> bytes:
+    content = gzip.compress(bytes(64 * 1024 * 1024), 9)
+    for _ in range(layers - 1):
+        content = gzip.compress(content, 9)
+    return content
+
+
+# Bodies
+
+
+def body(content: bytes | str | Any, kind: str = "application/json", status: str = "200 OK") -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        yield whole(content, kind, status)
+
+    return behave
+
+
+def reply(**choice: Any) -> Behaviour:
+    return body({"choices": [choice]})
+
+
+def image(content: bytes | str) -> Behaviour:
+    text = content if isinstance(content, str) else base64.b64encode(content).decode()
+
+    def behave(asked: Asked) -> Sent:
+        yield good(asked) if asked.path == "/health" else whole({"success": True, "edited_image": text})
+
+    return behave
+
+
+def claimed_png(width: int, height: int, data: bytes) -> bytes:
+    """A PNG whose header claims this size."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def text_bomb() -> bytes:
+    content = b"Comment\0\0" + zlib.compress(bytes(200 * 1024 * 1024), 9)
+    plain = png()
+    note = (
+        struct.pack(">I", len(content)) + b"zTXt" + content + struct.pack(">I", zlib.crc32(b"zTXt" + content))
+    )
+    return plain[:33] + note + plain[33:]
+
+
+# Echoes of the key
+
+ECHOES: dict[str, Callable[[str], str]] = {
+    "as it is": lambda key: key,
+    "the whole header": lambda key: f"Authorization: Bearer {key}",
+    "in capitals": str.upper,
+    "the beginning": lambda key: f"{key[: len(key) // 2]}***",
+    "the end": lambda key: f"***{key[len(key) // 2 :]}",
+    "in base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "the header in base64": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+    "a pair in url base64": lambda key: base64.urlsafe_b64encode(f"me:{key}!".encode()).decode(),
+    "for a URL": lambda key: urllib.parse.quote(key, safe=""),
+    "all for a URL": lambda key: "".join(f"%{ord(one):02x}" for one in key),
+    "in JSON escapes": lambda key: "".join(f"\\u{ord(one):04x}" for one in key),
+    "in HTML": lambda key: "".join(f"&#{ord(one)};" for one in key),
+    "in hexadecimal": lambda key: key.encode().hex(),
+    "twice": lambda key: key + key,
+}
+
+
+def echo_in_words(form: Callable[[str], str]) -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        yield says(asked, form(asked.key))
+
+    return behave
+
+
+def echo_in_refusal(form: Callable[[str], str], status: str = "401 Unauthorized") -> Behaviour:
+    def behave(asked: Asked) -> Sent:
+        yield whole(f"The key {form(asked.key)} is wrong", "text/plain", status)
+
+    return behave
+
+
+def echo_in_stream(form: Callable[[str], str], size: int) -> Behaviour:
+    """Words in pieces of `size` characters."""
+
+    def behave(asked: Asked) -> Sent:
+        yield head(STREAM)
+        text = VERDICT.replace("{}", f"right, {form(asked.key)} and {form(asked.key)}", 1)
+        for start in range(0, len(text), size):
+            yield event(text[start : start + size])
+        yield END
+
+    return behave
+
+
+def echo_in_reason(asked: Asked) -> Sent:
+    yield good(asked).replace(b"200 OK", f"200 {asked.key}".encode(), 1)
+
+
+def echo_in_bad_reason(asked: Asked) -> Sent:
+    yield whole("no", "text/plain", f"418 {asked.key}")
+
+
+def echo_in_kind(asked: Asked) -> Sent:
+    yield whole("no", f"text/{asked.key}", "400 Bad")
+
+
+def echo_in_encoding(asked: Asked) -> Sent:
+    yield whole("no", "text/plain", "200 OK", f"content-encoding: {asked.key}")
+
+
+def echo_in_bad_status_line(asked: Asked) -> Sent:
+    yield f"Bearer {asked.key}\r\n\r\n".encode()
+
+
+def echo_in_bad_header(asked: Asked) -> Sent:
+    yield f"HTTP/1.1 200 OK\r\nx{asked.key}\x01: 1\r\n\r\n".encode()
+
+
+def echo_in_bad_length(asked: Asked) -> Sent:
+    yield head("text/plain", "200 OK", f"content-length: {asked.key}")
+
+
+def echo_as_bad_json(asked: Asked) -> Sent:
+    yield whole('{"choices": ["' + asked.key)
+
+
+def echo_as_wrong_field(asked: Asked) -> Sent:
+    yield whole({"choices": asked.key, "success": asked.key, "model": [asked.key]})
+
+
+def echo_as_double_field(asked: Asked) -> Sent:
+    yield whole(f'{{"{asked.key}": 1, "{asked.key}": 2}}')
+
+
+def echo_in_image(asked: Asked) -> Sent:
+    yield from image(png(info={"Comment": asked.key}))(asked)
+
+
+def echo_as_image(asked: Asked) -> Sent:
+    yield from image(asked.key)(asked)
+
+
+NOISE = bytes(range(256)) * 40
+DEEP = b'{"choices": ' + b"[" * 200_000
+MANY = b'{"choices": [' + b"{}," * 2_000_000 + b"{}]}"
+MANY_IGNORED = b'{"success": true, "x": [' + b"{}," * 2_000_000 + b"{}]}"
+
+
+def top_heavy() -> bytes:
+    top = json.dumps({"token": "a", "logprob": -1.0})
+    token = '{"token": "a", "top_logprobs": [' + ", ".join([top] * 99) + "]}"
+    return (
+        '{"choices": [{"message": {"content": "x"}, "logprobs": {"content": ['
+        + ", ".join([token] * 3_000)
+        + "]}}]}"
+    ).encode()
+
+
+BEHAVIOURS: dict[str, Behaviour] = {
+    "silent": silent,
+    "hangs up": hangs_up,
+    "slow status": slow_status,
+    "slow headers": slow_headers,
+    "slow body": slow_body,
+    "slow stream": slow_stream,
+    "slow length": slow_length,
+    "keep-alives": keep_alives,
+    "1xx storm": informational_storm,
+    "100 drip": continue_drip,
+    "endless status": endless_status,
+    "endless headers": endless_headers,
+    "long header": long_header,
+    "endless body": endless_body,
+    "endless line": endless_line,
+    "endless lines": endless_lines,
+    "endless comments": endless_comments,
+    "endless words": endless_words,
+    "endless nothings": endless_nothings,
+    "endless chunks": endless_chunks,
+    "huge chunk": huge_chunk,
+    "endless refusal": endless_refusal,
+    "endless fault": endless_fault,
+    "slow fault": slow_fault,
+    "busy for ever": busy_for_ever,
+    "broken off": broken_off,
+    "broken stream": broken_stream,
+    "broken chunk": broken_chunk,
+    "noise": raw(NOISE),
+    "zeros": raw(bytes(100_000)),
+    "terminal escapes": raw(b"\x1b]0;owned\x07\x1b[2J\r\n\r\n"),
+    "HTTP/0.9": raw(b"<html>hello</html>"),
+    "HTTP/9.9": raw(b"HTTP/9.9 200 OK\r\n\r\n{}"),
+    "status 999": raw(b"HTTP/1.1 999 Odd\r\n\r\n{}"),
+    "status 000": raw(b"HTTP/1.1 000 Odd\r\n\r\n{}"),
+    "negative length": raw(head(length=-5)),
+    "huge length": raw(head(length=10**18) + b"{}"),
+    "two lengths": raw(head("a/b", "200 OK", "content-length: 5", length=2) + b"{}"),
+    "bad chunk size": raw(head("a/b", "200 OK", "transfer-encoding: chunked") + b"zz\r\n{}"),
+    "odd transfer": raw(head("a/b", "200 OK", "transfer-encoding: gzip") + b"{}"),
+    "upgrade": raw(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"),
+    "no content": raw(b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "partial": raw(head(status="206 Partial Content") + b"{}"),
+    "to a file": redirect("file:///etc/passwd"),
+    "to itself": redirect("{path}"),
+    "to another": redirect("http://localhost:{port}/stolen"),
+    "to another, 307": redirect("http://localhost:{port}/stolen", "307 Temporary Redirect"),
+    "to another, 308": redirect("//localhost:{port}/stolen", "308 Permanent Redirect"),
+    "to nowhere": redirect(""),
+    "to a key": redirect("http://localhost:{port}/{key}"),
+    "not modified": body(b"", status="304 Not Modified"),
+    "gzip bomb": encoded("gzip", bomb()),
+    "gzip bomb, twice": encoded("gzip, gzip", bomb(2)),
+    "deflate bomb": encoded("deflate", zlib.compress(bytes(64 * 1024 * 1024), 9)),
+    "brotli": encoded("br", b"\x0b\x02\x80{}\x03"),
+    "not gzip": encoded("gzip", b"{}"),
+    "empty": body(b""),
+    "web page": body("<html><body>Sign in\x1b[31m</body></html>", "text/html"),
+    "stream of nothing": body("{}", STREAM),
+    "stream called JSON": body(event("hello") + END),
+    "bad UTF-8": body(b'{"choices": [{"message": {"content": "\xff\xfe\xc0"}}], "success": "\xff"}'),
+    "UTF-16": body('{"success": true}'.encode("utf-16")),
+    "bad JSON": body(b'{"choices": [{"message":'),
+    "a number": body(b"1e999"),
+    "NaN": body(b'{"choices": NaN, "success": NaN, "model": NaN}'),
+    "a string": body(b'"hello"'),
+    "a list": body(b"[]"),
+    "null": body(b"null"),
+    "digits": body(b'{"success": ' + b"9" * 100_000 + b"}"),
+    "deep": body(DEEP),
+    "many": body(MANY),
+    "many ignored": body(MANY_IGNORED),
+    "no choices": body({"choices": []}),
+    "an error": body({"error": {"message": "no\x1b[2J such\nmodel"}, "success": False}),
+    "wrong kinds": body({"choices": [{"message": {"content": 5}}], "success": [], "model": {}}),
+    "lone surrogate": body(
+        b'{"choices": [{"message": {"content": "\\ud800"}}], "success": false, "error": "\\ud800"}'
+    ),
+    "long text": reply(message={"content": "word " * 1_000_000}),
+    "tools only": reply(message={"content": None, "tool_calls": [{}]}),
+    "top-heavy": body(top_heavy()),
+    "NaN logprob": body(
+        b'{"choices": [{"message": {"content": "{\'success\': false}"}, "logprobs": {"content": '
+        b'[{"token": "{\'success\':", "top_logprobs": []}, {"token": " false", "logprob": NaN, "top_logprobs": '
+        b'[{"token": "true", "logprob": NaN}, {"token": "false", "logprob": NaN}]}]}}]}'
+    ),
+    "minus tokens": body(
+        {"choices": [{"message": {"content": VERDICT}}], "usage": {"completion_tokens": -5}}
+    ),
+    "endless tokens": body(
+        {"choices": [{"message": {"content": VERDICT}}], "usage": {"completion_tokens": 10**30}}
+    ),
+    "image: words": image(b"not an image"),
+    "image: spaces": image("   "),
+    "image: no base64": image("%%%%"),
+    "image: empty data": image("data:image/png;base64,"),
+    "image: a file": image("file:///etc/passwd"),
+    "image: claimed": image(claimed_png(60_000, 60_000, zlib.compress(b"\0" * 1000))),
+    "image: claimed 2^31": image(claimed_png(2**31 - 1, 2**31 - 1, b"")),
+    "image: broken off": image(png((256, 256))[:-200]),
+    "image: zeros": image(png((8192, 8192))),
+    "image: text bomb": image(text_bomb()),
+    "image: svg": image(b'<svg xmlns="http://www.w3.org/2000/svg"/>'),
+    "image: eps": image(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n"),
+    "image: noise": image(NOISE * 1000),
+    "image: 120 MB": image("A" * 120_000_000),
+    "image: one pixel": image(png((1, 1))),
+    "echo: reason": echo_in_reason,
+    "echo: bad reason": echo_in_bad_reason,
+    "echo: kind": echo_in_kind,
+    "echo: encoding": echo_in_encoding,
+    "echo: bad status line": echo_in_bad_status_line,
+    "echo: bad header": echo_in_bad_header,
+    "echo: bad length": echo_in_bad_length,
+    "echo: bad JSON": echo_as_bad_json,
+    "echo: wrong field": echo_as_wrong_field,
+    "echo: double field": echo_as_double_field,
+    "echo: image's note": echo_in_image,
+    "echo: as an image": echo_as_image,
+    **{f"echo {name}, words": echo_in_words(form) for name, form in ECHOES.items()},
+    **{f"echo {name}, refusal": echo_in_refusal(form) for name, form in ECHOES.items()},
+    **{
+        f"echo {name}, stream of {size}": echo_in_stream(form, size)
+        for (name, form), size in zip(ECHOES.items(), itertools.cycle((1, 3, 10, 50)), strict=False)
+    },
+    "echo as it is, fault": echo_in_refusal(ECHOES["as it is"], "500 Broken"),
+}
+
+
+class HostileServer:
+    """Listens on the loopback; `url(name)` is where it behaves like this. `stolen` are requests that came where none should."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self._listener.getsockname()[1]
+        self.stolen: list[str] = []
+        self.names = list(BEHAVIOURS)
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{self.names.index(name)}"
+
+    def serve(self) -> None:
+        """Until the listener is closed."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def close(self) -> None:
+        # A listener that is only closed keeps its accept waiting.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                self._answer(connection)
+            except OSError:
+                return
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.settimeout(10.0)
+        lines = _read_request(connection)
+        number, _, path = lines[0].split(" ")[1].lstrip("/").partition("/")
+        if not number.isdigit():
+            self.stolen.append(lines[0])
+            return
+        keys = [line.split(" ")[-1] for line in lines if line.lower().startswith("authorization:")]
+        asked = Asked(f"/{path}", keys[0] if keys else "no-key", self.port)
+        until = time.monotonic() + SECONDS
+        for part in BEHAVIOURS[self.names[int(number)]](asked):
+            if time.monotonic() > until:
+                return
+            if isinstance(part, bytes):
+                connection.sendall(part)
+            elif _gone(connection, part):
+                return
+
+
+def _gone(connection: socket.socket, seconds: float) -> bool:
+    """Whether the other side hung up within this time."""
+    connection.settimeout(seconds)
+    try:
+        return not connection.recv(1)
+    except TimeoutError:
+        return False
+    finally:
+        connection.settimeout(10.0)
+
+
+def _read_request(connection: socket.socket) -> list[str]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError
+        received += part
+    start, _, rest = received.partition(b"\r\n\r\n")
+    lines = start.decode("latin-1").split("\r\n")
+    length = next(
+        (int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:")), 0
+    )
+    left = length - len(rest)
+    while left > 0:
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError
+        left -= len(part)
+    return lines
+
+
+@contextmanager
+def hostile_server() -> Iterator[HostileServer]:
+    server = HostileServer()
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
