@@ -47,18 +47,18 @@ class KeyMask:
         """Of a text that goes on: what can be told of it already, without the key, and the rest, which a key may begin in."""
         if not self._windows:
             return text, ""
-        places, plain = _plain(text)
         begun = ESCAPE_BEGUN.search(text)
-        cut = begun.start() if begun else len(text)
+        whole = begun.start() if begun else len(text)
+        places, plain = _plain(text[:whole])
+        cut = whole
         longest = self._sizes[-1] - 1
         for index in range(max(0, len(plain) - longest), len(plain)):
             if plain[index:] in self._beginnings:
-                cut = min(cut, places[index])
+                cut = places[index]
                 break
-        found = self._found(text)
-        for start, end in found:
-            if start < cut <= end or end == len(text):
-                cut = min(cut, start)
+        for start, end in self._found(text[:whole]):
+            if start < cut <= end:
+                cut = start
         if len(text) - cut > MOST_HELD_BACK:
             cut = len(text) - 2 * WINDOW
         return self._masked(text[:cut], self._found(text[:cut])), text[cut:]

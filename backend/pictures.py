@@ -141,11 +141,11 @@ class Picture:
         return cls(Image.new("RGB", size, (255, 255, 255)))
 
     @classmethod
-    def from_bytes(cls, data: bytes, where: str = "image data") -> Picture:
-        """Decode an image file; raises PictureError if it is damaged or larger than MAX_PIXELS."""
+    def from_bytes(cls, data: bytes, where: str = "image data", most: int = MAX_PIXELS) -> Picture:
+        """Decode an image file; raises PictureError if it is damaged or has more pixels than `most`."""
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
-        with _reading(io.BytesIO(data), where) as image:
+        with _reading(io.BytesIO(data), where, most) as image:
             return cls(_decoded(image, where))
 
     @classmethod
@@ -155,15 +155,15 @@ class Picture:
             return cls(_decoded(image, f"Image {str(path)!r}"))
 
     @classmethod
-    def from_base64(cls, text: str, where: str = "base64 image") -> Picture:
-        """Decode base64 (with or without a `data:` prefix); raises PictureError."""
+    def from_base64(cls, text: str, where: str = "base64 image", most: int = MAX_PIXELS) -> Picture:
+        """Decode base64 (with or without a `data:` prefix) of at most so many pixels; raises PictureError."""
         if text.startswith("data:"):
             text = text.partition(",")[2]
         try:
             data = base64.b64decode(text, validate=True)
         except ValueError as error:
             raise PictureError(f"{where} is not base64 ({error}).") from error
-        return cls.from_bytes(data, where)
+        return cls.from_bytes(data, where, most)
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -199,14 +199,14 @@ def _reading_file(path: str | Path) -> Iterator[Image.Image]:
 
 
 @contextmanager
-def _reading(stream: IO[bytes], where: str) -> Iterator[Image.Image]:
+def _reading(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iterator[Image.Image]:
     """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a PictureError."""
     try:
         with Image.open(stream, formats=_formats()) as image:
             width, height = image.size
-            if width * height > MAX_PIXELS:
+            if width * height > most:
                 raise PictureError(
-                    f"{where} is {width}x{height} pixels; at most {MAX_PIXELS} are read.",
+                    f"{where} is {width}x{height} pixels; at most {most} are read.",
                     "Scale it down first.",
                 )
             yield image

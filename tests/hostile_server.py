@@ -545,7 +545,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "image: claimed": image(claimed_png(60_000, 60_000, zlib.compress(b"\0" * 1000))),
     "image: claimed 2^31": image(claimed_png(2**31 - 1, 2**31 - 1, b"")),
     "image: broken off": image(png((256, 256))[:-200]),
-    "image: zeros": image(png((8192, 8192))),
+    "image: zeros": image(png((7000, 7000))),
     "image: text bomb": image(text_bomb()),
     "image: svg": image(b'<svg xmlns="http://www.w3.org/2000/svg"/>'),
     "image: eps": image(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
+from typing_extensions import TypedDict
 
 from ..bounded_reader import parse_json
 from ..errors import ChatError
@@ -30,7 +31,9 @@ MAX_TOKENS = 100_000
 MAX_ALTERNATIVES = 100
 
 
-class _TopToken(BaseModel):
+class _TopToken(TypedDict):
+    """A dictionary: there may be hundreds of thousands in an answer, and a model takes three times the memory."""
+
     token: str
     logprob: float
 
@@ -143,6 +146,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
         total_tokens=(event.usage and event.usage.completion_tokens) or 0,
         finish=choice.finish_reason,
         alternatives=tuple(
-            (token.token, tuple((top.token, top.logprob) for top in token.top_logprobs)) for token in tokens
+            (token.token, tuple((top["token"], top["logprob"]) for top in token.top_logprobs))
+            for token in tokens
         ),
     )

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
-from ..pictures import Picture
+from ..pictures import MAX_PIXELS, Picture
 from ..remote_call import RemoteCall
 from ..remote_server import RemoteServer
 
@@ -31,6 +31,8 @@ TRIES = 3
 RETRIED_STATUS = {429, 500, 502, 503, 504}
 NO_SUCH_PAGE = {404, 405, 501}
 MAX_ANSWER_VALUES = 10_000
+UNASKED_PIXELS = 16 * 1024 * 1024
+LARGER = 4
 
 
 class EditAnswer(BaseModel):
@@ -129,9 +131,15 @@ class HttpGenerator:
         }
         data = self._request("POST", "/edit", MAX_ANSWER_BYTES, self._deadline, body)
         with self._server.faults():
-            return self._picture_in(data)
+            return self._picture_in(data, self._most_pixels(source))
 
-    def _picture_in(self, data: bytes) -> Picture:
+    def _most_pixels(self, source: Picture | None) -> int:
+        """A service may draw larger than it was asked to, but not so large that it fills the memory here."""
+        width, height = source.size if source else (0, 0)
+        asked = (self._options.get("width") or width) * (self._options.get("height") or height)
+        return min(MAX_PIXELS, max(UNASKED_PIXELS, LARGER * asked))
+
+    def _picture_in(self, data: bytes, most: int) -> Picture:
         # An image is one value, however long it is.
         if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_ANSWER_VALUES:
             raise GeneratorError(f"{self._url}/edit answered with more than {MAX_ANSWER_VALUES} values.")
@@ -150,7 +158,7 @@ class HttpGenerator:
         if not answer.edited_image:
             raise GeneratorError(f"{self._url} reported success, but sent no image.")
         try:
-            return Picture.from_base64(answer.edited_image, f"The image from {self._url}")
+            return Picture.from_base64(answer.edited_image, f"The image from {self._url}", most)
         except PictureError as error:
             raise GeneratorError(error.message, error.hint) from error
 
