@@ -11,6 +11,8 @@ Exit codes, the same for every command:
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -41,4 +43,8 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
+    # A console or pipe of another encoding (cp1252 on Windows) shows a question mark for what it lacks; it ends no run.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import ChatError, SettingsError, boundary
+from ..errors import ChatError, boundary
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 QUANTIZATIONS = ("8bit", "4bit", "fp8")
@@ -22,22 +22,6 @@ QUANTIZATIONS = ("8bit", "4bit", "fp8")
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 FP8_CAPABILITY = (8, 9)
 """Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""
-
-
-def device_named(name: str) -> str:
-    """A device by name; auto is the best there is. Raises SettingsError."""
-    import torch
-
-    if name != "auto":
-        try:
-            return str(torch.device(name))
-        except RuntimeError as error:
-            raise SettingsError(
-                f"There is no device {name!r}.", "Such as cpu, cuda, cuda:1 or mps."
-            ) from error
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def load_model(folder: Path, dtype: str, device: str, quantization: str | None, linear_patches: bool) -> Any:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..counters import count, not_counting
+from ..devices import device_named
 from ..errors import ChatError, SettingsError, boundary
 from .adapters import check_fit, check_usable, with_merged
 from .checkpoints import checkpoint_digest
 from .levers import PLAIN, Levers
-from .loading import DTYPES, QUANTIZATIONS, device_named, load_model, load_processor
+from .loading import DTYPES, QUANTIZATIONS, load_model, load_processor
 
 if TYPE_CHECKING:
     from .grammar import GrammarTokens

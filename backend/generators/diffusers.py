@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..counters import count
+from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..pictures import Picture
 from .kept_encodings import DrawLevers, KeptEncodings
@@ -64,7 +65,7 @@ def open(
         raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
     folder = find_folder(argument, download)
     name = pipeline_class(folder)
-    device = _choose_device(device)
+    device = device_named(device)
     dtype = _choose_dtype(dtype, device)
     import torch
 
@@ -258,31 +259,12 @@ def _parse_size(size: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def _choose_device(device: str) -> str:
-    import torch
-
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        kind = torch.device(device).type
-    except RuntimeError as error:
-        raise SettingsError(f"There is no device {device!r} ({str(error).splitlines()[0]}).") from error
-    if (kind == "cuda" and not torch.cuda.is_available()) or (
-        kind == "mps" and not torch.backends.mps.is_available()
-    ):
-        raise SettingsError(f"Device {device!r} is not available here.", "Use device=auto or device=cpu.")
-    return device
-
-
 def _choose_dtype(dtype: str, device: str) -> str:
-    import torch
-
     if dtype != "auto":
         return dtype
     if device.startswith("cpu"):
         return "float32"
-    supported = not device.startswith("cuda") or torch.cuda.is_bf16_supported()
-    return "bfloat16" if supported else "float16"
+    return "bfloat16" if has_bfloat16(device) else "float16"
 
 
 def _fit_area(size: tuple[int, int]) -> tuple[int, int]:

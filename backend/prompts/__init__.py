@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..atomic import write_text
 from ..bounded_reader import read_text
 from ..errors import SettingsError
 
@@ -53,7 +54,7 @@ class PromptSet(BaseModel):
         texts: dict[str, str] = {}
         for name in cls.model_fields:
             path = Path(folder) / f"{name}.txt"
-            texts[name] = read_text(path, MAX_TEMPLATE * MOST_BYTES, SettingsError, "Prompt set's file")
+            texts[name] = _template(path)
         try:
             return cls(**texts)
         except ValidationError as error:
@@ -63,10 +64,9 @@ class PromptSet(BaseModel):
             ) from error
 
     def save(self, folder: str | Path) -> None:
-        """Write the three files into `folder`, making it."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        """Write the three files into `folder`, making it; raises SettingsError."""
         for name in type(self).model_fields:
-            (Path(folder) / f"{name}.txt").write_text(getattr(self, name), encoding="utf-8")
+            write_text(Path(folder) / f"{name}.txt", getattr(self, name), SettingsError, "Prompt set's file")
 
 
 def default_prompt_set() -> PromptSet:
@@ -85,7 +85,13 @@ def named_prompt_set(name: str) -> PromptSet:
     if name == NAMES[0]:
         return own
     file = Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt"
-    return own.model_copy(update={"critic": read_text(file, MAX_TEMPLATE, SettingsError)})
+    return own.model_copy(update={"critic": _template(file)})
+
+
+def _template(path: Path) -> str:
+    # Git and editors on Windows write CRLF, which would be another prompt with another digest.
+    text = read_text(path, MAX_TEMPLATE * MOST_BYTES, SettingsError, "Prompt set's file")
+    return text.replace("\r\n", "\n")
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:

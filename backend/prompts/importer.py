@@ -54,10 +54,7 @@ def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path) -> Path:
     if not checkpoint.is_dir():
         raise SettingsError(f"There is no checkpoint folder {str(checkpoint)!r}.")
     folder = checkpoint / FOLDER_NAME
-    try:
-        prompt_set.save(folder)
-    except OSError as error:
-        raise SettingsError(f"The prompt set cannot be stored in {str(folder)!r} ({error}).") from error
+    prompt_set.save(folder)
     return folder
 
 

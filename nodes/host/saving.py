@@ -1,7 +1,7 @@
 """Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save Image does it.
 
 Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what it lets
-pass and a file system would not (control signs, a name of dots) is refused here in one line.
+pass and a file system would not (control signs, a name of dots, a device of Windows) is refused here in one line.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from urllib.parse import urlencode
 import folder_paths
 
 from ...backend.errors import JournalError, SettingsError
+from ...backend.file_names import name_fault
 
 LONGEST_PREFIX = 200
 LONGEST_NAME = 100
-FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff<>:"|?*]')
+FORBIDDEN = re.compile(r"[\x7f]")
+"""Beside what `name_fault` refuses; slashes and backslashes are sub-folders here."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,11 @@ def new_name(prefix: str) -> NewName:
     output = folder_paths.get_output_directory()
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
-    if not plain or any(part.startswith(".") or part != part.strip() for part in parts) or not parts[-1]:
+    if (
+        not plain
+        or any(part.startswith((".", " ")) or (part and name_fault(part)) for part in parts)
+        or not parts[-1]
+    ):
         raise SettingsError(
             f"{prefix[:80]!r} cannot be the beginning of a file name.",
             "Use letters, digits and / for sub-folders, for example stories/boat.",

@@ -1,0 +1,40 @@
+"""Names that every system can give a file: a story made on Linux is copied to Windows, and a workflow names folders on both.
+
+Decision: a name is refused with its reason, never changed: two names that are changed into one would overwrite each other.
+"""
+
+from __future__ import annotations
+
+import re
+
+RESERVED = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\.|$)", re.IGNORECASE
+)
+"""Devices of Windows, also with an ending: aux.png is the serial port."""
+NOWHERE = re.compile(r"[\x00/\ud800-\udfff]")
+"""Signs that no system takes in a name."""
+NOT_ON_WINDOWS = re.compile(r'[\x00-\x1f<>:"|?*\\]')
+LONGEST = 255
+"""Bytes of a name on Linux, UTF-16 units on Windows and macOS: no more of either."""
+
+
+def name_fault(name: str, windows: bool = True) -> str:
+    """Why a file or folder cannot have this name, as the end of a sentence ("is ..."); "" if it can.
+
+    `windows` False asks only for what no system takes.
+    """
+    if name in ("", ".", ".."):
+        return "is empty or only dots"
+    if NOWHERE.search(name):
+        return "has a sign that no file name may have"
+    if len(name.encode()) > LONGEST:
+        return f"is longer than {LONGEST} bytes"
+    if not windows:
+        return ""
+    if NOT_ON_WINDOWS.search(name):
+        return 'has one of < > : " | ? * \\ or a control sign, which Windows refuses'
+    if name[-1] in ". ":
+        return "ends with a dot or a space, which Windows leaves out"
+    if RESERVED.match(name):
+        return "is that of a device on Windows"
+    return ""
