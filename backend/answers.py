@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .answer_text import TAG, FoundObject, find_objects, frame, is_inside_string, split_reply
 from .errors import AnswerError
 from .published_plan import shift_of, words_of
-from .types import MAX_STEPS, Plan, Step, Text, Verdict
+from .types import MAX_STEPS, Plan, Several, Step, Text, Verdict
 
 VERDICT_KEYS = ("previous_step_success", "success")
 REFINE_KEYS = ("refine_prompt", "refined_prompt")
@@ -70,7 +70,7 @@ class _StepAnswer(_Answer):
 
 
 class _PlanAnswer(_Answer):
-    execution_plan: list[_StepAnswer] = Field(min_length=1, max_length=MAX_STEPS)
+    execution_plan: Several[_StepAnswer] = Field(min_length=1, max_length=MAX_STEPS)
 
 
 class _VerdictAnswer(_Answer):

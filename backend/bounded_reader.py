@@ -21,6 +21,8 @@ from .errors import InterleaveError
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_VALUES = 2_000_000
 """Most values in one JSON text, counted by its brackets and commas (also those inside texts): about 200 MB of objects."""
+MAX_KEYS = 100_000
+"""Most keys of one JSON object: each that a model does not know is a fault of its own."""
 OPENING = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -120,7 +122,7 @@ def parse_json(
     content: bytes | str, kind: type[InterleaveError], where: str, values: int | None = None
 ) -> Any:
     """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many `values`
-    (MAX_JSON_VALUES), or names a key of one object twice (readers differ in which of the two they take)."""
+    (MAX_JSON_VALUES) or MAX_KEYS keys in one object, or names a key of one object twice (readers differ in which of the two they take)."""
     text = _decoded(content, kind, where) if isinstance(content, bytes) else content.removeprefix("\ufeff")
     most = MAX_JSON_VALUES if values is None else values
     if text.count("{") + text.count("[") + text.count(",") > most:
@@ -141,6 +143,8 @@ def _decoded(content: bytes, kind: type[InterleaveError], where: str) -> str:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_KEYS:
+        raise ValueError(f"an object has more than {MAX_KEYS} keys")
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()

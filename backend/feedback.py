@@ -18,11 +18,13 @@ from .errors import JournalError
 from .journal import RUN, TRAJECTORY
 from .journal_files import RunFiles, first_fault
 from .pictures import DIGEST
-from .types import Value
+from .types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
 
 FEEDBACK = "feedback.jsonl"
 MAX_FILE = 16 * 1024 * 1024
 MAX_NOTE = 20_000
+MAX_VALUES = 3 * MAX_NOTE
+"""In one line; the commas of its texts are counted too."""
 LARGEST = 1_000_000
 
 _writing = threading.Lock()
@@ -95,8 +97,7 @@ def read_feedback(run: Path) -> list[Feedback]:
             continue
         place = f"{str(files.path(FEEDBACK))!r}, line {number}"
         try:
-            parse_json(line, JournalError, place)
-            word = Feedback.model_validate_json(line)
+            word = Feedback.model_validate(parse_json(line, JournalError, place, MAX_VALUES))
         except (ValidationError, JournalError) as error:
             if _torn(line):
                 continue
@@ -107,7 +108,7 @@ def read_feedback(run: Path) -> list[Feedback]:
 
 
 class _Attempt(BaseModel):
-    image: str | None = None
+    image: Annotated[str, Field(max_length=64)] | None = None
 
 
 class _Step(BaseModel):
@@ -116,13 +117,13 @@ class _Step(BaseModel):
 
 class _Result(BaseModel):
     step: _Step
-    attempts: tuple[_Attempt, ...] = ()
+    attempts: Several[_Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
 
 
 class _Ended(BaseModel):
     """What is read of trajectory.json to find an attempt; its pictures stay closed."""
 
-    results: tuple[_Result, ...] = ()
+    results: Several[_Result] = Field(default=(), max_length=MAX_STEPS)
 
 
 def _image_of(files: RunFiles, word: Feedback) -> str | None:

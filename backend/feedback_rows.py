@@ -11,11 +11,13 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import FailFast, Field, TypeAdapter, ValidationError
 
 from .agents import critic_message
 from .answers import write_verdict
+from .bounded_reader import parse_json
 from .errors import JournalError, SettingsError
 from .feedback import Feedback
 from .journal_files import RunFiles, first_fault
@@ -28,7 +30,7 @@ from .types import Attempt, Step, Trajectory, Value, Verdict
 DATA_FILE = "critic_sft.json"
 IMAGES = "images"
 MAX_ROWS = 20_000
-ROWS = TypeAdapter(list[SftRow])
+ROWS = TypeAdapter(Annotated[list[SftRow], FailFast(), Field(max_length=MAX_ROWS)])
 
 _writing = threading.Lock()
 
@@ -145,8 +147,11 @@ def _question(row: SftRow) -> tuple[str, ...]:
 
 def _read(files: RunFiles) -> list[SftRow]:
     data = files.read(DATA_FILE)
+    if data is None:
+        return []
+    content = parse_json(data, JournalError, repr(str(files.path(DATA_FILE))))
     try:
-        return [] if data is None else ROWS.validate_json(data.removeprefix(b"\xef\xbb\xbf"))
+        return ROWS.validate_python(content)
     except ValidationError as error:
         path = str(files.path(DATA_FILE))
         raise JournalError(f"{path!r}{first_fault(error)}", "Correct it there, or move it away.") from error

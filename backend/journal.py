@@ -20,7 +20,7 @@ import hashlib
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from .errors import JournalError
 from .journal_choices import read_choices
@@ -28,9 +28,20 @@ from .journal_files import PICTURES, TEMPORARY, RunFiles
 from .journal_lock import NAME as LOCK
 from .journal_lock import NOTE, FolderLock
 from .journal_replay import replay
-from .memory import DrawKey, Drawn, Judged, JudgeKey, PlanKey
+from .memory import Digest, DrawKey, Drawn, Judged, JudgeKey, PlanKey
 from .pictures import Picture
-from .types import FORMAT_VERSION, Identities, Plan, Request, RunSettings, Text, Trajectory, Value
+from .types import (
+    FORMAT_VERSION,
+    MAX_IMAGES,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Several,
+    Text,
+    Trajectory,
+    Value,
+)
 
 FORMAT = "interleave-thinker run"
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
@@ -43,15 +54,15 @@ Keyed = TypeVar("Keyed", Drawn, Judged)
 class Planned(Value):
     """Which plan a planner wrote, to tell a person's edit of plan.json from it."""
 
-    key: str
-    digest: str
+    key: Digest
+    digest: Digest
 
 
 class RequestRecord(Value):
     """A request whose pictures are named by their digests."""
 
     text: Text
-    images: tuple[str, ...] = ()
+    images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class RunRecord(Value):
@@ -68,7 +79,7 @@ class RunRecord(Value):
 class _Header(BaseModel):
     """What is read of a file before anything else in it is believed."""
 
-    format: str = ""
+    format: Text = ""
     version: int = 0
 
 

@@ -123,13 +123,13 @@ class RunFiles:
         data = self.read(*parts)
         if data is None:
             return None
-        # First, since a model of a hostile text takes a hundred times its bytes.
+        # Counted first, since a model of a hostile text takes a hundred times its bytes.
         try:
-            parse_json(data, JournalError, f"The run's file {str(self.path(*parts))!r}")
+            content = parse_json(data, JournalError, f"The run's file {str(self.path(*parts))!r}")
         except JournalError as error:
             raise JournalError(error.message, hint) from error
         try:
-            return model.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"), context=context)
+            return model.model_validate(content, context=context)
         except ValidationError as error:
             raise JournalError(f"{str(self.path(*parts))!r}{first_fault(error)}", hint) from error
 

@@ -9,12 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
 from .pictures import Picture
-from .types import Fault, Identities, Plan, Request, RunSettings, Text, Trajectory, Value, Verdict
+from .types import (
+    MAX_IMAGES,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Several,
+    Text,
+    Trajectory,
+    Value,
+    Verdict,
+)
+
+Digest = Annotated[str, Field(max_length=64)]
 
 
 class Key(Value):
@@ -30,26 +44,26 @@ class Key(Value):
 class PlanKey(Key):
     """A planner (as in `Identities`) and the request it was given."""
 
-    planner: str
+    planner: Text
     text: Text
-    images: tuple[str, ...] = ()
+    images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class DrawKey(Key):
     """A generator and what it was asked to draw; `source` None is text-to-image."""
 
-    generator: str
+    generator: Text
     prompt: Text
     seed: int
-    source: str | None
+    source: Digest | None
 
 
 class JudgeKey(Key):
     """A critic (as in `Identities`) and what it was shown; `before` None is the blank page."""
 
-    critic: str
-    before: str | None
-    after: str
+    critic: Text
+    before: Digest | None
+    after: Digest
     original_prompt: Text
     prompt_used: Text
 

@@ -5,11 +5,14 @@ Decision: it stands in the backend because two sides share it: training reads it
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, model_validator
 
 MARK = "<image>"
+MAX_MESSAGES = 1_000
+
+ImagePath = Annotated[str, Field(max_length=4096)]
 
 
 class SftMessage(BaseModel):
@@ -24,8 +27,8 @@ class SftRow(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    messages: list[SftMessage] = Field(min_length=2)
-    images: list[str] = Field(default_factory=list, max_length=64)
+    messages: Annotated[list[SftMessage], FailFast()] = Field(min_length=2, max_length=MAX_MESSAGES)
+    images: Annotated[list[ImagePath], FailFast()] = Field(default_factory=list, max_length=64)
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:

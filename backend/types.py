@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from .pictures import Picture
 
@@ -18,8 +18,12 @@ FORMAT_VERSION = 1
 MAX_STEPS = 100
 MAX_TEXT = 100_000
 MAX_ATTEMPTS = 10_000
+MAX_IMAGES = 1_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Item = TypeVar("Item")
+Several = Annotated[tuple[Item, ...], FailFast()]
+"""Values in order, of which the first fault is told: a million faults would be a gigabyte."""
 
 
 class Value(BaseModel):
@@ -32,7 +36,7 @@ class Request(Value):
     """What the user asks for: a text and the images (0..n) it refers to, in the order of its `<image>` marks."""
 
     text: Text
-    images: tuple[Picture, ...] = ()
+    images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class Step(Value):
@@ -54,7 +58,7 @@ class Step(Value):
 class Plan(Value):
     """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a continuation)."""
 
-    steps: tuple[Step, ...] = Field(min_length=1, max_length=MAX_STEPS)
+    steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
     reasoning: Text = ""
 
     @model_validator(mode="after")
@@ -93,7 +97,7 @@ class Score(Value):
 class Fault(Value):
     """A failure kept as a value: which part failed ("generator", "critic", "scorer") and what it said."""
 
-    where: str
+    where: Text
     message: Text
 
 
@@ -135,7 +139,7 @@ class StepResult(Value):
     """A step with all its attempts; `chosen` indexes `attempts` (None: no image, see `stop_reason`)."""
 
     step: Step
-    attempts: tuple[Attempt, ...] = ()
+    attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
     chosen: int | None = None
     stop_reason: StopReason
 
@@ -208,10 +212,10 @@ class RunSettings(Value):
 class Identities(Value):
     """Who made a run: each string changes whenever its maker could answer or draw differently."""
 
-    planner: str = ""
-    generator: str = ""
-    critic: str = ""
-    prompt_set: str = Field(default="", description="Digest of the planner's and the critic's prompt sets.")
+    planner: Text = ""
+    generator: Text = ""
+    critic: Text = ""
+    prompt_set: Text = Field(default="", description="Digest of the planner's and the critic's prompt sets.")
 
 
 class Trajectory(Value):
@@ -220,6 +224,6 @@ class Trajectory(Value):
     version: int = FORMAT_VERSION
     request: Request
     plan: Plan
-    results: tuple[StepResult, ...] = ()
+    results: Several[StepResult] = Field(default=(), max_length=MAX_STEPS)
     settings: RunSettings = RunSettings()
     identities: Identities = Identities()

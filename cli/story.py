@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from ..backend.bounded_reader import parse_json, read_bytes
+from ..backend.bounded_reader import read_json
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.events import Finished
 from ..backend.exporters import export_by_name
@@ -55,10 +55,9 @@ def read_plan_file(path: Path) -> Plan:
 
     from ..backend.journal_files import first_fault
 
-    content = read_bytes(path, MAX_PLAN_FILE, SettingsError, "Plan")
-    parse_json(content, SettingsError, f"Plan {str(path)!r}")
+    content = read_json(path, SettingsError, "Plan", MAX_PLAN_FILE)
     try:
-        return Plan.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
+        return Plan.model_validate(content)
     except ValidationError as error:
         raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
 

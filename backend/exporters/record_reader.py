@@ -12,14 +12,14 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..bounded_reader import read_json
 from ..errors import JournalError, PictureError
 from ..image_places import ImagePlaces
 from ..pictures import Picture
 from ..published_plan import shift_of
-from ..types import MAX_ATTEMPTS, MAX_STEPS, Text
+from ..types import MAX_ATTEMPTS, MAX_STEPS, Several, Text
 from .record_prompts import Meaning, Prompts, Written, meaning_of, prompts_of
 
 FILE_NAME = "execution_record.json"
@@ -153,11 +153,8 @@ class Record(BaseModel):
 class _Context(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    execution_plan: Annotated[tuple[RecordStep, ...], FailFast()] = Field(default=(), max_length=MAX_STEPS)
+    execution_plan: Several[RecordStep] = Field(default=(), max_length=MAX_STEPS)
     reasoning: Words = ""
-
-
-Entries = Annotated[tuple[_Entry, ...], FailFast()]
 
 
 class _Attempts(BaseModel):
@@ -167,14 +164,14 @@ class _Attempts(BaseModel):
 
     user_input: Words = ""
     global_context: _Context = _Context()
-    steps: Entries = Field(max_length=MAX_ENTRIES)
+    steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
     refine_prompt_is: Meaning | None = None
 
 
 class _Entries(BaseModel):
     """Forms (b) and (c), brought to a list."""
 
-    steps: Entries = Field(max_length=MAX_ENTRIES)
+    steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
 
 
 def read_record(path: str | Path, images: Path | None = None) -> Record:
