@@ -199,6 +199,7 @@ def critic_grpo(
         scores,
         cache,
         log,
+        skip_bad=skip_bad,
     )
     log(f"checkpoint: {made}")
 

@@ -212,7 +212,7 @@ def test_own_critic_takes_the_recipe_of_fine_tuning(tmp_path: Path) -> None:
     command = typer.main.get_command(cli_train.app).commands["own-critic"]  # type: ignore[attr-defined]
     given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--rate", "0.5"]
     values = command.make_context("own-critic", given).params
-    assert values["rate"] == 0.5 and values["half"] is True and values["model"] == "tinyworld:critic"
+    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
 
 
 def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:

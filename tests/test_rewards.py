@@ -161,9 +161,7 @@ def test_weights_switch_terms_off() -> None:
     assert combine(format=1, accuracy=1, semantic=0.1, quality=0.9, weights=weights) == pytest.approx(0.6)
 
 
-def test_the_published_reader_alters_prompts_and_only_on_request() -> None:
-    text = '<answer>{"previous_step_success": false, "refine_prompt": "red / blue"}</answer>'
-    plain, published = read_answer(text), read_answer(text, published=True)
-    assert plain is not None and plain.refined_prompt == "red / blue"
-    assert published is not None and published.refined_prompt == "red/blue"
+def test_a_refined_prompt_is_read_as_it_stands() -> None:
+    found = read_answer('<answer>{"previous_step_success": false, "refine_prompt": "red / blue"}</answer>')
+    assert found is not None and found.refined_prompt == "red / blue"
     assert read_answer("nothing here") is None

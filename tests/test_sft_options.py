@@ -166,15 +166,15 @@ def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_pat
     large = [row.model_copy(update={"images": ["large.png", "large.png"]}) for row in rows(1)]
     from transformers import AutoProcessor
 
-    from interleave_thinker.training.row_lengths import row_lengths
+    from interleave_thinker.training.row_lengths import row_lengths, shown_of
 
     processor = AutoProcessor.from_pretrained(base)
-    exact = row_lengths([*small, *large], images, processor, cutoff=1)
+    exact = row_lengths([shown_of(row, images) for row in [*small, *large]], processor, limit=1)
     text = [len(processor.tokenizer(message.content)["input_ids"]) for message in small[0].messages]
     assert exact[0] > sum(text) + 2 and exact[4] >= exact[0]
     with pytest.raises(SettingsError, match=r"[Rr]ow 0, length: \d+ tokens"):
         tune(base, images, tmp_path, rows=small, cutoff=16)
-    capped = row_lengths(large, images, processor, cutoff=1, pixels=48 * 48)
+    capped = row_lengths([shown_of(large[0], images, 48 * 48)], processor, limit=1)
     assert capped[0] <= exact[4]
 
 
@@ -279,7 +279,7 @@ def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
     data.write_text("[]")
     given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--rate", "0.5"]
     values = command.make_context("critic-sft", given).params
-    assert values["rate"] == 0.5 and values["half"] is True and values["model"] == "tinyworld:critic"
+    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
     own = tmp_path / "own.yaml"
     own.write_text("rate: 0.25\nno-such-option: 1\n")
     with pytest.raises(SettingsError, match="no option 'no_such_option'"):

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from statistics import pstdev
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from ..backend.pictures import Picture
-from ..backend.types import Value
 from .grpo_data import CriticRlRow, before_of, seed_of
+from .published_reward import read_published
+from .reward_samples import Sample, measures, spread
 from .rewards import (
     NEUTRAL,
     RewardWeights,
@@ -36,13 +36,12 @@ from .step_rewards import BatchCounts, Outcome, Redraw, StepRewards
 
 LAST_VERDICTS = 256
 LEAST_VERDICTS = 64
-ROUNDING = 1e-6
 LEANING = 0.05
 """Share of the rarer verdict below which a critic is said to lean to the other one."""
 
 
 class RewardSettings(RewardWeights):
-    """Settings of the reward. Defaults are the published arithmetic (FORMATS: rewards), but for failures."""
+    """Settings of the reward. Its terms are the published ones; answers are read as the running system reads them."""
 
     redraw: Literal["failed", "refused"] = Field(
         default="failed",
@@ -62,7 +61,8 @@ class RewardSettings(RewardWeights):
     )
     published_quirks: bool = Field(
         default=False,
-        description="As the published code where it changes numbers: 0.5 on failure, spaces stripped, seed 0.",
+        description="Answers read, prompts drawn and failures counted as the published code does, seed 0; decides over "
+        "--redraw, --on-failure and --seeds.",
     )
 
     @property
@@ -71,21 +71,29 @@ class RewardSettings(RewardWeights):
         return self.on_failure == "mask" and not self.published_quirks
 
 
-class Sample(Value):
-    """One answer with its parts, 0..1 each; `overall` None: a failure, left out of its group."""
+class Reading(NamedTuple):
+    """What an answer says to the reward: its verdict, None if there is none, the prompt it proposes, the one to draw with if
+    its image is to be redrawn, and its first two terms. `worthless`: the reward is 0, whatever the terms are."""
 
-    answer: str
-    origin_prompt: str
-    truth: bool
     verdict: bool | None
-    refined_prompt: str = ""
-    redrawn: bool = False
+    refined: str
+    drawn: str | None
     format: float
     accuracy: float
-    semantic: float | None = None
-    quality: float | None = None
-    overall: float | None = None
     fault: str = ""
+    worthless: bool = False
+
+
+def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
+    found = read_published(answer)
+    if found is None:
+        return Reading(None, "", None, 0.0, 0.0, "the published code fails on this answer", worthless=True)
+    verdict = found.verdict if isinstance(found.verdict, bool) else None
+    accuracy = found.accuracy(row.evaluation.success)
+    if not isinstance(found.refined, str):
+        return Reading(verdict, "", None, found.form, accuracy, "the refined prompt is no text")
+    drawn = None if row.evaluation.success else found.refined or row.prompt_used
+    return Reading(verdict, found.refined, drawn, found.form, accuracy)
 
 
 class CriticReward:
@@ -112,6 +120,8 @@ class CriticReward:
         self.seed = seed
         self.rollouts = rollouts
         self.verdict_first = verdict_first
+        self.tokens = (0, 0)
+        """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
@@ -133,49 +143,66 @@ class CriticReward:
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
     ) -> tuple[list[Sample], BatchCounts]:
         """A sample for every answer to the row beside it. Raises SettingsError (cache), Cancelled."""
-        quirks = self.settings.published_quirks
-        verdicts = [read_answer(answer, published=quirks) for answer in answers]
+        readings = [self._read(answer, row) for answer, row in zip(answers, rows, strict=True)]
         wanted: list[Redraw] = []
         places: list[range] = []
-        for verdict, row in zip(verdicts, rows, strict=True):
+        for reading, row in zip(readings, rows, strict=True):
             start = len(wanted)
-            if verdict is not None and self._is_redrawn(row, verdict.success):
-                prompt = verdict.refined_prompt if verdict.refined_prompt.strip() else row.prompt_used
+            if reading.drawn is not None and self.settings.need_steps:
                 before = before_of(row, self.folder, self._picture)
                 for number in range(self.settings.draws):
-                    seed = 0 if quirks else self._seed(row, number)
-                    wanted.append(Redraw(before, row.origin_prompt, prompt, seed))
+                    seed = self._seed(row, number)
+                    wanted.append(Redraw(before, row.origin_prompt, reading.drawn, seed))
             places.append(range(start, len(wanted)))
         outcomes, counts = await self.steps.score_all(wanted)
         samples = []
-        for answer, verdict, row, place in zip(answers, verdicts, rows, places, strict=True):
-            success = verdict.success if verdict else None
+        for answer, reading, row, place in zip(answers, readings, rows, places, strict=True):
             sample = Sample(
                 answer=answer,
                 origin_prompt=row.origin_prompt,
                 truth=row.evaluation.success,
-                verdict=success,
-                refined_prompt=verdict.refined_prompt if verdict else "",
+                verdict=reading.verdict,
+                refined_prompt=reading.refined,
                 redrawn=bool(place),
-                format=format_reward(answer, self.verdict_first),
-                accuracy=accuracy_reward(success, row.evaluation.success),
+                format=reading.format,
+                accuracy=reading.accuracy,
+                fault=reading.fault,
             )
-            samples.append(self._with_steps(sample, row, [outcomes[index] for index in place]))
-            self.verdicts.append((success, row.evaluation.success))
+            if reading.worthless:
+                sample = sample.model_copy(update={"semantic": 0.0, "quality": 0.0, "overall": 0.0})
+            else:
+                sample = self._with_steps(sample, row, [outcomes[index] for index in place])
+            samples.append(sample)
+            self.verdicts.append((reading.verdict, row.evaluation.success))
         return samples, counts
 
+    def _read(self, answer: str, row: CriticRlRow) -> Reading:
+        truth = row.evaluation.success
+        if self.settings.published_quirks:
+            return _read_as_published(answer, row)
+        verdict = read_answer(answer)
+        success = verdict.success if verdict else None
+        refined = verdict.refined_prompt if verdict else ""
+        prompt = refined if refined.strip() else row.prompt_used
+        return Reading(
+            success,
+            refined,
+            prompt if redraws(truth, success, self.settings.redraw) else None,
+            format_reward(answer, self.verdict_first),
+            accuracy_reward(success, truth),
+        )
+
     def _seed(self, row: CriticRlRow, number: int) -> int:
+        if self.settings.published_quirks:
+            return 0
         if self.settings.seeds == "row" and row.seed is not None and number == 0:
             return row.seed
         return seed_of(row, number, self.seed)
 
-    def _is_redrawn(self, row: CriticRlRow, verdict: bool | None) -> bool:
-        return self.settings.need_steps and redraws(row.evaluation.success, verdict, self.settings.redraw)
-
     def _with_steps(self, sample: Sample, row: CriticRlRow, outcomes: Sequence[Outcome]) -> Sample:
         """The sample with its step terms and the sum."""
         scores = [outcome.score for outcome in outcomes if outcome.score is not None]
-        fault = next((outcome.fault for outcome in outcomes if outcome.fault), "")
+        fault = next((outcome.fault for outcome in outcomes if outcome.fault), sample.fault)
         if outcomes and not scores and self.settings.masks:
             return sample.model_copy(update={"fault": fault})
         pairs = [step_rewards(row.evaluation.score, score) for score in scores]
@@ -209,6 +236,9 @@ class CriticReward:
                 log_metric(name, value)
         if self.rollouts is not None:
             self._write(samples, int(trainer_state.global_step))
+        left_out = [sample.overall is None for sample in samples]
+        lengths = [len(ids) for ids in completion_ids]
+        self.tokens = sum(lengths), sum(n for n, out in zip(lengths, left_out, strict=True) if out)
         self.clock.rewarded(called)
         return [sample.overall for sample in samples]
 
@@ -220,54 +250,3 @@ class CriticReward:
         part = path.with_suffix(".part")
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
         part.replace(path)
-
-
-def measures(samples: Sequence[Sample], counts: BatchCounts) -> dict[str, float]:
-    """What is logged of a batch: means of the parts over the samples that count, verdicts, failures, seconds.
-
-    Shares are 0..1; NaN where there is nothing to take a share of (trl leaves NaN out of its means).
-    """
-    counted = [sample for sample in samples if sample.overall is not None]
-    read = [sample for sample in samples if sample.verdict is not None]
-    right = [sample.accuracy for sample in samples if sample.truth]
-    wrong = [sample.accuracy for sample in samples if not sample.truth]
-    redrawn = [sample for sample in counted if sample.redrawn]
-    parts = {
-        f"reward/{name}": _mean([getattr(sample, name) for sample in counted])
-        for name in ("format", "accuracy", "semantic", "quality", "overall")
-    }
-    return parts | {
-        "reward/semantic_redrawn": _mean([sample.semantic or 0.0 for sample in redrawn]),
-        "verdict/true": _mean([float(bool(sample.verdict)) for sample in read]),
-        "verdict/truth": _mean([float(sample.truth) for sample in samples]),
-        "verdict/true_recall": _mean(right),
-        "verdict/false_recall": _mean(wrong),
-        "verdict/unread": 1.0 - len(read) / len(samples) if samples else math.nan,
-        "redraw/asked": float(counts.asked),
-        "redraw/drawn": float(counts.drawn),
-        "redraw/served": counts.served if counts.asked else math.nan,
-        "redraw/failed": counts.failed / counts.asked if counts.asked else math.nan,
-        "redraw/repeated": float(counts.repeated),
-        "seconds/draw": counts.draw_seconds,
-        "seconds/score": counts.score_seconds,
-    }
-
-
-def spread(samples: Sequence[Sample], groups: Sequence[str]) -> dict[str, float]:
-    """How far the rewards of a group's answers lie apart (mean standard deviation), and the share of dead groups, whose
-    answers all have the same reward and teach nothing. `groups` names each sample's group.
-
-    Counted here because the trainer takes rounding errors for a spread.
-    """
-    rewards: dict[str, list[float]] = {}
-    for sample, group in zip(samples, groups, strict=True):
-        rewards.setdefault(group, []).extend([] if sample.overall is None else [sample.overall])
-    deviations = [pstdev(group) for group in rewards.values() if len(group) > 1]
-    return {
-        "reward/spread": _mean(deviations),
-        "reward/dead": _mean([float(deviation < ROUNDING) for deviation in deviations]),
-    }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan

@@ -20,7 +20,7 @@ from ..backend.errors import SettingsError
 from ..backend.memory_needs import GB
 from ..backend.tinyworld import checkpoint
 from .grpo_settings import GrpoTraining, batches
-from .libraries import TRAINERS, missing, require
+from .libraries import TRAINERS, missing, outdated, require
 from .memory import Memory, groups, meta_model, reckon
 from .policy_model import ModelTraining, libraries_of
 from .recipe_files import about, read_recipe, recipe_names, stages_in
@@ -163,4 +163,4 @@ def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[
 def _missing(settings: ModelTraining) -> list[str]:
     wanted = [*TRAINERS, *libraries_of(settings)]
     wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.vllm != "off" else []
-    return missing(wanted)
+    return missing(wanted) + outdated(wanted)

@@ -3,7 +3,7 @@
 Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make its batches come
 out even, the guards (callbacks.py), and the checkpoint that comes out. Everything is counted in rollouts: one is `prompts`
 groups of `group` answers, drawn, scored and learned from in `updates` optimiser steps; checkpoints and checks fall on whole
-rollouts only, because a run that is stopped within one goes on with other answers. Defaults are the published run's.
+rollouts only, because a run that is stopped within one goes on with other answers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,28 @@ from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.errors import TrainingError
 from ..backend.generators import Generator
-from ..backend.prompts import default_prompt_set, prompt_set_of
+from ..backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ..backend.scorers import Scorer
 from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
 from .critic_check import Check, CheckLog, greedy_answers, summarise
 from .critic_reward import CriticReward, RewardSettings
-from .grpo_data import CriticRlRow, as_question, as_questions
+from .grpo_data import CriticRlRow, as_question, as_questions, shown_of
 from .grpo_report import answered, held_out_curves
-from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of
+from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, check_rows_of, rollouts_of, vllm_arguments
+from .libraries import require
 from .live import GRPO_PARTS
 from .policy_model import (
-    arguments,
     check_options,
     counts,
     load_policy,
+    load_processor,
     quiet,
     reports_to,
-    save_trained,
 )
 from .report import write_report
 from .reward_cache import RewardCache
+from .row_lengths import fitting
+from .saving import save_trained
 from .step_clock import StepClock
 from .step_rewards import DrawingSettings, StepRewards
 
@@ -59,14 +62,20 @@ def train(
     cache: Path | None = None,
     log: Callable[[str], None] = print,
     engine: type[StepRewards] = StepRewards,
+    skip_bad: bool = False,
 ) -> Path:
     """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
     `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None; `engine` draws and scores. Returns
-    `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, and TrainingError for a training that had to stop; the last
-    good checkpoint is then in `out / "final"` if there is one.
+    `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a row that cannot be shown or
+    is longer than `settings.prompt_tokens` unless `skip_bad` leaves such rows out, and TrainingError for a training that had to
+    stop; the last good checkpoint is then in `out / "final"` if there is one.
     """
     check_options(settings)
+    devices = int(os.environ.get("WORLD_SIZE", "1"))
+    batches(settings, devices)
+    if vllm_arguments(settings, devices):
+        require("vllm")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     final = out / "final"
     claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))
@@ -83,6 +92,7 @@ def train(
             reward,
             engine(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
             log,
+            skip_bad,
         )
 
 
@@ -96,53 +106,26 @@ def _train(
     reward: RewardSettings,
     redrawing: StepRewards,
     log: Callable[[str], None],
+    skip_bad: bool,
 ) -> Path:
     final = out / "final"
     from transformers import PrinterCallback
-    from trl.trainer.grpo_config import GRPOConfig
-    from trl.trainer.grpo_trainer import GRPOTrainer
 
     from .callbacks import CriticGuard, Progress, Stopwatch
+    from .grpo_trainer import CriticTrainer, config_of
 
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
-    a_step, a_rollout = batches(settings, devices)
+    prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
+    rows, held_out = _usable(
+        rows, held_out, images, load_processor(checkpoint), prompt_set, settings, skip_bad, log
+    )
     steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
     every = settings.save_every * settings.updates
     steps = out / "steps"
-    policy = load_policy(checkpoint, settings)
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
-    vllm: dict[str, Any] = {}
-    if settings.vllm != "off":
-        vllm = {
-            "use_vllm": True,
-            "vllm_mode": settings.vllm,
-            "vllm_gpu_memory_utilization": settings.vllm_memory,
-            "vllm_enable_sleep_mode": settings.vllm == "colocate",
-        }
-    config = GRPOConfig(
-        **arguments(settings, steps, steps_in_all),
-        **vllm,
-        max_steps=steps_in_all,
-        per_device_train_batch_size=settings.micro_batch,
-        gradient_accumulation_steps=a_step,
-        steps_per_generation=a_rollout,
-        num_generations=settings.group,
-        max_completion_length=settings.answer_tokens,
-        temperature=settings.temperature,
-        beta=settings.kl,
-        epsilon=settings.clip_low,
-        epsilon_high=settings.clip_high,
-        loss_type="dapo",
-        scale_rewards=settings.scale,
-        use_bias_correction_kl=False,
-        lr_scheduler_type="cosine",
-        remove_unused_columns=False,
-        logging_steps=1,
-        save_steps=every,
-        report_to=reports_to(settings, log),
-    )
-    prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
+    config = config_of(settings, steps, steps_in_all, devices, reports_to(settings, log))
+    policy = load_policy(checkpoint, settings)
     questions = as_questions(rows, images, out / "shown", prompt_set, settings.image_pixels)
     asked = [as_question(row, images, out / "shown", prompt_set, settings.image_pixels) for row in held_out]
     clock = StepClock()
@@ -157,14 +140,10 @@ def _train(
         prompt_set.verdict_first,
     )
 
-    class Timed(GRPOTrainer):
-        def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-            super().log({**logs, **clock.taken(), **guard.taken()}, start_time)
-
-    trainer = Timed(
+    trainer = CriticTrainer(
+        judge,
         model=policy.model,
         args=config,
-        reward_funcs=[judge],  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
         train_dataset=questions,
         processing_class=policy.processor,
         peft_config=policy.adapter,
@@ -183,6 +162,7 @@ def _train(
 
     checks = CheckLog(out)
     guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
+    trainer.measured += [clock.taken, guard.taken]
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Stopwatch(clock))
     trainer.add_callback(guard)
@@ -229,6 +209,28 @@ def _train(
             f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."
         )
     return final
+
+
+def _usable(
+    rows: Sequence[CriticRlRow],
+    held_out: Sequence[CriticRlRow],
+    images: Path,
+    processor: Any,
+    prompt_set: PromptSet,
+    settings: GrpoTraining,
+    skip_bad: bool,
+    log: Callable[[str], None],
+) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
+    """The rows to train on and to check on that can be shown; raises SettingsError for another one unless `skip_bad`."""
+
+    def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
+        shown = [shown_of(row, images, prompt_set, settings.image_pixels) for row in some]
+        shown = [replace(one, place=f"{which}{one.place}") for one in shown]
+        limit = settings.prompt_tokens
+        return fitting(some, shown, processor, limit, "--prompt-tokens", skip_bad, log)
+
+    trained, held = usable(rows), usable(held_out, "held-out ")
+    return trained, held if len(held) == len(held_out) else check_rows_of(held, settings)
 
 
 def _told_by_first(check: Check, devices: int) -> Check:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from ..backend.agents import critic_message
 from ..backend.chat.pixels import AREA_OF_FEW, scaled_down
@@ -25,6 +25,7 @@ from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from ..backend.types import Score, Text
 from .data import RowProblem, find_images, read_lines, with_images
+from .row_lengths import ShownRow
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -66,6 +67,21 @@ class CriticRlRow(BaseModel):
     seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
     judge: str | None = None
     raw_scores: Any = None
+    _place: str = PrivateAttr("")
+
+    def __eq__(self, other: object) -> bool:
+        """The same content, wherever it was read."""
+        return isinstance(other, CriticRlRow) and self.__dict__ == other.__dict__
+
+    @property
+    def place(self) -> str:
+        """Where the row was read, such as "line 3"; empty for one that was made."""
+        return self._place
+
+    def at(self, place: str) -> CriticRlRow:
+        """This row, with the place where it was read; it stays with copies and is never written."""
+        self._place = place
+        return self
 
     @field_validator("origin_image_path", mode="after")
     @classmethod
@@ -102,7 +118,7 @@ def read_rl_rows(
     for place, item in read_lines(path):
         if not isinstance(item, RowProblem):
             try:
-                item = CriticRlRow.model_validate(item)
+                item = CriticRlRow.model_validate(item).at(place)
             except ValidationError as error:
                 item = RowProblem.of(place, error)
         parsed.append((place, item))
@@ -219,6 +235,23 @@ def as_question(
         "images": paths,
         "row": row.model_dump_json(exclude_none=True),
     }
+
+
+def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW) -> ShownRow:
+    """A row as it is measured, without opening its images; a row without a page before is shown one of the same size."""
+    blank = Picture.white((1, 1))
+    message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.prompt_used)
+    after = folder / row.edited_image_path
+    paths = {field: folder / name for field, name in row.image_paths.items()}
+    return ShownRow(
+        place=row.place or "a row",
+        texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
+        images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
+        told="".join(part for part in message.content if isinstance(part, str)),
+        turns=1,
+        area=min(pixels, AREA_OF_FEW),
+        conversation=lambda: as_conversation(message),
+    )
 
 
 def as_questions(

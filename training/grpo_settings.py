@@ -7,8 +7,9 @@ steps of a generation) are derived in one place, with an error where they do not
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -24,6 +25,9 @@ FREE_TO_CHANGE = {
     "tensorboard",
     "half",
     "vllm_memory",
+    "vllm_length",
+    "vllm_tensor_parallel",
+    "vllm_url",
 }
 """Settings that change nothing of what a stopped training goes on with."""
 HELD_OUT = 0.2
@@ -31,9 +35,13 @@ HELD_OUT = 0.2
 
 
 class GrpoTraining(ModelTraining):
-    """Settings of the critic's reinforcement learning. Defaults are the published run's (FORMATS: rewards)."""
+    """Settings of the critic's reinforcement learning. The published run is the recipe paper-8b."""
 
-    rate: float = Field(default=2e-6, gt=0, description="Peak learning rate; cosine after the warm-up.")
+    rate: float = Field(default=2e-6, gt=0, description="Peak learning rate.")
+    schedule: Literal["cosine", "constant"] = Field(
+        default="cosine",
+        description="The learning rate after the warm-up: down to 0, or the same (published).",
+    )
     warm_up: float = Field(default=0.0, ge=0, lt=1, description="Share of the steps for the warm-up.")
     freeze_vision: bool = Field(
         default=False, description="Keep the vision tower and its projector as they are."
@@ -44,6 +52,11 @@ class GrpoTraining(ModelTraining):
     group: int = Field(default=8, ge=2, description="Answers to each row.")
     updates: int = Field(default=2, ge=1, description="Optimiser steps of one rollout.")
     micro_batch: int = Field(default=8, ge=1, description="Answers in one forward pass on one device.")
+    prompt_tokens: int = Field(
+        default=16384,
+        ge=64,
+        description="Longest question in tokens, images included; longer ones are an error.",
+    )
     answer_tokens: int = Field(default=4096, ge=16, description="Longest answer, in tokens.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
     kl: float = Field(
@@ -51,6 +64,11 @@ class GrpoTraining(ModelTraining):
     )
     clip_low: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
     clip_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
+    clip_dual: float | None = Field(
+        default=None,
+        gt=1,
+        description="Highest ratio with which a token of a bad answer counts (dual clip; published: 3); empty: no bound.",
+    )
     scale: Literal["group", "batch", "none"] = Field(
         default="group",
         description="What a group's rewards are divided by: their own spread (published), the batch's, or nothing.",
@@ -61,6 +79,20 @@ class GrpoTraining(ModelTraining):
     vllm_memory: float = Field(
         default=0.3, gt=0, lt=1, description="Share of each card's memory for a colocated vLLM."
     )
+    vllm_length: int | None = Field(
+        default=None,
+        ge=128,
+        description="Longest question and answer together for which a colocated vLLM keeps a cache; empty: the sum of both "
+        "limits. The model's own 262,144 tokens would take 36 GiB at 8B.",
+    )
+    vllm_tensor_parallel: int = Field(
+        default=1, ge=1, description="Cards that share one colocated vLLM's weights; divides the devices."
+    )
+    vllm_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description="Address of a vLLM server, such as http://host:8000 (--vllm server).",
+    )
     save_every: int = Field(default=10, ge=1, description="Rollouts between checkpoints; each has a check.")
     check_rows: int = Field(default=64, ge=2, description="Held-out rows that each check asks about.")
     check_batch: int = Field(default=16, ge=1, description="Rows in one batch of a check.")
@@ -70,6 +102,45 @@ class GrpoTraining(ModelTraining):
         le=1,
         description="Recall on held-out right or wrong images below which training stops.",
     )
+
+
+def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
+    """What trl's trainer is told of vLLM, nothing if it is off; raises SettingsError for options that do not go together."""
+    if settings.vllm == "off":
+        return {}
+    if settings.vllm == "server":
+        if not re.match(r"https?://[^/]", settings.vllm_url or ""):
+            raise SettingsError(
+                f"--vllm server has {f'the address {settings.vllm_url!r}' if settings.vllm_url else 'no address'}.",
+                "Give one that begins with http:// or https://: --vllm-url http://host:8000.",
+            )
+        return {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": settings.vllm_url}
+    if devices % settings.vllm_tensor_parallel:
+        raise SettingsError(
+            f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel} cards each.",
+            "Change --vllm-tensor-parallel.",
+        )
+    return {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": settings.vllm_memory,
+        "vllm_max_model_length": vllm_length(settings),
+        "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
+        "vllm_enable_sleep_mode": True,
+    }
+
+
+def vllm_length(settings: GrpoTraining) -> int:
+    """Tokens of question and answer for which a colocated vLLM keeps a cache; raises SettingsError if an answer could not
+    be finished in it."""
+    whole = settings.prompt_tokens + settings.answer_tokens
+    length = settings.vllm_length or whole
+    if length < whole:
+        raise SettingsError(
+            f"--vllm-length {length} is less than {settings.prompt_tokens} + {settings.answer_tokens} tokens.",
+            "Raise it, or lower --prompt-tokens or --answer-tokens.",
+        )
+    return length
 
 
 def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:

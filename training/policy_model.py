@@ -1,15 +1,14 @@
-"""The model that is trained: loaded in the right arithmetic, what trains of it chosen, saved as a folder that agents open.
+"""The model that is trained: loaded in the right arithmetic, what trains of it chosen.
 
 Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a third of them into
 the vision tower. The vision tower and the projectors are one module here and are trained or kept together. What is loaded
-is an instance that knows the folder it came from: a trainer that needs a reference model reads it from there. A finished
-folder appears by one rename.
+is an instance that knows the folder it came from: a trainer that needs a reference model reads it from there. It is loaded
+after the trainer's arguments are made, which start the process group: only then is a share of the weights what a rank of
+ZeRO-3 holds. Under FSDP2 every rank reads all of them first (transformers 5.23, tried with two ranks).
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,18 +19,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..backend.errors import SettingsError
-from ..backend.prompts import PromptSet
 from .libraries import TRAINERS, missing, require
-from .whole_folder import put_in_place
 
 LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
 # A bare "visual" is ignored without a word, and naming it alone would quantise the output layer.
 NOT_QUANTIZED = ["model.visual", "lm_head"]
-# What a trainer leaves beside the weights; the first is a pickle.
-LEFT_OUT = ("training_args.bin", "README.md")
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
-"""The files of a trainer's checkpoint that make a model or an adapter."""
 
 
 class ModelTraining(BaseModel):
@@ -67,7 +60,11 @@ class ModelTraining(BaseModel):
         ge=1024,
         description="Largest area of an image that is shown, in pixels; a running agent shows 1,048,576.",
     )
-    half: bool = Field(default=False, description="Save the finished checkpoint in half precision.")
+    half: Literal["none", "fp16", "bf16"] = Field(
+        default="none",
+        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bf16 keeps the range of "
+        "what was trained in bf16).",
+    )
     tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
     seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
 
@@ -118,15 +115,22 @@ def on_cpu(settings: ModelTraining) -> bool:
     return settings.device == "cpu" or not torch.cuda.is_available()
 
 
+def load_processor(checkpoint: Path) -> Any:
+    """The processor of a checkpoint folder, with padding on the left: generation continues every row at its right end."""
+    from transformers import AutoProcessor
+
+    processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
+    processor.tokenizer.padding_side = "left"
+    return processor
+
+
 def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
     """Load a checkpoint folder for training; raises SettingsError for options that do not go together."""
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoModelForImageTextToText
 
     check_options(settings)
-    processor = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
-    # Generation continues every row of a batch at its right end.
-    processor.tokenizer.padding_side = "left"
+    processor = load_processor(checkpoint)
     frozen = settings.lora_rank > 0
     options: dict[str, Any] = {
         "dtype": torch.bfloat16 if frozen and settings.precision == "bf16" else torch.float32
@@ -233,57 +237,3 @@ def counts(model: Any) -> tuple[int, int]:
         whole += number
         trained += number if weight.requires_grad else 0
     return trained, whole
-
-
-def save_trained(
-    trainer: Any,
-    processor: Any,
-    prompt_set: PromptSet | None,
-    folder: Path,
-    half: bool,
-    kept: Path | None = None,
-) -> Path:
-    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its checkpoint `kept`, with
-    processor and prompt set into `folder`, which appears when it is whole."""
-    part = folder.with_name(f"{folder.name}.part")
-    if trainer.accelerator.is_main_process:
-        shutil.rmtree(part, ignore_errors=True)
-    trainer.accelerator.wait_for_everyone()
-    if kept is None:
-        trainer.save_model(str(part))
-    if trainer.accelerator.is_main_process:
-        # Where weights are spread over devices, a checkpoint is not loaded back by its file.
-        if kept is not None:
-            part.mkdir(parents=True)
-            for path in (path for pattern in WEIGHTS for path in kept.glob(pattern)):
-                shutil.copyfile(path, part / path.name)
-        for name in LEFT_OUT:
-            (part / name).unlink(missing_ok=True)
-        if half:
-            _to_half(part)
-        processor.save_pretrained(part)
-        if prompt_set is not None:
-            prompt_set.save(part / "prompt_set")
-        put_in_place(part, folder)
-    trainer.accelerator.wait_for_everyone()
-    return folder
-
-
-def _to_half(folder: Path) -> None:
-    """Rewrite the weight files in half precision, one at a time."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    for path in sorted(folder.glob("*.safetensors")):
-        weights = {
-            name: weight.to(torch.float16) if weight.is_floating_point() else weight
-            for name, weight in load_file(path).items()
-        }
-        save_file(weights, path, metadata={"format": "pt"})
-    config = folder / "config.json"
-    if config.is_file():
-        told = json.loads(config.read_text(encoding="utf-8"))
-        for part in (told, *(value for value in told.values() if isinstance(value, dict))):
-            if "dtype" in part:
-                part["dtype"] = "float16"
-        config.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

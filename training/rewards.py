@@ -1,15 +1,14 @@
-"""The critic's reward, term by term and summed: the published arithmetic, exactly, and nothing of any trainer in it.
+"""The critic's reward, term by term and summed: the published arithmetic of the terms, and nothing of any trainer in it.
 
 Decisions. Every function is pure and takes what was measured, never how. A reward that cannot be known is not a number:
 whoever draws and scores says so with None, and the sample is left out of its group (`step_rewards` is then not called).
 The published arithmetic leans towards refusing: an image that is right is never redrawn, so refusing it costs the
-accuracy term alone, 0.5 x 0.2 = 0.1. It is the default for parity; `redraws(..., "refused")` also redraws what the
+accuracy term alone, 0.5 x 0.2 = 0.1. It is the default for parity (how answers are read is ours, see published_reward.py); `redraws(..., "refused")` also redraws what the
 critic refused without need, so that the refusal pays for what it does to the image.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,9 +22,6 @@ NEUTRAL = 0.5
 """The step terms of a sample whose image was not redrawn: neither better nor worse."""
 
 Redraw = Literal["failed", "refused"]
-
-# The published code strips the white space around these before it reads an answer, inside the refined prompt too.
-PUBLISHED_STRIP = re.compile(r"\s*([<>/])\s*")
 
 
 class RewardWeights(BaseModel):
@@ -133,13 +129,9 @@ def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:
     return not truth or (rule == "refused" and not verdict)
 
 
-def read_answer(text: str, *, published: bool = False) -> Verdict | None:
-    """The verdict as the running system would read it, None if it cannot be read.
-
-    `published` first strips white space around "<", ">" and "/" as the published code does, which alters refined prompts
-    such as "a / b" but no verdict.
-    """
+def read_answer(text: str) -> Verdict | None:
+    """The verdict as the running system would read it, None if it cannot be read."""
     try:
-        return read_verdict(PUBLISHED_STRIP.sub(r"\1", text) if published else text)
+        return read_verdict(text)
     except AnswerError:
         return None

@@ -20,11 +20,11 @@ from pydantic import Field
 from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
 from ..backend.chat.pixels import scaled_down
-from ..backend.errors import SettingsError, TrainingError
+from ..backend.errors import TrainingError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
-from .data import RowProblem, SftRow, as_dataset, as_prompt_completion, show_problems
+from .data import SftRow, as_dataset, as_prompt_completion
 from .live import SFT_PARTS
 from .policy_model import (
     ModelTraining,
@@ -32,12 +32,13 @@ from .policy_model import (
     check_options,
     counts,
     load_policy,
+    load_processor,
     quiet,
     reports_to,
-    save_trained,
 )
 from .report import Answered, write_report
-from .row_lengths import area_of, row_lengths
+from .row_lengths import area_of, fitting, shown_of
+from .saving import save_trained
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
 SHOWN_TOKENS = 24
@@ -48,7 +49,7 @@ FINAL = "final"
 
 
 class SftTraining(ModelTraining):
-    """Settings of supervised fine-tuning. Defaults are the published run's (FORMATS: rewards), but for the batch."""
+    """Settings of supervised fine-tuning. The published runs are in the recipe paper-8b."""
 
     epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
     batch: int = Field(default=32, ge=1, description="Rows in one forward pass on one device.")
@@ -109,14 +110,14 @@ def train(
     settings: SftTraining,
     prompt_set: PromptSet | None = None,
     log: Callable[[str], None] = print,
-    skip_long: bool = False,
+    skip_bad: bool = False,
     name: str = FINAL,
 ) -> Path:
     """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
     Returns the finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set. Raises
-    SettingsError if a row is longer than the cutoff, unless `skip_long` leaves such rows out; TrainingError if `out` holds
-    another training.
+    SettingsError for a row that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves such rows out;
+    TrainingError if `out` holds another training.
     """
     check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -134,7 +135,7 @@ def train(
         log("this training is finished")
         return final
     with quiet():
-        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_long)
+        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_bad)
 
 
 def _train(
@@ -145,7 +146,7 @@ def _train(
     settings: SftTraining,
     prompt_set: PromptSet | None,
     log: Callable[[str], None],
-    skip_long: bool,
+    skip_bad: bool,
 ) -> Path:
     out = final.parent
     from torch.utils.data import SequentialSampler
@@ -156,8 +157,9 @@ def _train(
     from .callbacks import Progress
 
     steps = out / "steps"
-    policy = load_policy(checkpoint, settings)
-    rows = _fitting(rows, images, policy.processor, settings, skip_long, log)
+    measured = [shown_of(row, images, settings.image_pixels) for row in rows]
+    processor = load_processor(checkpoint)
+    rows = fitting(rows, measured, processor, settings.cutoff, "--cutoff", skip_bad, log)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     steps_an_epoch = math.ceil(math.ceil(len(rows) / (settings.batch * devices)) / settings.accumulation)
     steps_in_all = math.ceil(steps_an_epoch * settings.epochs)
@@ -174,6 +176,7 @@ def _train(
         save_steps=settings.save_every,
         report_to=reports_to(settings, log),
     )
+    policy = load_policy(checkpoint, settings)
 
     class Ordered(SFTTrainer):
         def _get_train_sampler(self, *arguments: Any, **options: Any) -> Any:
@@ -221,34 +224,6 @@ def _train(
         history = trainer.state.log_history or logged(resumed)
         write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
     return save_trained(trainer, policy.processor, prompt_set, final, settings.half, finished)
-
-
-def _fitting(
-    rows: list[SftRow],
-    images: Path,
-    processor: Any,
-    settings: SftTraining,
-    skip: bool,
-    log: Callable[[str], None],
-) -> list[SftRow]:
-    """The rows of at most the cutoff's tokens; raises SettingsError for a longer one unless `skip`."""
-    cutoff = settings.cutoff
-    lengths = row_lengths(rows, images, processor, cutoff, settings.image_pixels)
-    log(f"longest row about {max(lengths)} tokens, image tokens included; the cutoff is {cutoff}")
-    long = [
-        RowProblem(row.place or f"row {number}", "length", f"{length} tokens, the cutoff is {cutoff}")
-        for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        if length > cutoff
-    ]
-    if long and not skip:
-        raise SettingsError(
-            str(long[0]).capitalize(), "Shorten the row, raise --cutoff, or leave it out: --skip-bad."
-        )
-    fitting = [row for row, length in zip(rows, lengths, strict=True) if length <= cutoff]
-    show_problems(long, len(fitting), log)
-    if not fitting:
-        raise SettingsError(f"Every row is longer than {cutoff} tokens.", "Raise --cutoff.")
-    return fitting
 
 
 def _learned(trainer: Any, processor: Any) -> str:

@@ -218,7 +218,7 @@ def training_of(settings: ShowSettings) -> SftTraining:
         image_pixels=9216,
         device="cpu",
         precision="bf16",
-        half=True,
+        half="fp16",
         save_every=100,
         tensorboard=False,
         seed=settings.seed,

@@ -96,7 +96,7 @@ def _sft(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> Sf
         precision=recipe.precision,
         gradient_checkpointing=False,
         workers=recipe.workers,
-        half=True,
+        half="fp16",
         seed=recipe.seed,
     )
 
