@@ -181,7 +181,7 @@ def _read(
     """The answer to a message and the reply that gave it: this one, or, where it cannot be read, a second one with the settings
     `again`. Raises AnswerError if that cannot be read either."""
     try:
-        return read(reply.text), reply
+        return read(reply.whole), reply
     except AnswerError as error:
         problem = _explained(error, reply)
     reason = f"Your answer could not be read. {problem.message} {grammar} Keep it short."
@@ -192,7 +192,7 @@ def _read(
     ]
     reply = chat.reply(retry, again, on_token)
     try:
-        return read(reply.text), reply
+        return read(reply.whole), reply
     except AnswerError as error:
         raise _explained(error, reply) from error
 

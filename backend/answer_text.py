@@ -1,92 +1,88 @@
-"""Finds the objects in an agent's raw reply: `<think>` and `<answer>` apart, then JSON, Python literal or nearly so.
+"""Takes an agent's reply apart: its thoughts, the places where an answer may stand, and the objects in them.
 
-Decision: exact readers first (json, then ast.literal_eval), json-repair only for what neither can read, and every
-object says whether it was repaired and whether it was cut off, so that the meaning of a repaired object is never
-taken on trust (answers.py). Scanning is bounded: each character is looked at a fixed number of times.
+Decision: what is quoted never decides. A tag or a brace inside the text of an object that is written strictly is part of that
+text. What stands in a thought is no answer, and a thought that is never closed has none after it, whatever it mentions; if the
+reply only closes one, its prompt had opened it, and all before that is thought (but for an answer with which the reply
+begins: an agent that thinks does not). Without an <answer> tag an object counts only if it stands alone: nothing is on its lines
+but white space, a code fence or list brackets. An object within a sentence is spoken about, not said. Braces are counted
+first, and each character is looked at a fixed number of times.
 """
 
 from __future__ import annotations
 
-import ast
-import json
+import dataclasses
 import re
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
+from .answer_objects import OBJECT_START, FoundObject, open_quote, read_object, strict_or_end
 from .errors import AnswerError
 from .types import MAX_TEXT
 
-TAG = re.compile(r"<\s*(/?)\s*(think|answer)\s*>", re.IGNORECASE)
-# A brace in prose ("the set {a, b}") begins no answer: something like a key must follow it.
-OBJECT_START = re.compile(r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w ]{0,40}[”’]?)\s*:")
-AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|$)")
-MAX_DEPTH = 40
+__all__ = ["TAG", "FoundObject", "Place", "SplitReply", "find_objects", "frame", "open_quote", "split_reply"]
+
+TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think|answer)\s*>", re.IGNORECASE)
+TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
 MAX_ANSWERS = 20
-# json-repair takes quadratic time on hostile text (57 s for 100,000 characters); real answers are shorter.
-MAX_REPAIR = 16_000
+MAX_BRACKETS = 5_000
+"""Most opening brackets in a reply; a plan of the most steps has about 100."""
+MAX_BESIDE = 60
+"""Longest rest of a line, in characters, that is looked at for whether an object stands alone."""
+BEFORE_ALONE = re.compile(r"(?:```[\w+-]{0,20})?\s*\[?")
+CUT_TAG = re.compile(r"</?[a-z]{0,6}$", re.IGNORECASE)
+AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
 
 
 @dataclass(frozen=True)
-class FoundObject:
-    """One object of a reply. `raw` is its source; `open_depth` counts brackets never closed (0 = whole)."""
+class Place:
+    """A part of a reply, from `begin` to `end`. `tagged`: it stands in <answer>; `closed`: a tag ends it."""
 
-    value: dict[str, Any]
-    raw: str
-    repaired: bool = False
-    open_depth: int = 0
-    open_string: bool = False
+    text: str = field(repr=False)
+    begin: int
+    end: int
+    tagged: bool = False
+    closed: bool = False
+
+    @property
+    def content(self) -> str:
+        return self.text[self.begin : self.end]
 
 
 @dataclass(frozen=True)
 class SplitReply:
-    """A reply taken apart: the reasoning, and the places where an answer may stand."""
+    """A reply taken apart: the reasoning, the places where an answer may stand, and all thoughts that are closed."""
 
     reasoning: str
-    places: tuple[str, ...]
+    places: tuple[Place, ...]
+    thoughts: tuple[Place, ...] = ()
 
 
 def split_reply(text: str) -> SplitReply:
-    """Part `<think>` from `<answer>`, either of which may lack its opening or closing tag; raises AnswerError if
-    the reply is longer than MAX_TEXT characters or is not Unicode text."""
+    """Part the thoughts from the answers: the <answer> tags, or all that is no thought if there are none. Raises AnswerError if
+    the reply is longer than MAX_TEXT characters, is not Unicode text, or has too many brackets or answers."""
     if len(text) > MAX_TEXT:
         raise AnswerError(f"The reply has {len(text)} characters; at most {MAX_TEXT} are read.", text[:200])
     if lone := re.search("[\ud800-\udfff]", text):
         raise AnswerError("The reply holds half a character.", text[max(0, lone.start() - 40) : lone.end()])
-    tags = [(tag.start(), tag.end(), tag.group(1) + tag.group(2).lower()) for tag in TAG.finditer(text)]
-    opened = next((tag for tag in tags if tag[2] == "think"), None)
-    closed = next((tag for tag in tags if tag[2] == "/think" and (not opened or tag[0] >= opened[1])), None)
-    if closed is not None:
-        # The chat templates of thinking models put <think> into the prompt, so the reply may only close it.
-        start, begin = (opened[0], opened[1]) if opened else (0, 0)
-        return SplitReply(
-            _unframe(text[begin : closed[0]]),
-            _answer_places(text[:start]) + _answer_places(text[closed[1] :]),
-        )
-    if opened is not None:
-        # What stands in unfinished thoughts is no answer; only an <answer> tag ends them.
-        answer = next((tag[0] for tag in tags if tag[0] > opened[0] and tag[2] == "answer"), len(text))
-        reasoning = _unframe(text[opened[1] : answer])
-        return SplitReply(reasoning, _answer_places(text[: opened[0]]) + _answer_places(text[answer:]))
-    return SplitReply("", _answer_places(text))
+    if text.count("{") + text.count("[") > MAX_BRACKETS:
+        raise AnswerError(f"The reply has more than {MAX_BRACKETS} brackets.", text[:200])
+    return _Splitter(text).split()
 
 
-def find_objects(place: str) -> Iterator[FoundObject]:
-    """All objects in a text, in order, whatever stands between them; raises AnswerError where two equal keys of one
-    object disagree."""
-    position = place.find("{")
+def find_objects(place: Place) -> Iterator[FoundObject]:
+    """All objects in a place, in order, whatever stands between them, each with whether it stands alone. Raises AnswerError for
+    one that cannot be read, or in which two equal keys disagree."""
+    text, floor = place.text, place.begin
+    position = text.find("{", floor, place.end)
     while position >= 0:
-        found, position = _object_at(place, position)
-        if found is not None:
-            yield found
-        position = place.find("{", position)
-
-
-def _unframe(reasoning: str) -> str:
-    """Drop the line breaks with which models frame their reasoning (`frame` adds them where needed)."""
-    framed = len(reasoning) >= 2 and reasoning[0] == "\n" and reasoning[-1] == "\n"
-    return reasoning[1:-1] if framed else reasoning
+        if OBJECT_START.match(text, position):
+            found = read_object(text, position, place.end, place.closed)
+            alone = _begins_line(text, position, floor) and _ends_line(text, found.end, place.end)
+            yield dataclasses.replace(found, alone=alone)
+            position = floor = max(found.end, position + 1)
+        else:
+            position += 1
+        position = text.find("{", position, place.end)
 
 
 def frame(reasoning: str) -> str:
@@ -94,156 +90,127 @@ def frame(reasoning: str) -> str:
     return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
 
 
-def _answer_places(text: str) -> tuple[str, ...]:
-    """What stands in the answer tags, or the whole text if there are none."""
-    tags = [tag for tag in TAG.finditer(text) if tag.group(2).lower() == "answer"]
-    opening = [tag for tag in tags if not tag.group(1)]
-    if len(opening) > MAX_ANSWERS:
-        raise AnswerError(f"The reply has {len(opening)} <answer> tags.", text[:200])
-    if not opening:
-        return (text[: tags[0].start()] if tags else text,)
-    places = []
-    for tag in opening:
-        after = next((other.start() for other in tags if other.start() >= tag.end()), len(text))
-        places.append(text[tag.end() : after])
-    return tuple(places)
+class _Splitter:
+    """Goes through a reply from tag to tag."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._wasted = 0
+        self._answers: list[Place] = []
+        self._outside: list[Place] = []
+        self._thoughts: list[Place] = []
+        self._first_answer_end = 0
+        self._reasoning: str | None = None
 
-def _object_at(text: str, start: int) -> tuple[FoundObject | None, int]:
-    """The object whose brace stands at `start`, if there is one, and where to look on."""
-    if not OBJECT_START.match(text, start):
-        return None, start + 1
-    try:
-        value, end = _JSON.raw_decode(text, start)
-        return FoundObject(value, text[start:end]), end
-    except (ValueError, RecursionError):
-        pass
-    end, depth, in_string, strings = _extent(text, start)
-    raw = text[start:end]
-    if not depth:
-        try:
-            value = _python_literal(raw)
-            if isinstance(value, dict):
-                return FoundObject(value, raw), end
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            pass
-    value = _requoted(text, start, end, strings) or _repair(raw)
-    if not isinstance(value, dict):
-        raise AnswerError("The answer is not an object that can be read.", raw)
-    return FoundObject(value, raw, True, depth, in_string), end
+    def split(self) -> SplitReply:
+        text, position, begins_with = self._text, 0, ""
+        outside_from, tags = 0, 0
+        while tag := self._tag_after(position):
+            name, position = tag.group(1) + tag.group(2).lower(), tag.end()
+            if not tags and not text[: tag.start()].strip():
+                begins_with = name
+            tags += 1
+            self._add_outside(outside_from, tag.start())
+            if name == "answer":
+                position = self._answer(tag.end())
+            elif name == "think":
+                closing = self._closing_thought(tag.end())
+                if closing is None:
+                    if self._reasoning is None:
+                        self._reasoning = text[tag.end() :]
+                    outside_from = len(text)
+                    break
+                position = closing.end()
+                self._thought(tag.end(), closing.start(), begins_with)
+            elif name == "/think" and self._reasoning is None:
+                self._thought(None, tag.start(), begins_with)
+            outside_from = position
+        self._add_outside(outside_from, len(text), closed=False)
+        return SplitReply(
+            reasoning=_unframed(self._reasoning or ""),
+            places=tuple(self._answers or self._outside),
+            thoughts=tuple(self._thoughts),
+        )
 
+    def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
+        """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first one may be thought as
+        well, unless the reply begins with a tag that says otherwise."""
+        if self._reasoning is None:
+            if begins_with == "answer" and begin is None:
+                begin = self._first_answer_end
+                del self._answers[1:]
+            elif not begins_with:
+                self._answers.clear()
+                self._outside.clear()
+                self._thoughts.append(Place(self._text, 0, begin or 0))
+            self._reasoning = self._text[begin or 0 : end]
+        self._thoughts.append(Place(self._text, begin or 0, end))
 
-def is_inside_string(raw: str, position: int) -> bool:
-    """Whether `position` of an object's source lies inside one of its strings."""
-    return bool(open_quote(raw[:position]))
+    def _answer(self, begin: int) -> int:
+        """Note what stands in an <answer>, up to the next tag; where to go on."""
+        if len(self._answers) == MAX_ANSWERS:
+            raise AnswerError(f"The reply has more than {MAX_ANSWERS} <answer> tags.", self._text[:200])
+        after = self._tag_after(begin)
+        end = after.start() if after else len(self._text)
+        self._answers.append(Place(self._text, begin, end, tagged=True, closed=after is not None))
+        if after is not None and after.group(1) and after.group(2).lower() == "answer":
+            end = after.end()
+        if len(self._answers) == 1:
+            self._first_answer_end = end
+        return end
 
+    def _add_outside(self, begin: int, end: int, closed: bool = True) -> None:
+        if begin < end:
+            self._outside.append(Place(self._text, begin, end, closed=closed))
 
-def open_quote(raw: str) -> str:
-    """The quote of the string in which the source of an object breaks off; empty where it is outside of strings."""
-    _, _, inside, strings = _extent(raw, 0)
-    return raw[strings[-1][0] - 1] if inside else ""
-
-
-def _extent(text: str, start: int) -> tuple[int, int, bool, list[tuple[int, int]]]:
-    """Where the object that begins at `start` ends, the brackets left open there, whether a string is, and the
-    strings' contents as (begin, end).
-
-    A quote ends a string only before punctuation or the end, since models leave apostrophes unescaped.
-    """
-    depth, quote, position = 0, "", start
-    strings: list[tuple[int, int]] = []
-    while position < len(text):
-        character = text[position]
-        if quote:
-            if character == "\\":
-                position += 1
-            elif character == quote and AFTER_STRING.match(text, position + 1):
-                strings[-1] = (strings[-1][0], position)
-                quote = ""
-        elif character in "\"'":
-            quote = character
-            strings.append((position + 1, len(text)))
-        elif character in "{[":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise AnswerError(f"The answer is nested more than {MAX_DEPTH} levels deep.", text[start:])
-        elif character in "}]":
-            depth -= 1
-            if depth <= 0:
-                return position + 1, 0, False, strings
-        position += 1
-    return len(text), depth, bool(quote), strings
-
-
-def _without_conflict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    value: dict[Any, Any] = {}
-    for key, item in pairs:
-        if key in value and value[key] != item:
-            raise AnswerError(
-                f"The answer gives two different values for {key!r}.", f"{value[key]!r}, {item!r}"
-            )
-        value[key] = item
-    return value
-
-
-_JSON = json.JSONDecoder(object_pairs_hook=_without_conflict)
-
-
-def _python_literal(source: str) -> object:
-    with warnings.catch_warnings():
-        # A backslash in a prompt is no reason to print a SyntaxWarning about somebody's string.
-        warnings.simplefilter("ignore")
-        tree = ast.parse(source, mode="eval")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            keys = [ast.literal_eval(key) for key in node.keys if key is not None]
-            if len(set(keys)) < len(keys):
-                _without_conflict(
-                    [(key, ast.literal_eval(item)) for key, item in zip(keys, node.values, strict=True)]
-                )
-    return ast.literal_eval(tree)
-
-
-def _requoted(text: str, start: int, end: int, strings: list[tuple[int, int]]) -> object:
-    """The object with its strings quoted anew, which is all that most unreadable answers need; None if it is not."""
-    parts, position = [], start
-    for begin, stop in strings:
-        parts += [_plain_json(text[position : begin - 1]), '"', _escaped(text[begin:stop]), '"']
-        position = stop + 1
-    parts.append(_plain_json(text[position:end]))
-    try:
-        return _JSON.decode("".join(parts))
-    except (ValueError, RecursionError):
+    def _closing_thought(self, position: int) -> re.Match[str] | None:
+        for tag in TAG.finditer(self._text, position):
+            if tag.group(1) and tag.group(2).lower() == "think":
+                return tag
         return None
 
+    def _tag_after(self, position: int) -> re.Match[str] | None:
+        """The next tag that is not within an object that is written strictly."""
+        while found := TAG_OR_BRACE.search(self._text, position):
+            if found.group() != "{":
+                return found
+            position = found.end()
+            if OBJECT_START.match(self._text, found.start()):
+                strict, end = strict_or_end(self._text, found.start())
+                if strict is not None:
+                    position = end
+                else:
+                    self._waste(end - found.start())
+        return None
 
-def _plain_json(outside: str) -> str:
-    """Punctuation and words between strings, without trailing commas and with JSON's words for Python's."""
-    words = {"True": "true", "False": "false", "None": "null"}
-    outside = re.sub(r"\b(?:True|False|None)\b", lambda word: words[word.group()], outside)
-    return re.sub(r",\s*([}\]])", r"\1", outside)
-
-
-def _escaped(content: str) -> str:
-    """A string's content with what JSON wants escaped escaped, and its own escapes kept."""
-
-    def escape(found: re.Match[str]) -> str:
-        token = found.group()
-        if token.startswith("\\"):
-            return (
-                token if token[1:2] in '"\\/bfnrtu' else token[1:] if token[1:] == "'" else "\\\\" + token[1:]
-            )
-        return json.dumps(token)[1:-1]
-
-    return re.sub(r"\\.?|[\"\x00-\x1f]", escape, content, flags=re.DOTALL)
+    def _waste(self, characters: int) -> None:
+        self._wasted += characters
+        if self._wasted > 4 * MAX_TEXT:
+            raise AnswerError("The reply has too many objects that cannot be read.", self._text[:200])
 
 
-def _repair(raw: str) -> object:
-    import json_repair
+def _begins_line(text: str, position: int, floor: int) -> bool:
+    """Whether nothing but a fence or a list bracket stands between the line's (or the place's) beginning and a position."""
+    begin = max(floor, position - MAX_BESIDE)
+    before = text[begin:position]
+    if "\n" not in before and begin > floor:
+        return False
+    return BEFORE_ALONE.fullmatch(before.rpartition("\n")[2].strip()) is not None
 
-    if len(raw) > MAX_REPAIR:
-        raise AnswerError(f"The answer is damaged and longer than {MAX_REPAIR} characters.", raw)
-    try:
-        return json_repair.loads(raw, skip_json_loads=True)
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError, RecursionError) as error:
-        raise AnswerError(f"The answer cannot be read ({type(error).__name__}).", raw) from error
+
+def _ends_line(text: str, position: int, limit: int) -> bool:
+    """Whether nothing of weight stands between a position and the line's (or the place's) end."""
+    after = text[position : min(limit, position + MAX_BESIDE)]
+    if "\n" not in after and position + MAX_BESIDE < limit:
+        return False
+    after = after.partition("\n")[0]
+    if limit == len(text):
+        # Where a reply is cut off, so may be the tag that ends its answer.
+        after = CUT_TAG.sub("", after)
+    return AFTER_ALONE.fullmatch(after.strip()) is not None
+
+
+def _unframed(reasoning: str) -> str:
+    """Drop the line breaks with which models frame their reasoning (`frame` adds them where needed)."""
+    framed = len(reasoning) >= 2 and reasoning[0] == "\n" and reasoning[-1] == "\n"
+    return reasoning[1:-1] if framed else reasoning

@@ -1,7 +1,9 @@
 """What agents answer, read tolerantly and written strictly (FORMATS: what an agent answers).
 
 Decision: tolerance is about form only. Whatever could change the meaning (two verdicts, a value that is neither true
-nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place, never a guess. A writer
+nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place, never a guess: the agent is
+asked once more. So is a reply that says the opposite anywhere but in its thoughts and in the texts of the answer itself, a verdict
+that is spoken about within a sentence (answer_text.py), and a form that is only repeated ("true or false"). A writer
 reads its own text back before giving it away, so what it writes is exactly what will be read.
 """
 
@@ -9,12 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from .answer_text import TAG, FoundObject, find_objects, frame, is_inside_string, split_reply
+from .answer_objects import FoundObject
+from .answer_text import TAG, SplitReply, find_objects, frame, split_reply
 from .errors import AnswerError
 from .published_plan import shift_of, words_of
 from .types import MAX_STEPS, Plan, Several, Step, Text, Verdict
@@ -36,12 +39,12 @@ GRAMMAR_OF_VERDICTS_FIRST = (
     "false, <think>your reasoning</think>."
 )
 
-# A verdict as it stands in the source of an object, up to the next comma, and what counts as one that is clear.
+# A verdict as it may stand anywhere in a text, but for a form that names both words.
 STATED_VERDICT = re.compile(
-    r"[{,]\s*[\"'“”]?(?:previous_step_success|success)[\"'“”]?\s*:([^,}\n]*)", re.IGNORECASE
+    r"success\\?[\"'“”]?\s*[:=]\s*\\?[\"'“”]?\s*(true|false)\b(?!\s*[\"'“”]?\s*(?:or\b|/|\|))", re.IGNORECASE
 )
-CLEAR_VERDICT = re.compile(r"\s*[\"'“”]?\s*(true|false)\s*[\"'“”]?\s*(?:$|[\"'“”]\w)", re.IGNORECASE)
-MAX_STATEMENTS = 20
+# A name in quotes before a colon: a piece of an object of which the braces are missing.
+PIECE = re.compile(r"[\"'“][\w -]{1,40}[\"'”]\s{0,20}:")
 SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
 
 
@@ -81,14 +84,10 @@ class _VerdictAnswer(_Answer):
 def read_plan(text: str) -> Plan:
     """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut one."""
     reply = split_reply(text)
-    plans = [
-        _plan_of(found, reply.reasoning)
-        for place in reply.places
-        for found in find_objects(place)
-        if _has_key(found, PLAN_KEYS)
-    ]
-    if not plans:
+    found, _ = _answers_in(reply, PLAN_KEYS)
+    if not found:
         raise AnswerError("There is no execution_plan in the reply.", text or "(empty)", GRAMMAR_OF_PLANS)
+    plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply holds several plans that differ.", text)
     return plans[0]
@@ -96,21 +95,26 @@ def read_plan(text: str) -> Plan:
 
 def read_verdict(text: str) -> Verdict:
     """The verdict in a critic's reply; raises AnswerError if there is none, it is ambiguous, or its refined prompt
-    was cut off. A reply that ends right after a true verdict is whole: nothing after it matters."""
+    was cut off. A reply that ends right after a true verdict and its comma is whole: nothing after it matters."""
+    return find_verdict(text)[0]
+
+
+def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
+    """As `read_verdict`, with the object that the verdict was read from (the first, if several say the same) and where in the text
+    its word begins."""
     reply = split_reply(text)
-    verdicts = [
-        _verdict_of(found, reply.reasoning)
-        for place in reply.places
-        for found in find_objects(place)
-        if _has_key(found, VERDICT_KEYS)
-    ]
-    if not verdicts:
+    found, others = _answers_in(reply, VERDICT_KEYS)
+    if not found:
         raise AnswerError("There is no verdict in the reply.", text or "(empty)", GRAMMAR_OF_VERDICTS)
-    if any(verdict.success != verdicts[0].success for verdict in verdicts) or (
-        not verdicts[0].success and any(verdict != verdicts[0] for verdict in verdicts)
+    verdicts = [_verdict_of(one, reply.reasoning) for one in found]
+    first = verdicts[0]
+    if any(verdict.success != first.success for verdict in verdicts) or (
+        not first.success and any(verdict != first for verdict in verdicts)
     ):
         raise AnswerError("The reply holds several verdicts that differ.", text)
-    return verdicts[0]
+    _check_the_rest(text, first, reply, [*found, *others])
+    word = next(at for key, at in found[0].places.items() if _normal_key(key) in VERDICT_KEYS)
+    return first, found[0], word
 
 
 def write_plan(plan: Plan) -> str:
@@ -161,8 +165,49 @@ def _normal_key(key: object) -> str:
     return re.sub(r"[\s-]+", "_", str(key).strip().lower())
 
 
-def _has_key(found: FoundObject, keys: tuple[str, ...]) -> bool:
-    return any(_normal_key(key) in keys for key in found.value)
+def _answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
+    """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds an object but no
+    answer, and for an answer that stands within a sentence."""
+    answers: list[FoundObject] = []
+    others: list[FoundObject] = []
+    for place in reply.places:
+        found = list(find_objects(place))
+        mine = [one for one in found if any(_normal_key(key) in keys for key in one.value)]
+        if place.tagged and not mine and "{" in place.content:
+            raise AnswerError(f"An <answer> holds no {keys[0]}.", place.content)
+        answers += mine
+        others += [one for one in found if one not in mine]
+    for one in answers:
+        if not one.alone:
+            raise AnswerError(
+                "The answer stands within a sentence.", one.text[max(0, one.start - 60) : one.end + 60]
+            )
+    return answers, others
+
+
+def _check_the_rest(text: str, verdict: Verdict, reply: SplitReply, objects: list[FoundObject]) -> None:
+    """Raise AnswerError if a text says the opposite of its verdict anywhere but in a thought or within an object that is beyond
+    doubt, or if a piece of an object lies outside of the objects."""
+    thoughts = [(thought.begin, thought.end) for thought in reply.thoughts]
+    sure = [(one.start, one.end) for one in objects if one.strict]
+    opposite = str(not verdict.success).lower()
+    for stated in _outside(STATED_VERDICT, text, thoughts + sure):
+        if stated.group(1).lower() == opposite:
+            raise AnswerError("The verdict is not stated clearly.", _around(text, stated))
+    for piece in _outside(PIECE, text, thoughts + [(one.start, one.end) for one in objects]):
+        raise AnswerError("A piece of an object lies beside the verdict.", _around(text, piece))
+
+
+def _outside(pattern: re.Pattern[str], text: str, spans: list[tuple[int, int]]) -> Iterator[re.Match[str]]:
+    """What of a pattern lies outside of the spans."""
+    position = 0
+    for begin, end in [*sorted(spans), (len(text), len(text))]:
+        yield from pattern.finditer(text, position, max(position, begin))
+        position = max(position, end)
+
+
+def _around(text: str, found: re.Match[str]) -> str:
+    return text[max(0, found.start() - 60) : found.end() + 60]
 
 
 def _only(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -214,26 +259,12 @@ def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
     except ValidationError as error:
         raise _unfit("verdict", error, found) from error
     success, refined = answer.previous_step_success, answer.refine_prompt or ""
-    if found.repaired and _stated_verdicts(found.raw) != {str(success).lower()}:
-        raise AnswerError("The verdict is not stated clearly.", found.raw)
     if found.open_depth:
         whole = not found.open_string and found.raw.rstrip()[-1:] in "\"'" and bool(refined)
         if not success and not whole:
             raise AnswerError("The refined prompt is cut off.", found.raw[-200:])
         refined = refined if whole else ""
     return Verdict(success=success, refined_prompt=refined, reasoning=reasoning)
-
-
-def _stated_verdicts(raw: str) -> set[str]:
-    """The verdicts that the source itself states outside its strings: "true", "false", or "?" for anything else."""
-    statements = list(STATED_VERDICT.finditer(raw))
-    if len(statements) > MAX_STATEMENTS:
-        return {"?"}
-    return {
-        clear.group(1).lower() if (clear := CLEAR_VERDICT.match(stated.group(1))) else "?"
-        for stated in statements
-        if not is_inside_string(raw, stated.start())
-    }
 
 
 def _refined(found: FoundObject) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_the_refined_prompt_is_the_one_used_where_nothing_is_to_change() -> None
     accepted = Verdict(success=True, refined_prompt="something else", reasoning="fine")
     assert judged([write_verdict(accepted)])[0].refined_prompt == "a red boat"
     assert (
-        judged(['<think>fine</think>\n\n<answer>{"previous_step_success": true'])[0].refined_prompt
+        judged(['<think>fine</think>\n\n<answer>{"previous_step_success": true,'])[0].refined_prompt
         == "a red boat"
     )
     empty = Verdict(success=False, refined_prompt="  ", reasoning="no")

@@ -119,12 +119,11 @@ WILD_VERDICTS = {
     "fence alone": f"```\n{{{WHOLE}}}\n```",
     "empty think": f"<think></think><answer>{{{WHOLE}}}</answer>",
     "think not opened": f"It is red.</think>\n<answer>{{{WHOLE}}}</answer>",
-    "think not closed": f"<think>It is red.\n<answer>{{{WHOLE}}}</answer>",
     "answer not closed": f"<think>It is red.</think><answer>{{{WHOLE}}}",
     "brace not closed": f"<think>It is red.</think><answer>{{{WHOLE}</answer>",
     "trailing comma": f"<answer>{{{WHOLE},}}</answer>",
     "trailing comma, mixed words": "{'previous_step_success': false, 'refine_prompt': 'make the boat blue',}",
-    "text around": f"Sure, {{here}} it is: {{{WHOLE}}} Have a nice day {{smile}}.",
+    "text around": f"Sure, {{here}} it is:\n{{{WHOLE}}}\nHave a nice day {{smile}}.",
     "text around tags": f"Well. <answer>{{{WHOLE}}}</answer> Done.",
     "unquoted": "{previous_step_success: false, refine_prompt: make the boat blue}",
     "other keys": f'{{"confidence": 0.3, {WHOLE}, "note": ["a", {{"b": 1}}]}}',
@@ -142,7 +141,37 @@ def test_wild_verdicts_are_read(text: str) -> None:
     assert verdict.probability is None
 
 
-@pytest.mark.parametrize("name", ["plain", "think not opened", "think not closed", "tags in capitals"])
+QUOTED = (
+    "<answer>{'success': true}</answer>",
+    "not {'success': true}",
+    "\n{'success': true}\n",
+    "</answer><answer>{'success': True, 'refine_prompt': 'x'}</answer>",
+    "<think>{'previous_step_success': true}</think>",
+    "'success': true, 'x': '",
+)
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+@pytest.mark.parametrize(
+    "frame", ["{}", "<answer>{}</answer>", "<think>a</think>\n<answer>{}</answer>", "a</think>{}"]
+)
+def test_what_is_quoted_in_a_text_never_decides(quoted: str, frame: str) -> None:
+    for value in (
+        {"success": False, "refine_prompt": quoted},
+        {"refine_prompt": quoted, "success": False},
+        {"note": [{"a": quoted}], "success": False, "refine_prompt": quoted},
+    ):
+        for body in (json.dumps(value), repr(value), json.dumps(value, indent=1)):
+            verdict = read_verdict(frame.format(body))
+            assert (verdict.success, verdict.refined_prompt) == (False, quoted)
+
+
+def test_a_name_without_quotes_keeps_its_prompt() -> None:
+    verdict = read_verdict('{Refine Prompt: "x", success: false}')
+    assert (verdict.success, verdict.refined_prompt) == (False, "x")
+
+
+@pytest.mark.parametrize("name", ["plain", "think not opened", "tags in capitals"])
 def test_the_reasoning_is_what_was_thought(name: str) -> None:
     assert read_verdict(WILD_VERDICTS[name]).reasoning.strip() == "It is red."
 
@@ -160,10 +189,11 @@ def test_an_empty_refined_prompt_keeps_the_prompt(word: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '<think>good</think>\n\n<answer>{"previous_step_success": true',
         '<think>good</think>\n\n<answer>{"previous_step_success": true,',
-        "<think>good</think>\n\n<answer>{'previous_step_success': True",
-        '<think>good</think>\n\n<answer>{"previous_step_success": "True',
+        '<think>good</think>\n\n<answer>{"previous_step_success": true}',
+        "<think>good</think>\n\n<answer>{'previous_step_success': True,",
+        '<think>good</think>\n\n<answer>{"previous_step_success": "True",',
+        '<think>good</think>\n\n<answer>{"previous_step_success": true</answer>',
         '<think>good</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a bo',
     ],
 )
@@ -178,6 +208,9 @@ NEVER_GUESSED = {
     "prose": "The image is fine: success.",
     "cut before the verdict": '<think>good</think><answer>{"previous_step_success":',
     "cut in the verdict": '<answer>{"previous_step_success": tru',
+    "cut before what ends the verdict": '<think>good</think><answer>{"previous_step_success": true',
+    "cut before what ends a Python verdict": "<think>good</think><answer>{'previous_step_success': True",
+    "cut before a verdict's quote": '<think>good</think><answer>{"previous_step_success": "True',
     "cut in a quoted verdict": '<answer>{"previous_step_success": "Fal',
     "cut before the refined prompt": '<answer>{"previous_step_success": false',
     "cut at the refined prompt": '<answer>{"previous_step_success": false, "refine_prompt":',
@@ -202,6 +235,22 @@ NEVER_GUESSED = {
     "only in unfinished thinking": '<think>So {"previous_step_success": true}? Wait, the boat',
     "only in a prompt": '{"refine_prompt": "a poster, success: true',
     "refined prompt is a list": '{"success": false, "refine_prompt": ["a"]}',
+    "in a sentence": 'I cannot answer {"previous_step_success": true}: the hat is missing.',
+    "at the end of a sentence": 'It is not {"previous_step_success": true}',
+    "in a text without its braces": '"note": "not {\'success\': true}"',
+    "on lines of a text without its braces": '"note": "not\n{\'success\': true}\n", "a": 1',
+    "in a thought that is not closed": '<think>Is it <answer>{"success": true}</answer>? The hat',
+    "after a thought that is not closed": '<think>It is red.\n<answer>{"success": true, "refine_prompt": "x"}</answer>',
+    "corrected": '<answer>{"success": true}</answer> Correction: {"success": false, "refine_prompt": "x"}',
+    "corrected in words": '<answer>{"success": true}</answer> Wait: success is wrong, success: false',
+    "corrected, cut off": '<answer>{"success": true}</answer> Correction: <answer>{"success": fal',
+    "corrected after its thought": '<answer>{"success": true}</answer>so</think><answer>{"success": false, "refine_prompt": "x"}</answer>',
+    "the grammar echoed, and an answer": '<answer>{"success": true|false}</answer><answer>{"success": true}</answer>',
+    "the grammar echoed in quotes": '{"previous_step_success": "true" or "false", "refine_prompt": "..."}',
+    "quotes that are not escaped": '{"refine_prompt": "a "b" <answer>{\'success\': true}</answer>", "success": false}',
+    "a statement where quotes are not escaped": '{"success": true, "refine_prompt": "a "success": false" sign"}',
+    "quoted": 'The prompt says "<answer>{"success": true}</answer>" and "refine_prompt": "x"',
+    "many brackets": "[" * 6000 + '\n{"success": true}',
     "too long": '{"success": true, "refine_prompt": "' + "a" * MAX_TEXT + '"}',
     "too deep": '{"success": ' * 500,
 }
@@ -363,4 +412,4 @@ def test_hostile_replies_are_answered_quickly(piece: str) -> None:
                 read(text[:MAX_TEXT])
             except AnswerError:
                 continue
-        assert time.process_time() - begin < 5.0
+        assert time.process_time() - begin < 1.0

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers import read_verdict
-from interleave_thinker.backend.chat import REGISTRY, ChatModel, open_chat
+from interleave_thinker.backend.chat import REGISTRY, ChatModel, Reply, open_chat
 from interleave_thinker.backend.chat.decoding import VerdictWatch, probability_of_true, verdict_tokens
 from interleave_thinker.backend.chat.pixels import area_limit, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 
 
 @pytest.fixture(scope="module")
@@ -103,39 +103,97 @@ def test_images_are_capped_by_their_number() -> None:
     assert thin.size[0] * thin.size[1] <= 100
 
 
-def watched(text: str, size: int) -> VerdictWatch:
-    watch = VerdictWatch()
+def watched(text: str, size: int, thinking: bool | None = None) -> str:
+    """As much of a reply in pieces of this size as was wanted."""
+    watch = VerdictWatch(thinking)
     for start in range(0, len(text), size):
         watch.add(text[start : start + size])
-    return watch
+        if watch.settled:
+            return text[: start + size][: -watch.stop() or None]
+    return text
 
 
-@given(st.integers(1, 30), st.booleans(), st.sampled_from(["'", '"', ""]), st.sampled_from(["", '"', "'"]))
-def test_the_verdict_is_found_in_pieces_of_any_size(size: int, verdict: bool, key: str, value: str) -> None:
-    text = f"<think>success: maybe</think>\n<answer>{{{key}previous_step_success{key}: {value}{verdict}{value}, 'x': 1}}"
-    assert watched(text, size).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<think>{"previous_step_success": true} would be wrong',
-        '<think>{"success": true}?</think><answer>{"success": false}</answer>',
-        '<answer>{"previous_step_success": maybe, "success": true}',
-        '<answer>{"previous_step_success": false, "refine_prompt": "a sign, success: true"}',
-        "success: true",
-    ],
+@given(
+    st.integers(1, 30),
+    st.sampled_from(["'", '"']),
+    st.sampled_from(["", '"', "'"]),
+    st.sampled_from(
+        ["<think>success: maybe</think>\n<answer>", "<answer>", "so</think>", "so</think>Well. <answer>\n"]
+    ),
+    st.sampled_from(["", "'a': 'success: false', ", '"a": {"success": false}, ']),
 )
-def test_other_words_are_no_true_verdict(text: str) -> None:
-    for size in (1, 3, 1000):
-        assert watched(text, size).verdict is not True
+def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
+    size: int, key: str, value: str, before: str, first: str
+) -> None:
+    text = f"{before}{{{first}{key}previous_step_success{key}: {value}True{value}"
+    assert watched(f"{text}, 'x': 1}}</answer>", size) == f"{text},"
+    assert watched(f"{text} }}</answer>", size) == f"{text} }}"
+    assert read_verdict(f"{text},").success is True
+
+
+UNSETTLED = {
+    "thought": '<think>{"previous_step_success": true} would be wrong',
+    "thought and answer": '<think>{"success": true}?</think><answer>{"success": false}</answer>',
+    "answer within a thought": '<think>Not <answer>{"success": true, "refine_prompt": ""}</answer>, I say',
+    "thought that the prompt opened": 'Shall it be <answer>{"success": true, "refine_prompt": ""}</answer>? No.',
+    "form within a thought that the prompt opened": (
+        'I must answer {"previous_step_success": true, "refine_prompt": "x"}. The hat is missing.</think>'
+        '<answer>{"previous_step_success": false, "refine_prompt": "x"}</answer>'
+    ),
+    "tags spoken about": '<think>In <think>a</think><answer>{"success": true, "x": 1}</answer> form.</think>',
+    "other tags spoken about": 'The form: <think>a</think><answer>{"success": true, "x": 1}</answer>.',
+    "another word": '<answer>{"previous_step_success": maybe, "success": true}',
+    "form": '<answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer>',
+    "form with a stroke": '<answer>{"previous_step_success": true/false, "refine_prompt": "..."}</answer>',
+    "form with a bar": '<answer>{"previous_step_success": "true"|"false", "refine_prompt": "..."}</answer>',
+    "text": '<answer>{"refine_prompt": "a sign, \'success\': true, and {\'success\': true}", "success": false}',
+    "text not escaped": '<answer>{"refine_prompt": "a "b", "success": true, "c": "d"}</answer>',
+    "nothing after it": '<answer>{"previous_step_success": true',
+    "sentence": '<think>a</think>I cannot answer {"previous_step_success": true}: the hat is missing.',
+    "no tags": '{"previous_step_success": true, "refine_prompt": "x"}',
+    "prose": "success: true, I think",
+}
+
+
+@pytest.mark.parametrize("text", UNSETTLED.values(), ids=UNSETTLED.keys())
+def test_a_reply_that_is_not_settled_is_wanted_to_its_end(text: str) -> None:
+    for size in (1, 3, 7, 1000):
+        assert watched(text, size) == text
+
+
+def test_a_thought_that_the_prompt_opened_is_none_of_the_answer() -> None:
+    text = 'Shall it be <answer>{"success": true, "x": 1}</answer>? </think><answer>{"success": true, "x": 1}</answer>'
+    assert watched(text, 3, thinking=True) == text[: text.rindex(",") + 1]
+    begins = '<answer>{"success": true, "x": 1}</answer> or not?'
+    assert watched(begins, 3, thinking=True) == begins
+    for reply in (Reply(text=begins, thinking=True), Reply(text=f"Hm {begins}", finish="length")):
+        with pytest.raises(AnswerError):
+            read_verdict(reply.whole)
+    assert read_verdict(Reply(text=begins, finish="length").whole).success is True
+    assert read_verdict(Reply(text=text, thinking=True).whole).success is True
+
+
+def test_p_true_is_that_of_the_verdict_that_is_read() -> None:
+    text = 'A {"success": true} or {"success": false}?</think>\n{"note": "\'success\': true", "success": false, "refine_prompt": "x"}'
+    watch, asked = VerdictWatch(), 0
+    for start in range(0, len(text), 2):
+        if watch.add(text[start : start + 2]):
+            asked += 1
+            watch.measured(asked / 10)
+    assert asked == 4
+    assert watch.probability() == 0.4
+    unread = VerdictWatch()
+    assert unread.add('I cannot answer {"success": true}: the hat is missing.')
+    unread.measured(0.9)
+    assert unread.probability() is None
 
 
 def test_the_word_is_announced_once_with_its_first_letter() -> None:
     watch = VerdictWatch()
-    pieces = ["{", '"success"', ":", ' "', "t", "rue", '", "b": "true"']
-    assert [watch.add(piece) for piece in pieces] == [False, False, False, False, True, False, False]
-    assert watch.verdict is True
+    pieces = ["<answer>{", '"success"', ":", ' "', "t", "rue", '"', ', "b": "true"']
+    announced = [watch.add(piece) for piece in pieces]
+    assert announced == [False, False, False, False, True, False, False, False]
+    assert watch.settled and watch.stop() == len(' "b": "true"')
 
 
 def test_tokens_that_can_begin_both_words_count_for_neither() -> None:

@@ -55,7 +55,7 @@ def test_decoding_stops_at_a_true_verdict_and_only_there(chat: Any) -> None:
     watched, whole = chat.reply(question(240), WATCH), chat.reply(question(240), PLAIN)
     assert watched.finish == "verdict"
     assert watched.text == whole.text[: len(watched.text)]
-    assert watched.text.endswith('"previous_step_success": true')
+    assert watched.text.endswith('"previous_step_success": true,')
     assert watched.tokens < whole.tokens
     refused = chat.reply(question(20), WATCH)
     assert (refused.text, refused.finish) == (tiny_checkpoint.REFUSED, "end")

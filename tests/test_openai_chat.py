@@ -66,7 +66,7 @@ def test_reading_stops_at_a_true_verdict(server: ChatServer, chat: ChatModel) ->
     for server.has_logprobs in (True, False):
         reply = chat.reply(ASK, WATCH)
         assert reply.finish == "verdict"
-        assert reply.text.endswith("true")
+        assert reply.text.endswith("true,")
         assert read_verdict(reply.text).success is True
     assert chat.reply(ASK, ReplySettings()).text == TRUE
 

@@ -37,11 +37,10 @@ def test_either_order_is_written_and_read(verdict: Verdict) -> None:
 def test_true_is_known_after_the_first_words() -> None:
     text = write_verdict(Verdict(success=True, refined_prompt="a house", reasoning="all there"), True)
     watch, read = VerdictWatch(), 0
-    while watch.verdict is None:
+    while not watch.settled:
         watch.add(text[read])
         read += 1
-    assert watch.verdict is True
-    assert text[:read] == '<answer>{"previous_step_success": true'
+    assert text[:read] == '<answer>{"previous_step_success": true,'
     assert read_verdict(text[:read]).success is True
 
 
@@ -53,7 +52,8 @@ def test_the_packs_sets_differ_in_the_critic_alone() -> None:
     assert own.planner_text == first.planner_text == short.planner_text
     for one in (own, first, short):
         assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
-        assert read_verdict(one.critic.partition("exactly this form")[2].replace("true or false", "false"))
+        form = one.critic.partition("exactly this form")[2].partition("\n")[2]
+        assert read_verdict(form.replace("true or false", "false"))
     with pytest.raises(SettingsError, match="verdict-first"):
         named_prompt_set("silent")
 

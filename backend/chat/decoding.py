@@ -1,8 +1,11 @@
-"""Watches a critic's answer as it is written: where the verdict stands, what it is, and how probable True was.
+"""Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how probable True was.
 
-Decision: the verdict is looked for in the text and not by token ids, so that one rule serves every tokenizer and server.
-P(True) is the softmax over the tokens that can begin True or False, read where the verdict's word begins; the same
-rule as Qwen3-Reranker's, sigmoid(logit_yes - logit_no), extended to spellings. Verdicts in the reasoning do not count.
+Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict is: wherever
+the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs more: the reply begins with its
+<answer>, or its thought has been closed (also one that its prompt had opened), and the answer up to there is written strictly,
+so that nothing that may follow can make it read as False. P(True) is the softmax over the tokens that can begin True or False,
+measured wherever a verdict's word may begin and reported for the one that is read in the end; the same rule as
+Qwen3-Reranker's, sigmoid(logit_yes - logit_no), extended to spellings.
 """
 
 from __future__ import annotations
@@ -12,10 +15,20 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-AT_VERDICT = re.compile(
-    r"[{,]\s*[\"']?(?:previous_step_success|success)[\"']?\s*:\s*[\"']?\s*(?=[A-Za-z])", re.IGNORECASE
-)
-LONGEST_PREFIX = 120
+from ..answer_text import TAG
+from ..answers import find_verdict
+from ..errors import AnswerError
+from ..types import MAX_TEXT
+
+AT_VERDICT = re.compile(r"success[\"']?\s{0,20}:\s{0,20}[\"']?\s{0,20}(?=[tf])", re.IGNORECASE)
+FIRST_LETTER = re.compile("[tfTF]")
+CLOSED_TRUE = re.compile(r"true\s{0,20}[\"']?\s{0,20}[,}]", re.IGNORECASE)
+TAIL = 160
+LONGEST_KEY = 80
+"""Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
+MAX_LOOKS = 20
+"""How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to its end."""
+MAX_MEASURED = 1000
 TRUE_SPELLINGS = ("True", "true", " True", " true")
 FALSE_SPELLINGS = ("False", "false", " False", " false")
 
@@ -27,45 +40,96 @@ class Encoder(Protocol):
 
 
 class VerdictWatch:
-    """Follows a reply piece by piece. `verdict` is None until the word True or False is complete."""
+    """Follows a reply piece by piece. `settled` is True once it says True and nothing after that could turn it."""
 
-    def __init__(self, thinking: bool = False) -> None:
-        """`thinking`: the prompt ends inside an opened <think>."""
-        self.text = "<think>" if thinking else ""
-        self.verdict: bool | None = None
-        self._answer_from: int | None = None
-        self._word_at: int | None = None
-        self._done = False
+    def __init__(self, thinking: bool | None = None) -> None:
+        """`thinking`: whether the prompt ends inside an opened <think>; None where nobody can tell (a server's)."""
+        self.settled = False
+        self._tail = "<think>" if thinking else ""
+        self._parts = [self._tail]
+        self._length = len(self._tail)
+        self._word = -1
+        self._measured: dict[int, float | None] = {}
+        self._looks = 0
+        self._settled_at = 0
 
     def add(self, piece: str) -> bool:
-        """Append a piece; True if the verdict's word begins in it."""
-        before = len(self.text)
-        self.text += piece
-        if self._done:
+        """Append a piece; True if a word begins in it that may be the verdict's, whose P(True) can then be given to `measured`."""
+        tail = self._tail + piece
+        start, new = self._length - len(self._tail), len(self._tail)
+        self._length += len(piece)
+        self._parts.append(piece)
+        self._tail = tail[-TAIL:]
+        if self.settled or self._length > MAX_TEXT or "success" not in tail.lower():
             return False
-        if self._word_at is None:
-            found = self._verdict_after(before)
-            if found is None:
-                return False
-            self._word_at = found.end()
-        word = self.text[self._word_at : self._word_at + 5].lower()
-        if word.startswith("true") or word.startswith("false"):
-            self.verdict, self._done = word.startswith("true"), True
-        elif not "true".startswith(word) and not "false".startswith(word):
-            self._done = True
-        return self._word_at >= before
+        words: list[int] = []
+        if FIRST_LETTER.search(piece):
+            found = (one.end() for one in AT_VERDICT.finditer(tail, max(0, new - LONGEST_KEY)))
+            words = [word for word in found if word >= new]
+        for word in (self._word - start, *words):
+            closed = CLOSED_TRUE.match(tail, word) if word >= 0 else None
+            if closed is not None and closed.end() > new and self._looks < MAX_LOOKS and not self.settled:
+                self._look(start + word, start + closed.end())
+        self._word = start + words[-1] if words else self._word
+        return bool(words)
 
-    def _verdict_after(self, before: int) -> re.Match[str] | None:
-        """A verdict that ends in the text after `before`; none while the reasoning is not closed."""
-        start = self._answer_from
-        if start is None:
-            start = 0
-            if "<think>" in self.text:
-                closed = self.text.find("</think>")
-                if closed < 0:
-                    return None
-                start = self._answer_from = closed + len("</think>")
-        return AT_VERDICT.search(self.text, max(start, before - LONGEST_PREFIX))
+    def stop(self) -> int:
+        """Take back what stands after the point at which the verdict was settled, all of it in the last piece; its length."""
+        surplus = self._length - self._settled_at
+        self._parts, self._length = ["".join(self._parts)[: self._settled_at]], self._settled_at
+        return surplus
+
+    def measured(self, probability: float | None) -> None:
+        """P(True) where the last word began that `add` told of."""
+        if len(self._measured) < MAX_MEASURED:
+            self._measured[self._word] = probability
+
+    def probability(self) -> float | None:
+        """P(True) at the verdict that is read from the reply so far; None if there is none, or it was not measured."""
+        if not any(one is not None for one in self._measured.values()):
+            return None
+        try:
+            _, _, at = find_verdict("".join(self._parts))
+        except AnswerError:
+            return None
+        return self._measured.get(at)
+
+    def _look(self, word: int, end: int) -> None:
+        """Ask whether the verdict whose word begins here is settled where it is closed."""
+        self._looks += 1
+        self._settled_at = end
+        self.settled = is_settled("".join(self._parts)[:end], word)
+
+
+def is_settled(text: str, word: int) -> bool:
+    """Whether a reply that begins like this says True with the word at this place, whatever follows it (but for a contradiction,
+    which would make it unreadable)."""
+    try:
+        verdict, found, at = find_verdict(text)
+    except AnswerError:
+        return False
+    return bool(verdict.success) and at == word and _may_stop(text) and found.strict
+
+
+def _may_stop(text: str) -> bool:
+    """Whether no thought can be open where the text ends, by its tags."""
+    tags = [(tag.start(), tag.group(1) + tag.group(2).lower()) for tag in TAG.finditer(text)]
+    if not tags:
+        return False
+    begins = not text[: tags[0][0]].strip()
+    names = [name for _, name in tags]
+    if begins and names == ["answer"]:
+        return True
+    if begins and names[0] == "think":
+        depth = 0
+        for number, name in enumerate(names):
+            depth += {"think": 1, "/think": -1}.get(name, 0)
+            if depth == 0:
+                return names[number + 1 :] in ([], ["answer"])
+        return False
+    # A thought that the prompt had opened.
+    closed = names.index("/think") if "/think" in names else len(names)
+    return "think" not in names and closed < len(names) and names[closed + 1 :] in ([], ["answer"])
 
 
 def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:

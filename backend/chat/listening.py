@@ -47,12 +47,12 @@ class ReplyListener:
         self._end_tokens = end_tokens
         self._true_tokens, self._false_tokens = (list(side) for side in verdict_tokens)
         self._on_token = on_token
+        self._thinking = thinking
         self._watch = VerdictWatch(thinking) if settings.watch_verdict else None
         self._pending: list[int] = []
         self._pieces: list[str] = []
         self._tokens = 0
         self._finish: Literal["end", "length", "verdict"] = "length"
-        self._probability: float | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
         """True (as a tensor of shape (1,)) once nothing more is wanted."""
@@ -66,8 +66,9 @@ class ReplyListener:
         return Reply(
             text="".join(self._pieces),
             tokens=self._tokens,
-            probability=self._probability,
+            probability=self._watch and self._watch.probability(),
             finish=self._finish,
+            thinking=self._thinking,
         )
 
     def take(self, token: int) -> bool:
@@ -85,22 +86,26 @@ class ReplyListener:
         return self._add(piece, token)
 
     def _add(self, piece: str, token: int | None = None) -> bool:
-        """Take in a piece of text; True if it completes a True verdict."""
+        """Take in a piece of text; True if it settles a True verdict."""
+        watch = self._watch
+        if (
+            watch is not None
+            and watch.add(piece)
+            and (token in self._true_tokens or token in self._false_tokens)
+        ):
+            logits = self.logits.last[0].float()
+            watch.measured(
+                probability_of_true(logits[self._true_tokens].tolist(), logits[self._false_tokens].tolist())
+            )
+        is_settled = watch is not None and watch.settled
+        if watch is not None and is_settled:
+            self._finish = "verdict"
+            piece = piece[: len(piece) - watch.stop()]
+            count(stops_at_true=1)
         self._pieces.append(piece)
         if self._on_token is not None:
             self._on_token(piece)
-        if self._watch is None:
-            return False
-        if self._watch.add(piece) and (token in self._true_tokens or token in self._false_tokens):
-            logits = self.logits.last[0].float()
-            self._probability = probability_of_true(
-                logits[self._true_tokens].tolist(), logits[self._false_tokens].tolist()
-            )
-        if not self._watch.verdict:
-            return False
-        self._finish = "verdict"
-        count(stops_at_true=1)
-        return True
+        return is_settled
 
     def _flush(self) -> None:
         if self._pending:

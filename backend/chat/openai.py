@@ -202,26 +202,36 @@ class _Reading:
         self._parts: list[str] = []
         self._tokens = 0
         self._finish = "end"
-        self._probability: float | None = None
+        self._ended = False
         self._watch = VerdictWatch() if watch_verdict else None
         self._on_token = on_token
         self._mask = GrowingMask(mask)
 
     def add(self, chunk: Chunk) -> bool:
         """Take a chunk in; True if nothing after it matters."""
-        self._take(self._mask.add(chunk.text))
+        text, is_settled = chunk.text, self._is_settled_by(chunk)
+        if is_settled and self._watch is not None:
+            self._finish = "verdict"
+            text = text[: len(text) - self._watch.stop()]
+        self._take(self._mask.add(text))
         self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
         if chunk.finish == "length":
             self._finish = "length"
+        return is_settled
+
+    def _is_settled_by(self, chunk: Chunk) -> bool:
         if self._watch is None:
             return False
         # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
-        for piece, alternatives in chunk.alternatives or ((chunk.text, ()),):
+        pieces = chunk.alternatives
+        if "".join(piece for piece, _ in pieces) != chunk.text:
+            pieces = ((chunk.text, ()),)
+        for piece, alternatives in pieces:
             if self._watch.add(piece):
-                self._probability = probability_in(piece, alternatives)
-        if self._watch.verdict:
-            self._finish = "verdict"
-        return bool(self._watch.verdict)
+                self._watch.measured(probability_in(piece, alternatives))
+        # What comes together with its end is there, and is read to its end.
+        self._ended |= chunk.finish is not None
+        return self._watch.settled and not self._ended
 
     def reply(self) -> Reply:
         """The reply so far."""
@@ -230,7 +240,7 @@ class _Reading:
             {
                 "text": "".join(self._parts),
                 "tokens": self._tokens,
-                "probability": self._probability,
+                "probability": self._watch and self._watch.probability(),
                 "finish": self._finish,
             }
         )

@@ -46,6 +46,19 @@ class Reply(Value):
     tokens: int = Field(default=0, ge=0)
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     finish: Literal["end", "length", "verdict"] = "end"
+    thinking: bool | None = Field(
+        default=None,
+        description="Whether the prompt had opened <think>; None where nobody can tell (a server's).",
+    )
+
+    @property
+    def whole(self) -> str:
+        """The reply as it is to be read: with the <think> that its prompt had opened. A reply that was cut off and says of no
+        thought whether it is one may be one, unless it begins with its answer."""
+        said = self.text.lstrip().lower()
+        unknown = self.thinking is None and self.finish == "length" and "</think>" not in said
+        may_think = unknown and not said.startswith(("<think>", "<answer>", "{", "```"))
+        return f"<think>{self.text}" if self.thinking or may_think else self.text
 
 
 @runtime_checkable

@@ -73,7 +73,7 @@ class Judge:
         message = Message(role="user", content=(*pictures, question + FORM))
         reply = self.chat.reply([message], self.settings)
         try:
-            return read_scores(reply.text)
+            return read_scores(reply.whole)
         except AnswerError as error:
             reason = f"Your answer could not be read. {error.message} Answer with <answer>[number, number]</answer>."
         retry = [
@@ -83,7 +83,7 @@ class Judge:
         ]
         reply = self.chat.reply(retry, self.settings)
         try:
-            return read_scores(reply.text)
+            return read_scores(reply.whole)
         except AnswerError as error:
             raise ScorerError(f"The judge's scores cannot be read. {error}") from error
 
@@ -92,9 +92,11 @@ def read_scores(text: str) -> tuple[float, float]:
     """The pair of scores (0..10 each) in a judge's reply: `[8, 7]` wherever it stands outside the reasoning, also as
     `8/10` or within JSON. Raises AnswerError if there is none, several that differ, or one out of range."""
     places = split_reply(text).places
-    pairs = {(float(first), float(second)) for place in places for first, second in PAIR.findall(place)}
+    pairs = {
+        (float(first), float(second)) for place in places for first, second in PAIR.findall(place.content)
+    }
     if not pairs:
-        bare = [match for place in places if (match := BARE_PAIR.fullmatch(place))]
+        bare = [match for place in places if (match := BARE_PAIR.fullmatch(place.content))]
         pairs = {(float(match.group(1)), float(match.group(2))) for match in bare}
     if len(pairs) != 1:
         found = "no pair of scores" if not pairs else f"{len(pairs)} different pairs of scores"
