@@ -23,10 +23,10 @@ MAX_VALUES = 10_000
 
 # A brace in prose ("the set {a, b}") begins no answer: something like a key must follow it.
 OBJECT_START = re.compile(
-    r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,20}:"
+    r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,30}:"
 )
 KEY = re.compile(
-    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w -]{0,40}[”’]?))\s{0,20}:"
+    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w -]{0,40}[”’]?))\s{0,30}:"
 )
 CUT_KEY = re.compile(r"[\"'“‘]?[\w -]{0,80}[\"'”’]?\s*")
 BLANK = re.compile(r"\s*")
@@ -37,7 +37,7 @@ WORDS = {"true": True, "True": True, "false": False, "False": False, "null": Non
 NOT_IN_A_WORD = re.compile(r"[\"“”{\[]")
 CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’"}
 # What may follow the quote that ends a text; models leave quotes and apostrophes within a text unescaped.
-_KEY_FOLLOWS = r"[\"'“‘]?[A-Za-z_][\w -]{0,40}[\"'”’]?\s{0,3}:"
+_KEY_FOLLOWS = r"[\"'“‘]?[A-Za-z_][\w -]{0,40}[\"'”’]?\s{0,30}:"
 _AFTER_MEMBER = rf"\s*(?:[}}\]]|\Z|,\s*(?:[}}\]]|\Z|{_KEY_FOLLOWS}))"
 _AFTER_ITEM = r"\s*(?:[}\],]|\Z)"
 LOOSE_TEXT = {

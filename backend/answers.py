@@ -44,7 +44,7 @@ STATED_VERDICT = re.compile(
     r"success\\?[\"'“”]?\s*[:=]\s*\\?[\"'“”]?\s*(true|false)\b(?!\s*[\"'“”]?\s*(?:or\b|/|\|))", re.IGNORECASE
 )
 # A name in quotes before a colon: a piece of an object of which the braces are missing.
-PIECE = re.compile(r"[\"'“][\w -]{1,40}[\"'”]\s{0,20}:")
+PIECE = re.compile(r"[\"'“][\w -]{1,40}[\"'”]\s{0,30}:")
 SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
 
 

@@ -20,11 +20,11 @@ from ..answers import find_verdict
 from ..errors import AnswerError
 from ..types import MAX_TEXT
 
-AT_VERDICT = re.compile(r"success[\"']?\s{0,20}:\s{0,20}[\"']?\s{0,20}(?=[tf])", re.IGNORECASE)
+AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])", re.IGNORECASE)
 FIRST_LETTER = re.compile("[tfTF]")
-CLOSED_TRUE = re.compile(r"true\s{0,20}[\"']?\s{0,20}[,}]", re.IGNORECASE)
-TAIL = 160
-LONGEST_KEY = 80
+CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
+TAIL = 220
+LONGEST_KEY = 120
 """Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
 MAX_LOOKS = 20
 """How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to its end."""
