@@ -6,14 +6,16 @@ counted without reading a weight, and as it really is rather than as its name pr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
 from .bounded_reader import opened, parse_json
-from .chat.checkpoints import MAX_JSON, check_safetensors
 from .errors import ChatError, SettingsError
 
+MAX_HEADER = 64 * 1024 * 1024
+PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 Tensors = dict[str, int]
 """Number of weights by name of the tensor."""
 
@@ -28,11 +30,34 @@ def tensors_of(path: Path) -> Tensors:
     return {name: count for file in plain for name, count in _header(file)}
 
 
+def check_safetensors(path: Path) -> None:
+    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
+    with opened(path, ChatError, "Weight file") as file:
+        start, size = file.read(64), os.fstat(file.fileno()).st_size
+    if start.startswith(b"version https://git-lfs"):
+        raise ChatError(
+            f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
+            "Run `git lfs pull` there, or download the file itself.",
+        )
+    length = int.from_bytes(start[:8], "little")
+    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_HEADER, size - 8):
+        kind = (
+            "a pickle, which can run code when loaded"
+            if start[:2] in PICKLE_STARTS
+            else "damaged or not finished"
+        )
+        if start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
+            kind = "a text file"
+        raise ChatError(
+            f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
+        )
+
+
 def _header(path: Path) -> Iterator[tuple[str, int]]:
     try:
         check_safetensors(path)
         with opened(path, ChatError, "Weight file") as file:
-            length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
+            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
             header = parse_json(file.read(length), ChatError, f"The header of {str(path)!r}")
         for name, tensor in header.items():
             if name != "__metadata__":

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..backend.answers import read_verdict
 from ..backend.bounded_reader import read_json
-from ..backend.chat.checkpoints import checkpoint_digest
+from ..backend.chat.checkpoints import check_adapter, check_checkpoint, checkpoint_digest
 from ..backend.errors import AnswerError, SettingsError, TrainingError, boundary
 from ..backend.sft_rows import SftRow
 from .checkpointing import digest_of
@@ -258,13 +258,19 @@ def answers_of(
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
+    check_checkpoint(checkpoint)
+    if adapter is not None:
+        check_adapter(adapter)
     on_gpu = device != "cpu" and torch.cuda.is_available()
     with quiet():
-        processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
+        processor: Any = AutoProcessor.from_pretrained(
+            checkpoint, local_files_only=True, trust_remote_code=False
+        )
         processor.tokenizer.padding_side = "left"
         model: Any = AutoModelForImageTextToText.from_pretrained(
             checkpoint,
             local_files_only=True,
+            trust_remote_code=False,
             use_safetensors=True,
             dtype=torch.bfloat16 if on_gpu else torch.float32,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ..backend.chat.checkpoints import check_adapter
+from ..backend.chat.checkpoints import check_adapter, check_checkpoint
 from ..backend.errors import SettingsError, TrainingError, boundary
 from ..backend.prompts import prompt_set_of
 from .libraries import require
@@ -24,13 +24,14 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
     """
     require("peft")
     check_adapter(adapter)
+    check_checkpoint(base)
     if out.exists():
         raise SettingsError(f"{str(out)!r} exists.", "Give a folder that does not.")
     import torch
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
-    local = {"local_files_only": True}
+    local = {"local_files_only": True, "trust_remote_code": False}
     with boundary(TrainingError, f"The adapter {str(adapter)!r} cannot be merged into {str(base)!r}"):
         kept = AutoConfig.from_pretrained(base, **local).dtype or torch.float32
         model = AutoModelForImageTextToText.from_pretrained(

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..backend.chat.checkpoints import check_checkpoint
 from ..backend.errors import SettingsError
 from .libraries import TRAINERS, missing, require
 
@@ -119,7 +120,8 @@ def load_processor(checkpoint: Path) -> Any:
     """The processor of a checkpoint folder, with padding on the left: generation continues every row at its right end."""
     from transformers import AutoProcessor
 
-    processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
+    check_checkpoint(checkpoint)
+    processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True, trust_remote_code=False)
     processor.tokenizer.padding_side = "left"
     return processor
 
@@ -139,7 +141,7 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
         options["quantization_config"] = quantized(settings)
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
     model = AutoModelForImageTextToText.from_pretrained(
-        checkpoint, local_files_only=True, use_safetensors=True, **options
+        checkpoint, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
     )
     if settings.quantization == "4bit" and on_cpu(settings):
         _unpacked(model)

@@ -16,11 +16,13 @@ from typing import Any
 from .. import bounded_reader
 from ..bounded_reader import opened
 from ..errors import ChatError
+from ..model_folder import LARGEST, check_no_code, check_weights, numbers_of
+from ..weight_files import check_safetensors
 
 ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
-PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+MAX_RANK = 4096
+MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 HASHED_WHOLE = 64 * 1024 * 1024
 SAMPLES = 64
@@ -42,9 +44,18 @@ def find_checkpoint(argument: str, download: bool = False) -> Path:
                 "Give a folder, or a hub id such as NAME/MODEL.",
             )
         folder = _from_hub(argument, download)
+    check_checkpoint(folder)
+    return folder.resolve()
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint in safetensors, without code, whose configuration is
+    that of its weights. To be asked before any library opens it."""
     _check_config(folder)
     _check_weights(folder)
-    return folder.resolve()
+    check_no_code(folder, ChatError)
+    check_weights(folder, ChatError)
+    _check_pixels(folder)
 
 
 def path_of(argument: str) -> Path:
@@ -62,6 +73,7 @@ def check_adapter(folder: Path) -> None:
     """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
     if not folder.is_dir():
         raise ChatError(f"There is no adapter folder {str(folder)!r}.")
+    check_no_code(folder, ChatError)
     config = read_json(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
         raise ChatError(
@@ -73,35 +85,22 @@ def check_adapter(folder: Path) -> None:
             f"The adapter in {str(folder)!r} changes the base model's own weights.",
             "Save it as a plain LoRA (bias none), or merge it into a checkpoint of its own.",
         )
+    # The first imports a module that the file names, the second repeats layers of the base.
+    for name in ("megatron_config", "layer_replication"):
+        if config.get(name):
+            raise ChatError(f"The adapter in {str(folder)!r} has a {name}, which is not supported.")
+    if any(
+        value > MAX_RANK
+        for key, value in numbers_of(config)
+        if key not in ("lora_alpha", "layers_to_transform")
+    ):
+        raise ChatError(f"The adapter in {str(folder)!r} has a rank above {MAX_RANK}.")
     if (folder / "adapter_model.safetensors").is_file():
         check_safetensors(folder / "adapter_model.safetensors")
     else:
         raise ChatError(
             f"The adapter folder {str(folder)!r} has no adapter_model.safetensors.",
             "Other formats can run code when loaded; save the adapter as safetensors.",
-        )
-
-
-def check_safetensors(path: Path) -> None:
-    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
-    with opened(path, ChatError, "Weight file") as file:
-        start, size = file.read(64), os.fstat(file.fileno()).st_size
-    if start.startswith(b"version https://git-lfs"):
-        raise ChatError(
-            f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
-            "Run `git lfs pull` there, or download the file itself.",
-        )
-    length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_JSON, size - 8):
-        kind = (
-            "a pickle, which can run code when loaded"
-            if start[:2] in PICKLE_STARTS
-            else "damaged or not finished"
-        )
-        if start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
-            kind = "a text file"
-        raise ChatError(
-            f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
         )
 
 
@@ -145,6 +144,17 @@ def _check_config(folder: Path) -> None:
         )
 
 
+def _check_pixels(folder: Path) -> None:
+    """Raise ChatError if small images would be blown up: the processor's least number of pixels is a stranger's word."""
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"):
+        if not (folder / name).exists():
+            continue
+        for key, value in numbers_of(read_json(folder / name)):
+            most = {"shortest_edge": MAX_LEAST_PIXELS, "min_pixels": MAX_LEAST_PIXELS}.get(key, LARGEST)
+            if value > most and key not in ("longest_edge", "max_pixels"):
+                raise ChatError(f"{str(folder / name)!r} asks for a {key} of {str(value)[:20]}.")
+
+
 def _check_weights(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -160,12 +170,7 @@ def _check_weights(folder: Path) -> None:
             return
     if (folder / "model.safetensors").is_file():
         return check_safetensors(folder / "model.safetensors")
-    pickles = [path.name for pattern in PICKLES for path in folder.glob(pattern)]
-    if pickles:
-        raise ChatError(
-            f"The weights in {str(folder)!r} ({pickles[0]}) are pickles, which can run code when loaded.",
-            "Only safetensors are read: convert them, or get the checkpoint in safetensors.",
-        )
+    check_weights(folder, ChatError)
     raise ChatError(f"{str(folder)!r} has no weights (model.safetensors).", "Is the download complete?")
 
 

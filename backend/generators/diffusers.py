@@ -18,7 +18,7 @@ from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..pictures import Picture
 from .kept_encodings import DrawLevers, KeptEncodings
-from .pipeline_folder import content_digest, find_folder, pipeline_class
+from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 
 SIZE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
@@ -63,6 +63,7 @@ def open(
         from diffusers.pipelines.pipeline_utils import DiffusionPipeline
     except ImportError as error:
         raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
+    check_library()
     folder = find_folder(argument, download)
     name = pipeline_class(folder)
     device = device_named(device)
@@ -74,7 +75,7 @@ def open(
     numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
     with boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
         pipeline: Any = DiffusionPipeline.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, **numbers
+            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
         ).to(device)
     pair = pair_pipelines(pipeline, edit)
     _refuse_ignored_options(pair, guidance, negative, steps, strength)

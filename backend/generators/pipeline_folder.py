@@ -14,11 +14,13 @@ from pathlib import Path
 
 from ..bounded_reader import opened, read_json
 from ..errors import SettingsError
+from ..model_folder import check_no_code, check_weights
 
 INDEX = "model_index.json"
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 CONTENT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 MAX_INDEX_BYTES = 1024 * 1024
+SAFE_DIFFUSERS = (0, 38)
 MAX_INDEX_VALUES = 10_000
 WHOLE_FILE_BYTES = 32 * 1024 * 1024
 SAMPLES = 64
@@ -54,6 +56,17 @@ def find_folder(argument: str, download: bool) -> Path:
     return Path(found)
 
 
+def check_library() -> None:
+    """Raise SettingsError if this diffusers would run code that lies in a pipeline's folder."""
+    from diffusers import __version__ as version
+
+    if tuple(int(part) for part in version.split(".")[:2]) < SAFE_DIFFUSERS:
+        raise SettingsError(
+            f"diffusers {version} can be made to run code that lies in a pipeline's folder.",
+            "Install 0.38 or newer: pip install -U diffusers",
+        )
+
+
 def pipeline_class(folder: Path) -> str:
     """Name of the diffusers class that `folder` is to be loaded with.
 
@@ -64,6 +77,7 @@ def pipeline_class(folder: Path) -> str:
     from diffusers import pipelines
 
     index = _read_index(folder)
+    check_no_code(folder, SettingsError)
     name = index.get("_class_name")
     if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
         raise SettingsError(
@@ -71,9 +85,20 @@ def pipeline_class(folder: Path) -> str:
             "Upgrade diffusers; pipelines that bring code of their own are not run.",
         )
     for component, value in index.items():
-        if component.startswith("_") or not isinstance(value, list):
+        if component.startswith("_") or _plain(value):
             continue
-        library = value[0] if value else None
+        if (
+            not component.isidentifier()
+            or not isinstance(value, list)
+            or [*map(_named, value)] != [True, True]
+        ):
+            raise SettingsError(
+                f"{folder.name!r}: {component[:80]!r} in {INDEX} is no component.",
+                "It must name a library and a class. Get the folder again.",
+            )
+        if (folder / component).is_dir():
+            check_weights(folder / component, SettingsError)
+        library = value[0]
         known = library in (None, "diffusers", "transformers")
         if not known and not (
             isinstance(library, str) and library.isidentifier() and hasattr(pipelines, library)
@@ -83,6 +108,19 @@ def pipeline_class(folder: Path) -> str:
                 "Pipelines that bring code of their own are not run.",
             )
     return name
+
+
+def _plain(value: object) -> bool:
+    """Whether a value of the index is a setting of the pipeline and names no component."""
+    items = value if isinstance(value, list) else [value]
+    setting = all(isinstance(one, (int, float, str)) for one in items)
+    return (
+        setting and (not isinstance(value, list) or not any(isinstance(one, str) for one in items))
+    ) or value is None
+
+
+def _named(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value.isidentifier())
 
 
 def content_digest(folder: Path) -> str:

@@ -17,6 +17,8 @@ import torch
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from PIL import Image
 
+from ..errors import SettingsError
+from ..model_folder import check_no_code, check_weights
 from .codec import CellCodec
 from .drawing import PAGE
 
@@ -57,7 +59,8 @@ class TinyWorldPipeline(DiffusionPipeline):
 
     @classmethod
     def load(cls, folder: Path) -> TinyWorldPipeline:
-        """Read a folder that `save_pretrained` wrote, without the network and from safetensors only.
+        """Read a folder that `save_pretrained` wrote, without the network and from safetensors only. Raises SettingsError for
+        one that brings code, or describes more than its weights.
 
         The parts are read one by one because the general loader guesses at classes, which is slow and noisy here.
         """
@@ -65,6 +68,9 @@ class TinyWorldPipeline(DiffusionPipeline):
         from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
         from transformers import PreTrainedTokenizerFast, T5EncoderModel
 
+        check_no_code(folder, SettingsError)
+        for part in ("transformer", "codec", "text_encoder"):
+            check_weights(folder / part, SettingsError)
         local: dict[str, Any] = {
             "local_files_only": True,
             "use_safetensors": True,

@@ -217,9 +217,9 @@ def verdicts_of(critic: Path, pages: Sequence[Drawn], batch: int = 50) -> list[V
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     model = AutoModelForImageTextToText.from_pretrained(
-        critic, local_files_only=True, use_safetensors=True, dtype=torch.float32
+        critic, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
     )
-    processor = AutoProcessor.from_pretrained(critic, local_files_only=True)
+    processor = AutoProcessor.from_pretrained(critic, local_files_only=True, trust_remote_code=False)
     prompt_set = prompt_set_of(critic) or default_prompt_set()
     questions = [_question(prompt_set, one) for one in pages]
     answers, _ = greedy_answers(model, processor, questions, ANSWER_TOKENS, batch)
