@@ -120,13 +120,22 @@ def remove(path: str | Path, kind: type[InterleaveError], what: str = "File") ->
         _patiently(lambda: _unlink(path))
 
 
-def sweep(*folders: str | Path) -> None:
-    """Remove what killed processes left half-written directly in these folders; what is in use stays for the next time."""
+def sweep(*folders: str | Path, files_alone: bool = False) -> None:
+    """Remove what killed processes left half-written directly in these folders; what is in use stays for the next time.
+
+    `files_alone` where no folder is ever written by `writing_folder`: one of such a name is then somebody's own.
+    """
     for folder in map(Path, folders):
         if not folder.is_dir():
             continue
         for path in [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]:
-            _remove_tree(path)
+            if not files_alone or is_left_over(path):
+                _remove_tree(path)
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether a killed process may have left this file, or link."""
+    return TEMPORARY.fullmatch(path.name) is not None and (path.is_symlink() or not path.is_dir())
 
 
 def _temporary(path: Path, stem: str) -> Path:

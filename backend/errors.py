@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .shown_text import shown_text
+
 
 class InterleaveError(Exception):
     """Base of every error of this package; `hint` is one sentence that says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        # Names, servers and libraries put foreign text into errors, and errors are shown on terminals and in logs.
+        self.message, self.hint = shown_text(message), shown_text(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()

@@ -22,9 +22,10 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
+from .atomic import is_left_over
 from .errors import JournalError
 from .journal_choices import read_choices
-from .journal_files import PICTURES, TEMPORARY, RunFiles
+from .journal_files import PICTURES, RunFiles
 from .journal_lock import NAME as LOCK
 from .journal_lock import NOTE, FolderLock
 from .journal_replay import replay
@@ -46,6 +47,8 @@ from .types import (
 FORMAT = "interleave-thinker run"
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
+EXPORTED = "images"
+"""Where exports into the run's own folder put their pictures."""
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
 Keyed = TypeVar("Keyed", Drawn, Judged)
@@ -102,7 +105,8 @@ class Journal:
         `begin` checks this too; who has models to load first can ask before that.
         """
         try:
-            entries = {path.name for path in self.folder.iterdir()} - SYSTEM_FILES - {LOCK, NOTE}
+            found = {path.name: path for path in self.folder.iterdir()}
+            entries = found.keys() - SYSTEM_FILES - {LOCK, NOTE}
         except FileNotFoundError:
             return
         except OSError as error:
@@ -114,7 +118,7 @@ class Journal:
                     f"{str(self.folder)!r} holds the run of another request ({_short(before.text)!r}).",
                     "Choose another --out folder.",
                 )
-        elif not all(TEMPORARY.fullmatch(name) for name in entries):
+        elif not all(is_left_over(found[name]) for name in entries):
             raise JournalError(
                 f"{str(self.folder)!r} is not empty and holds no run.", "Choose another --out folder."
             )
@@ -129,7 +133,7 @@ class Journal:
         self._lock.take()
         try:
             self.check(request)
-            self._files.sweep(ATTEMPTS, VERDICTS, PICTURES)
+            self._files.sweep(ATTEMPTS, VERDICTS, PICTURES, EXPORTED)
             planned = self.record().planned if (self.folder / RUN).exists() else None
             record = RunRecord(
                 request=_request_record(request), settings=settings, identities=identities, planned=planned

@@ -6,11 +6,8 @@ moment leaves either the old content or the new one, and at worst a temporary fi
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +15,7 @@ from typing import Any, TypeVar
 from PIL.Image import Image
 from pydantic import BaseModel, ValidationError
 
+from . import atomic
 from .bounded_reader import parse_json, read_bytes_if_any
 from .errors import JournalError
 from .pictures import MAX_BYTES, Picture
@@ -27,7 +25,6 @@ MAX_JSON = 64 * 1024 * 1024
 MAX_CHECKED = 10_000
 """Picture files that are remembered as looked at: some hundred bytes each."""
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -84,24 +81,11 @@ class RunFiles:
 
     def write(self, data: bytes, *parts: str) -> None:
         """Put `data` there in one step; raises JournalError (disk full, no permission) and then changes nothing."""
-        path = self.path(*parts)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("xb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise JournalError(
-                f"{str(path)!r} cannot be written ({error.strerror or error}).",
-                "What was finished before is kept; make room or give another folder, and run again.",
-            ) from error
+            atomic.write_bytes(self.path(*parts), data, JournalError, "The run's file")
+        except JournalError as error:
+            hint = "What was finished before is kept; make room or give another folder, and run again."
+            raise JournalError(error.message, hint) from error
 
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
         """The content, None if there is no such file; raises JournalError if it is larger than `limit` bytes."""
@@ -186,13 +170,7 @@ class RunFiles:
 
     def sweep(self, *folders: str) -> None:
         """Remove what a killed process left half-written in the folder and in these sub-folders."""
-        for path in self._temporaries(*folders):
-            path.unlink(missing_ok=True)
-
-    def _temporaries(self, *folders: str) -> Iterator[Path]:
-        for folder in (self.folder, *(self.path(name) for name in folders)):
-            if folder.is_dir():
-                yield from [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]
+        atomic.sweep(*(self.folder, *(self.path(name) for name in folders)), files_alone=True)
 
 
 def first_fault(error: ValidationError) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..backend.shown_text import shown_text
 from ..training.run_filter import RunsData
 from .model_options import with_model_options
 
@@ -89,7 +90,7 @@ def from_runs(
         wording_of(model, download),
         open_scorer(scorer) if scorer else None,
         skip_bad,
-        typer.echo,
+        lambda line: typer.echo(shown_text(line)),
     )
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
 

@@ -79,6 +79,7 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(130) from stop
         except Exception as error:
             from ..backend.errors import Cancelled, InterleaveError, SettingsError
+            from ..backend.shown_text import one_line
 
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if absent in EXTRAS:
@@ -89,6 +90,6 @@ class LazyGroup(TyperGroup):
                 import traceback
 
                 traceback.print_exception(error, file=sys.stderr)
-            typer.secho(f"Error: {error}", fg="red", err=True)
+            typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
             code = 130 if isinstance(error, Cancelled) else 2 if isinstance(error, SettingsError) else 1
             raise typer.Exit(code) from error

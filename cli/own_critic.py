@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..backend.errors import SettingsError
+from ..backend.shown_text import one_line, shown_text
 from ..training.gate import GateSettings
 from ..training.own_critic import Rehearsal, Reinforcement
 from ..training.run_filter import RunsData
@@ -46,12 +47,12 @@ Force = Annotated[
 def log(line: str) -> None:
     """Say a line, in one process of several."""
     if os.environ.get("RANK", "0") == "0":
-        typer.echo(line)
+        typer.echo(shown_text(line))
 
 
 def refused(error: Exception) -> typer.Exit:
     """How a command ends whose critic was not published."""
-    typer.secho(f"Error: {error}", fg="red", err=True)
+    typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
     return typer.Exit(REFUSED)
 
 

@@ -23,6 +23,7 @@ from ..backend.events import (
     PlanReady,
     StepFinished,
 )
+from ..backend.shown_text import shown_text
 from ..backend.types import Attempt, Plan, StepResult, StopReason
 
 GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
@@ -41,7 +42,7 @@ class Lines:
 
     def say(self, text: str = "", style: str = "") -> None:
         """One line, unwrapped where nobody looks at a terminal."""
-        self.console.print(Text(text, style=style), soft_wrap=not self.console.is_terminal)
+        self.console.print(Text(shown_text(text), style=style), soft_wrap=not self.console.is_terminal)
 
     def wait(self, text: str) -> None:
         """Show on a terminal what is being waited for; an empty text ends it."""
@@ -49,7 +50,7 @@ class Lines:
             return
         if self._status is not None:
             self._status.stop()
-        self._status = self.console.status(Text(text)) if text else None
+        self._status = self.console.status(Text(shown_text(text))) if text else None
         if self._status is not None:
             self._status.start()
 

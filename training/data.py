@@ -146,7 +146,8 @@ def find_images(
             where = "of its file" if root is None else f"of its file nor below {str(root)!r}"
             damaged[name] = f"there is no {name!r} below the folder {where} (another image folder: --images)"
         else:
-            found[name] = name if (folder / name).exists() else str(file)
+            own = not leads_out(name, folder) and (folder / name).exists()
+            found[name] = name if own else str(file)
 
     def reason(name: str) -> str | None:
         try:

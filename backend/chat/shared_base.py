@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..counters import count, not_counting
 from ..devices import device_named
 from ..errors import ChatError, SettingsError, boundary
+from ..shown_text import shown_text
 from .adapters import check_fit, check_usable, with_merged
 from .checkpoints import checkpoint_digest
 from .levers import PLAIN, Levers
@@ -151,7 +152,9 @@ class SharedBase:
 
             self._own_decoding, self.switched_off = checked_decoding(self.model, self.processor, self.levers)
             for lever, reason in self.switched_off.items():
-                logger.warning("%s: %s is switched off: %s.", self.folder.name, lever, reason)
+                logger.warning(
+                    "%s: %s is switched off: %s.", shown_text(self.folder.name), lever, shown_text(reason)
+                )
             self.is_settled = True
         return self._own_decoding
 

@@ -64,7 +64,11 @@ class PromptSet(BaseModel):
             ) from error
 
     def save(self, folder: str | Path) -> None:
-        """Write the three files into `folder`, making it; raises SettingsError."""
+        """Write the three files into `folder`, making it; raises SettingsError, also for a folder that is a link."""
+        if Path(folder).is_symlink():
+            raise SettingsError(
+                f"{str(folder)!r} is a link, through which no prompt set is written.", "Remove it."
+            )
         for name in type(self).model_fields:
             write_text(Path(folder) / f"{name}.txt", getattr(self, name), SettingsError, "Prompt set's file")
 
