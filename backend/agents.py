@@ -1,6 +1,7 @@
 """Planner and Critic: a prompt set, a chat backend and the reader of answers, put together.
 
-Decision: an agent is stateless and asks at most twice. A reply that cannot be read is answered with the reason and the
+Decision: an agent is stateless, so any number of threads may ask it (its chat backend answers one at a time where it must),
+and asks at most twice. A reply that cannot be read is answered with the reason and the
 grammar; a second one that cannot be read is an error (planner) or a verdict of None (critic), never a guess.
 """
 

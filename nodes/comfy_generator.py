@@ -6,6 +6,7 @@ families is in edit_modes.py, the sampling is here and the same for all.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -58,6 +59,7 @@ class ComfyGenerator:
         self._mode = MODES[self._choice]
         host.check_vae(traits, vae)
         self._kept = KeptEncodings(levers)
+        self._one_at_a_time = threading.Lock()
         self._desk = Desk(model, clip, vae, traits, settings, self._encode, self._tell)
         self._references = tuple(references)
         self._mode.check(self._desk, len(self._references))
@@ -82,7 +84,7 @@ class ComfyGenerator:
         """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""
         desk = self._desk
         try:
-            with host.drawing(), torch.inference_mode():
+            with self._one_at_a_time, host.drawing(), torch.inference_mode():
                 references = [to_batch(picture.image) for picture in self._references]
                 pixels = None if source is None else to_batch(source.image)
                 start = self._mode.start(desk, prompt, pixels, references)

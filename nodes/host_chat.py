@@ -7,6 +7,7 @@ probabilities and no pieces of a reply, so a verdict comes as a word alone, and 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ class HostChat:
     def __init__(self, clip: Any) -> None:
         host.check_writes(clip)
         self._clip = clip
+        self._one_at_a_time = threading.Lock()
         self._marks = host.chat_marks(clip)
         self._name = weights_identity(clip.patcher)
 
@@ -53,7 +55,11 @@ class HostChat:
         pictures = [part for message in messages for part in message.content if isinstance(part, Picture)]
         images = [to_batch(scaled_down(picture, area).image) for picture in pictures]
         prompt = chat_prompt(messages) if self._marks else plain_prompt(messages)
-        with host.explaining_want_of_memory(), boundary(ChatError, "The host's text encoder"):
+        with (
+            self._one_at_a_time,
+            host.explaining_want_of_memory(),
+            boundary(ChatError, "The host's text encoder"),
+        ):
             text = host.write_text(
                 self._clip,
                 prompt,

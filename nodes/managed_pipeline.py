@@ -6,6 +6,7 @@ holds either of them serves both. Beside the weights it asks the host for what `
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from ..backend.errors import ChatError, GeneratorError, SettingsError
@@ -30,6 +31,7 @@ class ManagedPipeline:
 
         self._generator = generator
         self._generator.interrupted = host.interrupted
+        self._one_at_a_time = threading.Lock()
         self._shape = _shape_of(generator)
         modules = torch.nn.ModuleList(generator.modules)
         self._bytes_each = max((weight.element_size() for weight in modules.parameters()), default=4)
@@ -47,15 +49,16 @@ class ManagedPipeline:
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Load the pipeline and draw. Raises GeneratorError, or Cancelled once the user presses cancel."""
-        host.stop_if_interrupted()
-        try:
-            self._residence.ensure_loaded(self.working_bytes(source))
-        except ChatError as error:
-            raise GeneratorError(
-                "The diffusers pipeline does not fit into the memory of the card.",
-                "Choose dtype bfloat16 or a smaller model, or draw with ComfyUI's own loaders and a Step Generator.",
-            ) from error
-        return self._generator.draw(prompt, source, seed)
+        with self._one_at_a_time:
+            host.stop_if_interrupted()
+            try:
+                self._residence.ensure_loaded(self.working_bytes(source))
+            except ChatError as error:
+                raise GeneratorError(
+                    "The diffusers pipeline does not fit into the memory of the card.",
+                    "Choose dtype bfloat16 or a smaller model, or draw with ComfyUI's own loaders and a Step Generator.",
+                ) from error
+            return self._generator.draw(prompt, source, seed)
 
 
 def _shape_of(generator: DiffusersGenerator) -> ImageShape | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import tiny_checkpoint
@@ -90,6 +92,46 @@ def test_a_backend_stops_when_cancelled(backend: ChatModel) -> None:
         backend.reply(question(240), PLAIN, cancel)
     assert len(seen) == 3
     assert backend.reply(question(240), PLAIN).text == tiny_checkpoint.ACCEPTED
+
+
+THREADS = 4
+
+
+def test_several_threads_get_what_each_would_have_got_alone(backend: ChatModel) -> None:
+    """Greedy and sampled replies, listened to and not, at the same time."""
+    sampled = [
+        PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 24}) for seed in (1, 2)
+    ]
+    asked = [(240, PLAIN), (40, sampled[0]), (120, WATCH), (240, sampled[1])]
+    alone = [backend.reply(question(shade), settings).text for shade, settings in asked]
+    start = Barrier(THREADS)
+
+    def ask(number: int) -> str:
+        shade, settings = asked[number]
+        pieces: list[str] = []
+        start.wait()
+        reply = backend.reply(question(shade), settings, pieces.append if number % 2 else None)
+        assert not pieces or "".join(pieces) == reply.text
+        return reply.text
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(ask, range(THREADS))) == alone
+    if isinstance(backend, ScriptedChat):
+        assert len(backend.requests) == 2 * THREADS
+
+
+def test_two_models_that_sample_at_once_do_not_disturb_each_other(checkpoint: Path) -> None:
+    """They draw from one source of random numbers, the process's."""
+    models = [open_chat(f"transformers:{checkpoint}", device="cpu", share=False) for _ in range(2)]
+    settings = [
+        PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 32}) for seed in (1, 2)
+    ]
+    alone = [model.reply(question(40), one).text for model, one in zip(models, settings, strict=True)]
+    assert alone[0] != alone[1]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(3):
+            told = pool.map(lambda model, one: model.reply(question(40), one).text, models, settings)
+            assert list(told) == alone
 
 
 def test_images_are_capped_by_their_number() -> None:

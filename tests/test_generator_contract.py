@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import tiny_pipelines
@@ -103,6 +105,46 @@ def test_identity_is_stable_and_changes_with_the_options(subject: Subject, gener
     generator.draw("a small house", None, 1)
     assert generator.identity == identity == subject.open().identity
     assert subject.open(**subject.changed).identity != identity
+
+
+THREADS, ROUNDS = 4, 2
+
+
+@contextmanager
+def tinyworld_subject(folder: Path) -> Iterator[Subject]:
+    yield Subject("tinyworld", {}, {})
+
+
+IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
+"""The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on threads alone."""
+
+
+def test_every_generator_is_tried_in_threads() -> None:
+    assert set(IN_THREADS) == set(REGISTRY)
+
+
+@pytest.mark.parametrize("name", IN_THREADS)
+def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path: Path) -> None:
+    """Texts and edits, other prompts and seeds at a time, in one generator and in one that is opened meanwhile."""
+    if name in ("diffusers", "tinyworld"):
+        pytest.importorskip("diffusers")
+    with IN_THREADS[name](tmp_path) as opened:
+        generator = opened.open()
+        asked = [
+            (f"a {color} house", SOURCE if number % 2 else None, number)
+            for number, color in enumerate(("red", "blue", "green", "yellow") * ROUNDS)
+        ]
+        alone = [generator.draw(*arguments) for arguments in asked]
+        start = Barrier(THREADS)
+
+        def draw(first: int) -> list[Picture]:
+            start.wait()
+            own = opened.open() if first == 0 else generator
+            return [own.draw(*arguments) for arguments in asked[first::THREADS]]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            together = list(pool.map(draw, range(THREADS)))
+    assert [together[number % THREADS][number // THREADS] for number in range(len(asked))] == alone
 
 
 def test_bad_options_are_typed_errors(subject: Subject) -> None:

@@ -63,7 +63,11 @@ class Reply(Value):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat backend. `prompt_set` is the one its checkpoint was trained with, None to use the pack's own."""
+    """A chat backend. `prompt_set` is the one its checkpoint was trained with, None to use the pack's own.
+
+    Safe to call from several threads: each gets the reply that it would have got alone, and its `on_token` is called in its
+    own thread. Who has one model answers one at a time.
+    """
 
     @property
     def identity(self) -> str: ...

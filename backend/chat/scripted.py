@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class ScriptedChat:
         ]
         self.requests: list[ScriptedRequest] = []
         self._prompt_set = prompt_set
+        self._asking = threading.Lock()
 
     @property
     def identity(self) -> str:
@@ -57,8 +59,9 @@ class ScriptedChat:
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
         """The next prepared reply, streamed word by word."""
-        number = len(self.requests)
-        self.requests.append(ScriptedRequest(tuple(messages), settings))
+        with self._asking:
+            number = len(self.requests)
+            self.requests.append(ScriptedRequest(tuple(messages), settings))
         if number >= len(self.replies):
             raise ChatError(f"The script has {len(self.replies)} replies and was asked for one more.")
         reply = self.replies[number]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..counters import count, not_counting
 from ..devices import device_named
 from ..errors import ChatError, SettingsError, boundary
+from ..one_reader import READING
 from ..shown_text import shown_text
 from .adapters import check_fit, check_usable, with_merged
 from .checkpoints import checkpoint_digest
@@ -197,7 +198,8 @@ class SharedBase:
 
     def _load(self) -> Any:
         """The model in main memory or, if it is quantised, on its device."""
-        model = load_model(self.folder, *self._source)
+        with READING:
+            model = load_model(self.folder, *self._source)
         if self.quantization is None:
             self._waits = self._home != MAIN_MEMORY
         else:

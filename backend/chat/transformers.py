@@ -6,8 +6,9 @@ is special (streaming, cancelling, P(True), the early stop) is done by listening
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .growing_answers import Answer, Answers
 
 Processor = Callable[[Any, Any], Any]
+_drawing_tokens = threading.Lock()
+
 Heard = tuple[ReplyListener, list[Processor]]
 """Who listens to one reply, and what changes its scores."""
 
@@ -220,12 +223,14 @@ class TransformersChat:
 
 @contextmanager
 def _sampling(model: Any, settings: ReplySettings) -> Iterator[None]:
-    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are left alone."""
+    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are left alone. The
+    source of them is the process's, so one model draws from it at a time."""
     import torch
 
     device = next(model.parameters()).device
     forked = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
+    alone = _drawing_tokens if settings.temperature > 0 else nullcontext()
+    with alone, torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
         if settings.temperature > 0:
             torch.manual_seed(settings.seed)
         yield

@@ -9,6 +9,7 @@ A pipeline that only edits (Qwen-Image-Edit) is given a white page where there i
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from ..counters import count
 from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..one_reader import READING
 from ..pictures import Picture
 from .kept_encodings import DrawLevers, KeptEncodings
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
@@ -73,7 +75,7 @@ def open(
     # diffusers 0.42 renamed the argument and warns of the old name.
     renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
     numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
-    with boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
+    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
         pipeline: Any = DiffusionPipeline.from_pretrained(
             folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
         ).to(device)
@@ -121,6 +123,8 @@ class DiffusersGenerator:
         self.identity, self.folder = identity, folder
         self.interrupted: Callable[[], bool] | None = None
         self._pair = pair
+        # Schedulers count their steps, and what is kept of encodings is not for several threads.
+        self._one_at_a_time = threading.Lock()
         self._size = size
         self._strength = strength
         options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
@@ -167,7 +171,8 @@ class DiffusersGenerator:
             arguments["callback_on_step_end"] = self._after_step
         with boundary(GeneratorError, type(pipeline).__name__):
             try:
-                with torch.inference_mode():
+                with self._one_at_a_time, torch.inference_mode():
+                    self._stop_if_interrupted()
                     output = pipeline(**arguments)
             except RuntimeError as error:
                 self._explain_memory(error, arguments)

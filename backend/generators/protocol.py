@@ -13,7 +13,11 @@ from ..pictures import Picture
 
 @runtime_checkable
 class Generator(Protocol):
-    """Draws from a prompt alone (`source` None: text-to-image) or edits the source image."""
+    """Draws from a prompt alone (`source` None: text-to-image) or edits the source image.
+
+    Safe to call from several threads: each gets the image that it would have got alone. Who has one model draws for one at
+    a time.
+    """
 
     @property
     def identity(self) -> str: ...
@@ -25,7 +29,8 @@ class Generator(Protocol):
 
 @runtime_checkable
 class FollowsAnchor(Protocol):
-    """A generator whose edits also depend on the story's first image: the loop names it before every step."""
+    """A generator whose edits also depend on the story's first image: the loop names it before every step. One such generator
+    draws one story at a time."""
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """The request's first image, else the first one drawn, None before there is any."""

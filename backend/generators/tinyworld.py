@@ -1,17 +1,20 @@
 """The tiny world's learned generator behind the common seam.
 
-Decision: it runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and seed give the same
+Decision: one page, or one batch of pages, is drawn at a time, whoever asks, since the pipeline's scheduler counts its steps.
+It runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and seed give the same
 pixels on every machine of one kind, and no GPU is touched for a picture of 96 x 96.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import GeneratorError, boundary
+from ..one_reader import READING
 from ..pictures import Picture
 from ..tinyworld import checkpoint
 from .pipeline_folder import content_digest
@@ -26,10 +29,11 @@ class TinyWorldGenerator:
     def __init__(self, pipeline: TinyWorldPipeline, identity: str) -> None:
         self.pipeline = pipeline
         self.identity = identity
+        self._one_at_a_time = threading.Lock()
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A page for the prompt; raises GeneratorError."""
-        with boundary(GeneratorError, "The tiny world's generator failed"):
+        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time:
             return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
 
     def draw_many(
@@ -37,7 +41,7 @@ class TinyWorldGenerator:
     ) -> list[Picture]:
         """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding. Raises
         GeneratorError."""
-        with boundary(GeneratorError, "The tiny world's generator failed"):
+        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time:
             pages = self.pipeline(
                 list(prompts), [source.image if source else None for source in sources], list(seeds)
             )
@@ -50,13 +54,14 @@ def load_pipeline(folder: Path) -> TinyWorldPipeline:
 
     from ..tinyworld.pipeline import TinyWorldPipeline
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        return TinyWorldPipeline.load(folder)
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    with READING:
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            return TinyWorldPipeline.load(folder)
+        finally:
+            if shown:
+                logging.enable_progress_bar()
 
 
 def open(argument: str) -> TinyWorldGenerator:
