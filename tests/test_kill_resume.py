@@ -24,8 +24,9 @@ from interleave_thinker.backend.journal import Journal, load_trajectory
 from interleave_thinker.backend.journal_lock import NAME as LOCK
 from interleave_thinker.backend.journal_lock import FolderLock
 from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.memory import Drawn, Judged
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Trajectory
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Trajectory, Verdict
 
 REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
 SETTINGS = RunSettings(seed=3)
@@ -165,6 +166,49 @@ def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> N
         assert not list(folder.rglob("*.tmp"))
         assert not (folder / "in-use.lock").exists()
     assert operation > 30
+
+
+def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path) -> None:
+    """A finished run goes on with another seed and dies when it has drawn: its old end is not its end any more."""
+    folder, short = tmp_path / "run", Plan(steps=STORY.steps[:1])
+    old = tell(folder, plan=short).results[0].attempts
+
+    class Dies(OneInThree):
+        def judge(
+            self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+        ) -> Verdict:
+            os._exit(9)
+
+    again = RunSettings(seed=99)
+    child = os.fork()
+    if child == 0:
+        list(run(REQUEST, OnePlan(short), Counting(), Dies(), again, journal=Journal(folder)))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    (shown,) = load_trajectory(folder).results[0].attempts
+    assert shown.verdict is None
+    assert shown.image is not None and shown.image not in [attempt.image for attempt in old]
+
+
+@pytest.mark.parametrize("kept", ["plan", "drawn", "judged"])
+def test_whatever_is_recorded_the_story_of_before_is_taken_away_first(tmp_path: Path, kept: str) -> None:
+    """A record that is there, or half there, beside the old end would be read as part of a finished run."""
+    tell(tmp_path / "run", plan=Plan(steps=STORY.steps[:1]))
+    journal = Journal(tmp_path / "run")
+    end = tmp_path / "run" / "trajectory.json"
+    draw, judged = (next((tmp_path / "run" / name).glob("*.json")) for name in ("attempts", "verdicts"))
+    old_draw = Drawn.model_validate_json(draw.read_bytes(), context={"pictures": journal._picture})
+    old_judged = Judged.model_validate_json(judged.read_bytes())
+    seen: list[bool] = []
+    write = journal._files.write_model
+    journal._files.write_model = lambda *given: (seen.append(end.exists()), write(*given))[1]  # type: ignore[method-assign]
+    if kept == "plan":
+        journal.keep_plan(Plan(steps=STORY.steps[:1]), None)
+    elif kept == "drawn":
+        journal.keep_drawn(old_draw)
+    else:
+        journal.keep_judged(old_judged)
+    assert seen and not any(seen)
 
 
 def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Path) -> None:

@@ -1,19 +1,22 @@
 """The pack's own routes on the host's server: JSON in, JSON out, both through pydantic models.
 
 Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds up the server.
-The host lets only its own pages in (its origin check covers every route); a body must be declared as JSON besides, which
-a form of a foreign page cannot do. Refusals are one line in `error`.
+Pages of other sites that the artist visits are refused here too: the host's own check is not there with --enable-cors-header
+and lets every origin pass where it is not asked by a loopback address. A body must be declared as JSON besides, which a form
+cannot do. Refusals are one line in `error`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from comfy.cli_args import args
 from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
@@ -47,6 +50,10 @@ def register_routes(routes: Sequence[Route]) -> None:
 
 def _handler(route: Route) -> Callable[[web.Request], Any]:
     async def handle(request: web.Request) -> web.Response:
+        if not _from_own_page(request):
+            return _refused(
+                403, "Only ComfyUI's own pages may ask this, and those that --enable-cors-header names."
+            )
         try:
             given = await _given(request, route)
             answer = await asyncio.to_thread(route.answer, given)
@@ -59,6 +66,32 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
         return web.json_response(text=answer.model_dump_json())
 
     return handle
+
+
+def _from_own_page(request: web.Request) -> bool:
+    """Whether a page of this server asks, a page that --enable-cors-header names, or no page at all (a program)."""
+    origin = request.headers.get("Origin", "")
+    allowed = str(args.enable_cors_header or "")
+    if allowed and allowed != "*" and origin == allowed:
+        return True
+    if request.headers.get("Sec-Fetch-Site", "") == "cross-site":
+        return False
+    if not origin:
+        return True
+    # A proxy in front of the server may have put its own name into Host; pages cannot set the other header unasked.
+    hosts = [request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")]
+    return any(_same_host(origin, host.strip()) for host in hosts)
+
+
+def _same_host(origin: str, host: str) -> bool:
+    try:
+        asking, asked = urllib.parse.urlsplit(origin), urllib.parse.urlsplit(f"//{host}")
+        if not asking.hostname or asking.hostname != asked.hostname:
+            return False
+        # Some browsers and proxies leave a port out; the host's own check takes that for the same.
+        return None in (asking.port, asked.port) or asking.port == asked.port
+    except ValueError:
+        return False
 
 
 async def _given(request: web.Request, route: Route) -> BaseModel:

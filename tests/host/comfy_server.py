@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ HOW_TO_ENABLE = (
     "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
 )
 BOOT_SECONDS = 180.0
+NO_SCAN = "--disable-assets-autoscan"
 EXTRA_PATHS = "extra_model_paths.yaml"
 
 
@@ -48,6 +51,15 @@ def find_host() -> HostHome | None:
     return HostHome(folder, python) if (folder / "main.py").exists() and python else None
 
 
+@cache
+def known_options(home: HostHome) -> frozenset[str]:
+    """The options of this host's command line, as it names them itself."""
+    told = subprocess.run(
+        [str(home.python), "main.py", "--help"], cwd=home.folder, capture_output=True, text=True, check=True
+    )
+    return frozenset(re.findall(r"--[a-z0-9-]+", told.stdout))
+
+
 class HostError(AssertionError):
     """The host refused or failed a prompt; `details` is what it answered."""
 
@@ -59,8 +71,9 @@ class HostError(AssertionError):
 class ComfyServer:
     """One running server. `start` once, `run` prompts, `stop` at the end."""
 
-    def __init__(self, home: HostHome, base: Path) -> None:
-        self.home, self.base = home, base
+    def __init__(self, home: HostHome, base: Path, *more: str) -> None:
+        """`more`: further options of the host's command line."""
+        self.home, self.base, self.more = home, base, more
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._http = httpx.Client(timeout=60.0)
@@ -74,9 +87,12 @@ class ComfyServer:
         command = [
             str(self.home.python), "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port),
             "--base-directory", str(self.base), "--disable-api-nodes", "--disable-auto-launch",
-            "--disable-assets-autoscan", "--database-url", f"sqlite:///{self.base / 'host.db'}",
-            "--extra-model-paths-config", str(self.base / EXTRA_PATHS),
+            "--database-url", f"sqlite:///{self.base / 'host.db'}",
+            "--extra-model-paths-config", str(self.base / EXTRA_PATHS), *self.more,
         ]  # fmt: skip
+        # Newer hosts look for assets only if they are told to, and do not know the option.
+        if NO_SCAN in known_options(self.home):
+            command.append(NO_SCAN)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
