@@ -23,7 +23,7 @@ TINY_WORLD = "tinyworld"
 
 
 class LocalOptions(BaseModel):
-    """How local models are loaded. Each option goes to every model that takes it, and must be taken by one."""
+    """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken by one."""
 
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
         default=None, description="Number type of local models; by default what suits the device."
@@ -34,6 +34,11 @@ class LocalOptions(BaseModel):
         description="Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has it (needs torchao).",
     )
     download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
+    deadline: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Seconds that a server may take for a whole answer (1800 if not said) or for an image (300).",
+    )
     levers: str | None = Field(
         default=None,
         description="How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md.",

@@ -66,6 +66,15 @@ class RemoteAgent(io.ComfyNode):
                     optional=True,
                     tooltip=f"{STRICTNESS_HELP} Needs a server that reports log-probabilities.",
                 ),
+                io.Int.Input(
+                    "deadline",
+                    default=1800,
+                    min=1,
+                    max=86400,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Seconds that a whole answer may take, its tries included.",
+                ),
             ],
             outputs=[
                 AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
@@ -94,6 +103,7 @@ class RemoteAgent(io.ComfyNode):
         key_variable: str = DEFAULT_VARIABLE,
         timeout: int = 300,
         strictness: str = FROM_THE_AGENT,
+        deadline: int = 1800,
     ) -> io.NodeOutput:
         from ..backend.chat import open_chat
 
@@ -102,5 +112,6 @@ class RemoteAgent(io.ComfyNode):
                 f"openai:{model.strip()}@{base_url.strip()}",
                 timeout=float(timeout),
                 key_variable=key_variable.strip(),
+                deadline=float(deadline),
             )
         return io.NodeOutput(ManagedChat(chat, accept_at=STRICTNESS.get(strictness)))

@@ -206,3 +206,18 @@ def test_errors_of_others_pass(server: HostileServer) -> None:
 
     with pytest.raises(Own):
         open_chat(f"openai:m@{server.url('slow stream')}").reply(ASK, ReplySettings(), refuse)
+
+
+def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -> None:
+    from interleave_thinker.cli.opening import CriticOptions, GeneratorOptions, LocalOptions, Opener
+
+    opener = Opener(LocalOptions(deadline=LATE))
+    critic = opener.critic(CriticOptions(critic=f"openai:m@{server.url('slow stream')}"))
+    opener.finish()
+    assert critic is not None
+    with pytest.raises(ChatError, match=f"within {LATE:g} s"):
+        critic.chat.reply(ASK, ReplySettings())
+    with pytest.raises(GeneratorError, match=f"within {LATE:g} s"):
+        opener.generator(GeneratorOptions(generator=f"http:{server.url('slow body')}"))
+    with pytest.raises(SettingsError, match="--deadline"):
+        Opener(LocalOptions(deadline=LATE)).finish()
