@@ -10,7 +10,6 @@ server's own words as its cause.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from .errors import InterleaveError
 from .key_mask import KeyMask
 from .remote_call import RemoteCall
+from .shown_text import one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -119,8 +119,7 @@ class RemoteServer:
     def quote(self, said: bytes | str) -> str:
         """What the server says as one line of at most MAX_SHOWN characters that are safe to print, without the key."""
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-        text = self.mask(text[: 2 * MAX_REFUSAL])
-        text = re.sub(r"\s+", " ", "".join(one if one.isprintable() else " " for one in text)).strip()
+        text = self._one_line(text[: 2 * MAX_REFUSAL])
         return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
     @contextmanager
@@ -138,7 +137,7 @@ class RemoteServer:
             ) from None
 
     def _one_line(self, message: str) -> str:
-        return " ".join(self.mask("".join(one if one.isprintable() else " " for one in message)).split())
+        return " ".join(one_line(self.mask(message)).split())
 
     def _too_much(self, limit: int) -> InterleaveError:
         return self._kind(f"{self.url} sent more than {limit} bytes; the rest was not read.")
