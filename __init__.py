@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from comfy_api.latest import ComfyExtension
 
-__version__ = "0.1.0"
 WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by the host."""
 
@@ -18,6 +17,20 @@ if "folder_paths" in sys.modules:  # in ComfyUI; elsewhere importing the package
     NODE_CLASS_MAPPINGS = stand_ins()
     """Only where ComfyUI is too old for the nodes themselves."""
     NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, which stands in pyproject.toml alone: beside this file in ComfyUI, in the package's metadata once installed."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import re
+    from importlib.metadata import version
+    from pathlib import Path
+
+    project = Path(__file__).with_name("pyproject.toml")
+    if not project.is_file():
+        return version("interleave-thinker")
+    return re.findall(r'^version = "(.+)"$', project.read_text(encoding="utf-8"), re.MULTILINE)[0]
 
 
 async def comfy_entrypoint() -> ComfyExtension:

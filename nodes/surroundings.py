@@ -15,16 +15,16 @@ from importlib.metadata import PackageNotFoundError, version
 from ..backend.errors import InterleaveError, SettingsError
 
 OLDEST = {
-    "transformers": (4, 57),
-    "torchvision": (0, 19),
-    "diffusers": (0, 35),
-    "json-repair": (0, 25),
-    "peft": (0, 17),
+    "transformers": (5, 0),
+    "torchvision": (0, 20),
+    "diffusers": (0, 38),
+    "json-repair": (0, 30),
+    "peft": (0, 18),
     "bitsandbytes": (0, 43),
-    "accelerate": (1, 0),
-    "httpx": (0, 24),
+    "accelerate": (1, 4),
+    "httpx": (0, 27),
     "tenacity": (8, 2),
-    "huggingface-hub": (0, 34),
+    "huggingface-hub": (1, 3),
 }
 REASONS = {
     "transformers": "to read Qwen3-VL agents",

@@ -151,10 +151,10 @@ def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Pa
 
 
 def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "version", lambda name: "4.50.3")
-    with pytest.raises(SettingsError, match=r"4\.50\.3 is too old; 4\.57 or newer.*pip install"):
+    monkeypatch.setattr(surroundings, "version", lambda name: "4.57.1")
+    with pytest.raises(SettingsError, match=r"4\.57\.1 is too old; 5\.0 or newer.*pip install"):
         surroundings.check_library("transformers")
-    monkeypatch.setattr(surroundings, "version", lambda name: "4.57.0.dev0")
+    monkeypatch.setattr(surroundings, "version", lambda name: "5.0.0.dev0")
     surroundings.check_library("transformers")
 
 

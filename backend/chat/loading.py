@@ -31,7 +31,7 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
     if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
         raise ChatError(
             f"transformers {transformers.__version__} does not know Qwen3-VL.",
-            "Install 4.57 or newer: pip install -U transformers",
+            "Install 5.0 or newer: pip install -U transformers",
         )
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
     if quantization is not None:

@@ -18,7 +18,16 @@ from .comfy_server import PACK, ROOT, ComfyServer, HostHome
 from .example_graphs import NAMES, id_of, need_checkpoints, twin
 
 FOLDER = "Interleave Thinker v1.0 (copy)"
-LEFT_OUT = {".ci", "benchmarks", "tests"}
+LEFT_OUT = {
+    ".ci",
+    ".gitattributes",
+    ".github",
+    ".pre-commit-config.yaml",
+    "benchmarks",
+    "justfile",
+    "tests",
+    "uv.lock",
+}
 ALL = ("--cached", "--others")
 LARGEST = 40_000_000
 

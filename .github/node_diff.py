@@ -1,0 +1,129 @@
+"""What a change breaks in saved workflows: the node definitions of two checkouts compared, as a ComfyUI has them.
+
+    python .github/node_diff.py BASE CHANGED --comfyui FOLDER
+
+Why not Comfy-Org/node-diff: it reads NODE_CLASS_MAPPINGS, which packs with `comfy_entrypoint` do not have, it compares outputs alone, and it fetches actions by tags that
+can be moved. Breaking is what a workflow saved before would no longer load as it was: a node, input or output that is gone or of another type or place, a choice that is gone,
+a new input that must be given. Widgets' values are saved by their order, so a new input stands after all old ones. Exit code 1 if anything is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+Definitions = dict[str, dict[str, Any]]
+
+
+def definitions(pack: Path, comfyui: Path) -> Definitions:
+    """Inputs (name, type, whether it must be given, choices) and outputs (types) of every node, in their order."""
+    sys.path.insert(0, str(comfyui))
+    from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
+
+    args.cpu = True
+    # In the host's own order: nodes.py puts the folder comfy first, where another utils lies.
+    for name in ("utils.install_util", "server"):
+        importlib.import_module(name)
+
+    spec = importlib.util.spec_from_file_location(
+        "pack", pack / "__init__.py", submodule_search_locations=[str(pack)]
+    )
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["pack"] = module
+    spec.loader.exec_module(module)
+
+    async def nodes() -> list[Any]:
+        return await (await module.comfy_entrypoint()).get_node_list()
+
+    return {node.GET_SCHEMA().node_id: _definition(node.GET_NODE_INFO_V1()) for node in asyncio.run(nodes())}
+
+
+def _definition(info: dict[str, Any]) -> dict[str, Any]:
+    inputs = []
+    for kind in ("required", "optional"):
+        for name, value in info["input"].get(kind, {}).items():
+            declared, options = value[0], value[1] if len(value) > 1 else {}
+            choices = declared if isinstance(declared, list) else options.get("options")
+            # A list made from the files of this machine says nothing about the pack.
+            choices = sorted(map(str, choices)) if choices and "default" in options else None
+            must = kind == "required" and "default" not in options
+            inputs.append([name, "COMBO" if isinstance(declared, list) else declared, must, choices])
+    return {"inputs": inputs, "outputs": list(info["output"])}
+
+
+def breaking(base: Definitions, changed: Definitions) -> list[str]:
+    """One line for everything that a saved workflow would notice."""
+    found = [f"{node}: is gone" for node in base if node not in changed]
+    for node in base.keys() & changed.keys():
+        old, new = base[node], changed[node]
+        names = [name for name, *_ in new["inputs"]]
+        for place, (name, kind, must, choices) in enumerate(old["inputs"]):
+            if name not in names:
+                found.append(f"{node}: input {name} is gone")
+                continue
+            _, new_kind, new_must, new_choices = new["inputs"][names.index(name)]
+            if names.index(name) != place:
+                found.append(
+                    f"{node}: input {name} was number {place + 1} and is now {names.index(name) + 1}"
+                )
+            if new_kind != kind:
+                found.append(f"{node}: input {name} was {kind} and is now {new_kind}")
+            if new_must and not must:
+                found.append(f"{node}: input {name} must now be given")
+            gone = set(choices or ()) - set(new_choices or choices or ())
+            found += [f"{node}: input {name} no longer has the choice {choice!r}" for choice in sorted(gone)]
+        before = {name for name, *_ in old["inputs"]}
+        found += [
+            f"{node}: new input {name} must be given"
+            for name, _, must, _ in new["inputs"]
+            if must and name not in before
+        ]
+        if new["outputs"][: len(old["outputs"])] != old["outputs"]:
+            found.append(
+                f"{node}: outputs were {', '.join(old['outputs'])} and are now {', '.join(new['outputs'])}"
+            )
+    return sorted(found)
+
+
+def _asked(pack: Path, comfyui: Path) -> Definitions:
+    """In a process of its own: two checkouts of one package, and what the host prints, stay apart."""
+    line = [sys.executable, __file__, str(pack), "--comfyui", str(comfyui), "--list"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{pack} cannot be loaded in {comfyui}:\n{done.stderr[-4000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("packs", nargs="+", type=Path, help="BASE and CHANGED; with --list one")
+    parser.add_argument("--comfyui", type=Path, required=True)
+    parser.add_argument("--list", action="store_true", help="print the definitions of one checkout as JSON")
+    given = parser.parse_args()
+    sys.argv[1:] = []
+    packs = [pack.resolve() for pack in given.packs]
+    if given.list:
+        print(json.dumps(definitions(packs[0], given.comfyui.resolve())))
+        return
+    base, changed = (_asked(pack, given.comfyui.resolve()) for pack in packs)
+    found = breaking(base, changed)
+    print(
+        "\n".join(found)
+        or f"nothing breaks in {len(base)} nodes; {len(changed.keys() - base.keys())} are new"
+    )
+    raise SystemExit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""CONTRIBUTING.md's walk-through, done as it is written: its blocks go into a copy of the package, its commands are run there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
+BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<path>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+PACKAGE = ("__init__.py", "pyproject.toml", "backend", "cli", "training", "tests")
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    path: str
+    text: str
+
+
+BLOCKS = [
+    Block(found["kind"], found["path"] or "", found["text"])
+    for found in BLOCK.finditer((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+]
+
+
+def in_tree(root: Path, path: str) -> Path:
+    """The file of the document, wherever in its layer it lies: its name is unique in the folders above it."""
+    if (root / path).is_file():
+        return root / path
+    top, name = path.split("/")[0], path.rpartition("/")[2]
+    (found,) = (root / top).rglob(name)
+    return found
+
+
+def apply(block: Block, root: Path) -> None:
+    """Carry out one block: a new file, or lines added beside lines that the file has exactly once."""
+    if block.kind == "python":
+        new = root / block.path
+        assert new.parent.is_dir() and not new.exists(), f"{block.path} is where a new file goes"
+        new.write_text(block.text, encoding="utf-8")
+        return
+    lines = block.text.splitlines(keepends=True)
+    assert all(line[0] in " +" for line in lines if line.strip()), "a diff of this document only adds"
+    before = "".join(line[1:] for line in lines if line[0] == " ")
+    after = "".join(line[1:] for line in lines)
+    path = in_tree(root, block.path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1, f"{block.path} has these lines once: {before}"
+    path.write_text(text.replace(before, after), encoding="utf-8")
+
+
+def commands(root: Path) -> list[list[str]]:
+    """The document's commands as they run in a copy that is not installed."""
+    found = []
+    for block in BLOCKS:
+        for line in block.text.splitlines() if block.kind == "console" else ():
+            program, *arguments = shlex.split(line.removeprefix("$ "))
+            if program == "pytest":
+                test, *more = arguments
+                found.append(["-m", "pytest", str(in_tree(root, test)), "-p", "no:cacheprovider", *more])
+            else:
+                assert program == "interleave-thinker"
+                start = (
+                    f"import sys; sys.path.insert(0, {str(root / 'tests')!r}); import conftest; "
+                    "from interleave_thinker.cli import main; main()"
+                )
+                found.append(["-c", start, *arguments])
+    return found
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with the walk-through's blocks applied."""
+    root = tmp_path_factory.mktemp("contributing") / "pack"
+    root.mkdir()
+    for name in PACKAGE:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "host"))
+        else:
+            shutil.copy(ROOT / name, root / name)
+    for block in BLOCKS:
+        if block.path:
+            apply(block, root)
+    return root
+
+
+def test_the_walk_through_is_one_file_and_a_few_lines() -> None:
+    assert [block.kind for block in BLOCKS] == ["python", "diff", "diff", "console"]
+    (name,) = (block for block in BLOCKS if block.path == "backend/generators/__init__.py")
+    assert len([line for line in name.text.splitlines() if line.startswith("+")]) == 1
+
+
+def test_the_commands_of_the_walk_through_pass(copy: Path) -> None:
+    runs = commands(copy)
+    assert len(runs) == 2
+    for arguments in runs:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=copy, capture_output=True, text=True, timeout=200, check=False
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        if "pytest" in arguments:
+            assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 8 and "skipped" not in done.stdout
+    assert (copy / "flat-story" / "trajectory.json").is_file()
+
+
+def test_the_new_file_is_as_the_linters_want_it(copy: Path) -> None:
+    if shutil.which("ruff") is None:
+        pytest.skip("ruff is not installed")
+    (new,) = (block.path for block in BLOCKS if block.kind == "python")
+    for command in (["check"], ["format", "--check"]):
+        done = subprocess.run(
+            ["ruff", *command, new], cwd=copy, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,72 @@
+"""What documents and workflows say is there: links, commands, pinned actions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from interleave_thinker.cli import app
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (document.parent / target.partition("#")[0]).exists(), target
+
+
+def options_of(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_commands_and_their_options_exist(document: Path) -> None:
+    for line in re.findall(r"interleave-thinker ((?:[a-z-]+|--).*)", document.read_text(encoding="utf-8")):
+        command: Any = typer.main.get_command(app)
+        said = re.split(r"[`#|;]|&&", line)[0].split()
+        if not re.fullmatch(r"[a-z][a-z-]*|--[a-z-]+", said[0]) or said[0] not in {
+            *command.commands,
+            "--help",
+        }:
+            # A sentence about the program, or the name of a folder.
+            assert not line.startswith("--"), line
+            continue
+        for word in said:
+            commands = getattr(command, "commands", {})
+            if word in commands:
+                command = commands[word].load() if hasattr(commands[word], "load") else commands[word]
+            elif word.startswith("--"):
+                option = re.split(r"[=.,)]", word)[0]
+                assert option in {*options_of(command), "--help"}, f"{option} in: {line}"
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=name_of)
+def test_workflows_run_nothing_that_can_be_changed_under_them(workflow: Path) -> None:
+    text = workflow.read_text(encoding="utf-8")
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+    assert not re.search(r"(?<!uv )pip install(?! -r)|curl|wget|npx|uvx (?!--exclude-newer)", text)
+    assert "latest" not in text and "pull_request_target" not in text
+    # What a stranger can write (a title, a branch) is never pasted into a script.
+    for script in re.findall(r"run: (.*(?:\n {10,}.*)*)", text):
+        assert "${{" not in script, script
+
+
+def test_the_lock_names_public_hosts_alone() -> None:
+    hosts = set(re.findall(r"https?://[^/\"\s]+", (ROOT / "uv.lock").read_text(encoding="utf-8")))
+    assert hosts == {"https://pypi.org", "https://files.pythonhosted.org"}
