@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 SIGNS = re.compile(r"([<>/])")
 OPENED = {name: re.compile(f"<{name}>", re.IGNORECASE) for name in ("think", "answer")}
+MAX_REPAIR = 8_000
+"""Most characters of an answer that are repaired; a critic's answer has a few hundred."""
 VERDICT, REFINED = "previous_step_success", "refine_prompt"
 
 
@@ -74,7 +76,11 @@ def _value_in(text: str) -> object:
     end = text.find("</answer>", start)
     if start < 0 or end < 0:
         return None
+    held = text[start + len("<answer>") : end].strip()
+    # Repairing takes the square of the length.
+    if len(held) > MAX_REPAIR:
+        return None
     try:
-        return json_repair.loads(text[start + len("<answer>") : end].strip())
+        return json_repair.loads(held)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, RecursionError):
         return None

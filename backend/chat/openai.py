@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
 MAX_BODY_SHOWN = 300
+MAX_ARGUMENT = 4096
 TRIES = 3
 TOP_LOGPROBS = 20
 ENDPOINT = "/chat/completions"
@@ -271,8 +272,8 @@ def open(
     server that a stranger may have named. `timeout` and `deadline` as for OpenAIChat. Raises SettingsError for another form."""
     if key_variable is not None:
         check_variable(key_variable)
-    match = re.fullmatch(r"(.+)@(https?://\S+)", argument)
-    if match is None:
+    match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
+    if match is None or len(argument) > MAX_ARGUMENT:
         raise SettingsError(
             f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} is not MODEL@BASE_URL.",
             "Such as openai:qwen3-vl@http://127.0.0.1:8000/v1.",

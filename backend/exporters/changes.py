@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from typing import Literal, NamedTuple
 
 WORD = re.compile(r"\s+|\w+|[^\w\s]")
-MAX_WORDS = 4000
+MAX_PAIRS = 40_000
 
 
 class Piece(NamedTuple):
@@ -20,13 +21,40 @@ class Piece(NamedTuple):
 def changes(before: str, after: str) -> list[Piece]:
     """Pieces that give `after` without the "del" ones and `before` without the "ins" ones.
 
-    Texts of over 4000 words are compared as wholes: the word-level comparison takes quadratic time.
+    What stands between the words that both begin and end with is compared as a whole where it is long or repeats itself (over
+    MAX_PAIRS equal pairs of words): the comparison word by word takes more than the square of the length for that.
     """
     old, new = WORD.findall(before), WORD.findall(after)
     if before == after:
         return [Piece("same", after)] if after else []
-    if max(len(old), len(new)) > MAX_WORDS:
-        return [Piece("del", before), Piece("ins", after)]
+    first = _alike(old, new)
+    last = _alike(old[first:][::-1], new[first:][::-1])
+    head, tail = "".join(old[:first]), "".join(old[len(old) - last :])
+    old, new = old[first : len(old) - last], new[first : len(new) - last]
+    middle = _compared(old, new) if _pairs(old, new) <= MAX_PAIRS else _exchanged(old, new)
+    whole = [Piece("same", head), *middle, Piece("same", tail)]
+    return _join([piece for piece in whole if piece.text])
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """How many words both begin with."""
+    return next(
+        (index for index, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
+        min(len(old), len(new)),
+    )
+
+
+def _pairs(old: list[str], new: list[str]) -> int:
+    """How many pairs of equal words there are."""
+    counts = Counter(new)
+    return sum(counts[word] for word in old)
+
+
+def _exchanged(old: list[str], new: list[str]) -> list[Piece]:
+    return [Piece("del", "".join(old)), Piece("ins", "".join(new))]
+
+
+def _compared(old: list[str], new: list[str]) -> list[Piece]:
     pieces: list[Piece] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -34,7 +62,7 @@ def changes(before: str, after: str) -> list[Piece]:
             continue
         pieces += [Piece("del", "".join(old[i1:i2]))] if i1 < i2 else []
         pieces += [Piece("ins", "".join(new[j1:j2]))] if j1 < j2 else []
-    return _join(pieces)
+    return pieces
 
 
 def _join(pieces: list[Piece]) -> list[Piece]:

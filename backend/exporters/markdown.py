@@ -15,7 +15,7 @@ from .wording import Told, duration, kept_word, outcome, stop_sentence, summariz
 
 FILE_NAME = "story.md"
 SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
-LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
+LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:

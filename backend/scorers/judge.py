@@ -44,9 +44,9 @@ Second: how free of defects is it? 0: full of them (broken or doubled shapes, wr
 text). 5: some that one sees at once. 10: none.
 """
 
-NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)\s*(?:/\s*10)?"
+NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"
 PAIR = re.compile(rf"[\[(]\s*{NUMBER}\s*[,;]\s*{NUMBER}\s*[\])]")
-BARE_PAIR = re.compile(rf"\s*{NUMBER}\s*[,;\s]\s*{NUMBER}\s*\.?\s*")
+BARE_PAIR = re.compile(rf"{NUMBER}(?:\s*[,;]\s*|\s+){NUMBER}\s*\.?")
 
 
 class Judge:
@@ -96,7 +96,7 @@ def read_scores(text: str) -> tuple[float, float]:
         (float(first), float(second)) for place in places for first, second in PAIR.findall(place.content)
     }
     if not pairs:
-        bare = [match for place in places if (match := BARE_PAIR.fullmatch(place.content))]
+        bare = [match for place in places if (match := BARE_PAIR.fullmatch(place.content.strip()))]
         pairs = {(float(match.group(1)), float(match.group(2))) for match in bare}
     if len(pairs) != 1:
         found = "no pair of scores" if not pairs else f"{len(pairs)} different pairs of scores"
