@@ -28,7 +28,7 @@ PACKAGES = {
     "transformers": "",
     "diffusers": "",
     "safetensors": "",
-    "json-repair": "",
+    "json-repair": "training",
     "trl": "training",
     "peft": "training",
     "accelerate": "training",

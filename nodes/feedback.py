@@ -17,7 +17,6 @@ from ..backend.types import Trajectory
 from . import host
 from .run_folder import PARENT, run_folder
 from .sockets import CATEGORY, AgentSocket, TrajectorySocket
-from .surroundings import needing
 
 ACCEPT, REJECT, BETTER, TAKE_BACK = "accept", "reject", "better prompt", "take back"
 KEPT = 0
@@ -91,8 +90,7 @@ class FeedbackNode(io.ComfyNode):
         reason: str = "",
         critic: ChatModel | None = None,
     ) -> io.NodeOutput:
-        with needing("json-repair"):
-            from ..backend.feedback_rows import add_feedback_rows, find_attempt
+        from ..backend.feedback_rows import add_feedback_rows, find_attempt
 
         said = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
         said = said.model_copy(update={"image": find_attempt(trajectory, said)[2].digest})

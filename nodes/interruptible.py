@@ -10,7 +10,6 @@ from ..backend.generators.protocol import FollowsAnchor, Generator
 from ..backend.pictures import Picture
 from ..backend.types import Verdict
 from . import host
-from .surroundings import needing
 
 if TYPE_CHECKING:
     from ..backend.agents import Critic
@@ -66,7 +65,6 @@ class ListenedCritic:
 
 def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:
     """The critic that speaks through this agent; `listener` gets its words as they come."""
-    with needing("json-repair"):
-        from ..backend.agents import Critic
+    from ..backend.agents import Critic
 
     return ListenedCritic(Critic(chat), listener)

@@ -23,7 +23,6 @@ from .host import expansion
 from .interruptible import ListenedCritic
 from .sockets import CATEGORY, AgentSocket
 from .strictness import accept_at_of
-from .surroundings import needing
 from .try_open import only_picture
 
 OWN_WORD = 0.0
@@ -137,8 +136,7 @@ class Judge(io.ComfyNode):
 
 def critic_of(chat: ChatModel) -> Judges:
     """The critic that speaks through this agent and stops when the user presses cancel."""
-    with needing("json-repair"):
-        from ..backend.agents import Critic
+    from ..backend.agents import Critic
 
     return ListenedCritic(Critic(chat), lambda text: None)
 

@@ -16,7 +16,6 @@ from .asked_request import asked_request, images_input
 from .checked_settings import checked
 from .plan_text import plan_text
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
-from .surroundings import needing
 
 SHOWN = 200
 """Characters of the agent's words that the node shows while it plans."""
@@ -83,8 +82,7 @@ class Planner(io.ComfyNode):
         captions: CaptionStyle = "as asked",
         images: dict[str, Any] | None = None,
     ) -> io.NodeOutput:
-        with needing("json-repair"):
-            from ..backend.agents import Planner as PlanningAgent
+        from ..backend.agents import Planner as PlanningAgent
 
         asked = asked_request(request, images)
         if not asked.text.strip():
