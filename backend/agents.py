@@ -7,6 +7,7 @@ grammar; a second one that cannot be read is an error (planner) or a verdict of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
@@ -18,7 +19,7 @@ from .answers import (
     read_plan,
     read_verdict,
 )
-from .chat.protocol import ChatModel, Message, OnDevice, RepliesTogether, Reply, ReplySettings
+from .chat.protocol import ChatModel, Message, OnDevice, RepliesTogether, Reply, ReplySettings, Reserves
 from .errors import AnswerError, ChatError, SettingsError
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set, fill
@@ -28,6 +29,10 @@ IMAGE_MARK = "<image>"
 Hold = Literal["never", "retry", "always"]
 """When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try alone, so that no
 reply that can be read is changed and no mask is computed for it."""
+PLAN_TOKENS = 16384
+"""Of a plan for which no other limit is set: about 130 steps. The model's context may have room for less."""
+LIMIT_BEFORE = 2048
+"""Limit that a cache key tells where none is set: it was everybody's once, and runs of then go on."""
 Answer = TypeVar("Answer")
 OnToken = Callable[[str], None]
 
@@ -59,8 +64,10 @@ class Planner:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the text has
         `<image>` marks but not as many as images, ChatError, Cancelled."""
         message = _planner_message(self.prompt_set, request)
-        again = held(self.settings, "plan", self.hold, retry=True)
-        first = self.chat.reply([message], self.settings, on_token)
+        limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
+        settings = self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
+        again = retried(settings, "plan", self.hold)
+        first = self.chat.reply([message], settings, on_token)
         return _read(first, self.chat, message, again, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
 
     def rest(self, staying: object) -> None:
@@ -144,7 +151,7 @@ class Critic:
         self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
     ) -> Verdict:
         try:
-            again = held(self.settings, "verdict", self.hold, retry=True)
+            again = retried(self.settings, "verdict", self.hold)
             form = GRAMMAR_OF_VERDICTS_FIRST if self.prompt_set.verdict_first else GRAMMAR_OF_VERDICTS
             verdict, reply = _read(first, self.chat, question, again, read_verdict, form, on_token)
         except AnswerError as problem:
@@ -158,16 +165,25 @@ class Critic:
         )
 
 
-def held(settings: ReplySettings, name: GrammarName, hold: Hold, retry: bool = False) -> ReplySettings:
-    """The settings with the grammar of this answer in them, if a first try, or a retry, is to be held to it."""
-    wanted = hold == "always" or (hold == "retry" and retry)
-    return settings.model_copy(update={"grammar": name}) if wanted else settings
+def held(settings: ReplySettings, name: GrammarName, hold: Hold) -> ReplySettings:
+    """The settings of a first try, with the grammar of this answer in them if it is to be held to it."""
+    return settings.model_copy(update={"grammar": name}) if hold == "always" else settings
+
+
+def retried(settings: ReplySettings, name: GrammarName, hold: Hold) -> ReplySettings:
+    """The settings of a second try: drawn, so that it can say something new, and held to the grammar unless `hold` is never."""
+    return settings.drawn().model_copy(update={} if hold == "never" else {"grammar": name})
 
 
 def _identity(chat: ChatModel, prompt_set: PromptSet, settings: ReplySettings) -> str:
-    # Without a grammar the same as before there were any, so that a run of then goes on.
-    told = settings.model_dump_json(exclude=set() if settings.grammar else {"grammar"})
-    return f"{chat.identity}|prompts={prompt_set.digest}|{told}"
+    told = json.loads(settings.key())
+    if settings.grammar is None:
+        # Likewise from a time without.
+        del told["grammar"]
+    # A limit that was set stands last, so that 2048 tokens that are set are not those that everybody had.
+    limit = told.pop("max_tokens")
+    told = {"max_tokens": LIMIT_BEFORE, **told} if limit is None else {**told, "max_tokens": limit}
+    return f"{chat.identity}|prompts={prompt_set.digest}|{json.dumps(told, separators=(',', ':'))}"
 
 
 def _read(

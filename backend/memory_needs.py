@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from .agent_shapes import AgentShape
-from .chat.pixels import AREA_OF_FEW, AREA_OF_MANY, FEW_IMAGES
+from .chat.pixels import MAX_PIXELS
 from .image_shapes import ImageShape, PartName
 
 AgentPrecision = Literal["bf16", "8-bit", "4-bit"]
@@ -35,7 +35,10 @@ PLANNER_TEMPLATE = 96
 PROMPT = 400
 """Tokens allowed for the words of a request, or of two prompts."""
 ANSWER = 2048
-"""Tokens of the longest answer (ReplySettings.max_tokens)."""
+"""Tokens reckoned with for an answer: more than nearly any verdict has, and a plan of 14 steps. Every thousand more takes 0.15 GB
+with an 8B model."""
+PLANNED_IMAGES = 4
+"""Images reckoned with for a request."""
 VISION_WIDTHS = 21.1
 """Values alive at once for a patch in the vision tower, as multiples of its width; counted on Qwen3-VL-8B's with
 benchmarks/live_bytes.py, with the deepstack levels. Beside them the patch itself lies there in 32 and in 16 bits."""
@@ -56,13 +59,13 @@ def agent_work(
     images: Sequence[int],
     answer: int = ANSWER,
     precision: AgentPrecision = "bf16",
+    largest: int = MAX_PIXELS,
 ) -> float:
     """Bytes beside the weights at the worst moment of one reply to `words` tokens and images of these areas in pixels.
 
-    Three moments: seeing (the vision tower, all images at once), reading the prompt, and the answer's last token. Larger
-    areas are scaled down before an agent is shown them (chat/pixels.py).
+    Three moments: seeing (the vision tower, all images at once), reading the prompt, and the answer's last token. Areas
+    above `largest` are scaled down to it before an agent is shown them (chat/pixels.py).
     """
-    largest = AREA_OF_FEW if len(images) <= FEW_IMAGES else AREA_OF_MANY
     areas = [min(area, largest) for area in images]
     image_tokens = sum(map(shape.image_tokens, areas))
     tokens = words + image_tokens
@@ -87,8 +90,8 @@ def kv_bytes(shape: AgentShape, tokens: int) -> float:
 
 
 def planner_work(shape: AgentShape, precision: AgentPrecision) -> float:
-    """Bytes beside the weights to plan a request with as many images as are shown at their full area (4)."""
-    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, [AREA_OF_FEW] * FEW_IMAGES, ANSWER, precision)
+    """Bytes beside the weights to plan a request with four images of the full area."""
+    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, [MAX_PIXELS] * PLANNED_IMAGES, ANSWER, precision)
 
 
 def critic_work(shape: AgentShape, precision: AgentPrecision, pixels: int) -> float:

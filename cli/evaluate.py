@@ -11,6 +11,8 @@ import typer
 from ..backend.errors import SettingsError
 from .evaluate_ablation import command as ablation
 from .evaluate_own_critic import command as own_critic
+from .model_options import with_model_options
+from .opening import CriticOptions, LocalOptions, Opener, PlannerOptions
 
 if TYPE_CHECKING:
     from ..training.tinyworld.evaluation import TinyWorldReport
@@ -30,18 +32,18 @@ app.command("ablation")(ablation)
 
 
 @app.command("tinyworld")
+@with_model_options
 def tinyworld(
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    local: LocalOptions,
     stories: Annotated[int, typer.Option(min=1, help="Requests to plan and tell.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Seed of requests and pages.")] = 0,
     max_attempts: Annotated[str, typer.Option(help="Numbers of attempts, with commas between.")] = "1,3,5",
-    planner: Annotated[str, typer.Option(help="Planner to measure.")] = "tinyworld:planner",
-    critic: Annotated[str, typer.Option(help="Critic to measure.")] = "tinyworld:critic",
     generator: Annotated[str, typer.Option(help="Generator: tinyworld or tinyworld:FOLDER.")] = "tinyworld",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
 ) -> None:
     """Measure the tiny world: exact plans, right verdicts, stories and steps that came out right."""
-    from ..backend.agents import Critic, Planner
-    from ..backend.chat import open_chat
     from ..backend.generators import open_generator
     from ..backend.generators.tinyworld import TinyWorldGenerator
     from ..training.tinyworld.evaluation import evaluate
@@ -55,9 +57,12 @@ def tinyworld(
     drawing = open_generator(generator)
     if not isinstance(drawing, TinyWorldGenerator):
         raise SettingsError(f"Generator {generator!r} does not draw pages of the tiny world.")
-    report = evaluate(
-        Planner(open_chat(planner)), Critic(open_chat(critic)), drawing, stories, seed, attempts, _log
-    )
+    opener = Opener(local)
+    planner, critic = opener.planner(planning), opener.critic(judging)
+    opener.finish()
+    if critic is None:
+        raise SettingsError("--critic none cannot be measured.", "Name a critic.")
+    report = evaluate(planner, critic, drawing, stories, seed, attempts, _log)
     _print(report)
     if json_file is not None:
         json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")

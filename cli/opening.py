@@ -6,10 +6,13 @@ the same model with the same adapter share it, so that it is in memory once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic.fields import FieldInfo
 
+from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.registry import option_names
 
@@ -17,9 +20,21 @@ if TYPE_CHECKING:
     from ..backend.agents import Critic, Hold, Planner
     from ..backend.chat.protocol import ChatModel
     from ..backend.generators.protocol import Generator
+    from ..backend.prompts import PromptSet
 
 NONE = "none"
 TINY_WORLD = "tinyworld"
+
+
+SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
+"""Settings of replies that a planner and a critic each have options for."""
+PROMPTS_HELP = "Folder with the prompt set that this model was trained with (as `prompts import` writes it); by default the one beside a local checkpoint, else the pack's own."
+
+
+def reply_option(name: str) -> Any:
+    """An option for a setting of replies, which is the setting's own default where it is not given."""
+    field = ReplySettings.model_fields[name]
+    return FieldInfo.merge_field_infos(field, default=None)
 
 
 class LocalOptions(BaseModel):
@@ -57,6 +72,13 @@ class PlannerOptions(BaseModel):
         default=TINY_WORLD, description="Planner, such as transformers:FOLDER or openai:MODEL@URL."
     )
     planner_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the planner.")
+    planner_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
+    planner_max_tokens: int | None = reply_option("max_tokens")
+    planner_temperature: float | None = reply_option("temperature")
+    planner_top_p: float | None = reply_option("top_p")
+    planner_top_k: int | None = reply_option("top_k")
+    planner_seed: int | None = reply_option("seed")
+    planner_max_pixels: int | None = reply_option("max_pixels")
 
 
 class CriticOptions(BaseModel):
@@ -66,6 +88,13 @@ class CriticOptions(BaseModel):
         default=TINY_WORLD, description="Critic, such as transformers:FOLDER; none draws each step once."
     )
     critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
+    critic_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
+    critic_max_tokens: int | None = reply_option("max_tokens")
+    critic_temperature: float | None = reply_option("temperature")
+    critic_top_p: float | None = reply_option("top_p")
+    critic_top_k: int | None = reply_option("top_k")
+    critic_seed: int | None = reply_option("seed")
+    critic_max_pixels: int | None = reply_option("max_pixels")
     merge_critic: bool = Field(
         default=False,
         description="Add the critic's adapter to weights of its own: it answers sooner, and needs the memory of one more model.",
@@ -102,7 +131,9 @@ class Opener:
         from ..backend.agents import Planner
 
         chat = self._chat("planner", options.planner, options.planner_adapter)
-        return Planner(chat, hold=self._hold)
+        return Planner(
+            chat, prompts_in(options.planner_prompts), reply_settings("planner", options), self._hold
+        )
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """None for `none`; raises SettingsError or ChatError."""
@@ -112,7 +143,9 @@ class Opener:
 
         return Critic(
             self._chat("critic", options.critic, options.critic_adapter, options.merge_critic),
-            hold=self._hold,
+            prompts_in(options.critic_prompts),
+            reply_settings("critic", options).model_copy(update={"watch_verdict": True}),
+            self._hold,
         )
 
     def generator(self, options: GeneratorOptions) -> Generator:
@@ -148,6 +181,22 @@ class Opener:
             taken["levers"] = validated_levers(levers, given)
         self._untaken -= set(taken)
         return taken
+
+
+def reply_settings(role: str, options: BaseModel) -> ReplySettings:
+    """The settings of replies that the options `ROLE_...` give, the others as they are by default."""
+    given = {name: getattr(options, f"{role}_{name}") for name in SAMPLING}
+    return ReplySettings(**{name: value for name, value in given.items() if value is not None})
+
+
+def prompts_in(folder: str | None) -> PromptSet | None:
+    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint; raises SettingsError if there is none."""
+    from ..backend.prompts import FOLDER_NAME, PromptSet
+
+    if folder is None:
+        return None
+    path = Path(folder).expanduser()
+    return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
 
 
 def read_levers(text: str) -> dict[str, str]:

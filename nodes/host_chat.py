@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backend.chat.pixels import area_limit, scaled_down
+from ..backend.chat.pixels import scaled_down
 from ..backend.chat.protocol import Message, Reply, ReplySettings
 from ..backend.errors import ChatError, boundary
 from ..backend.pictures import Picture
@@ -40,6 +40,11 @@ class HostChat:
         return f"host:{self._name}"
 
     @property
+    def most_tokens(self) -> int:
+        """The host makes room for the whole answer at once: 1.2 GB with an 8B model."""
+        return 8192
+
+    @property
     def prompt_set(self) -> PromptSet | None:
         return None
 
@@ -51,9 +56,8 @@ class HostChat:
     ) -> Reply:
         """The whole reply at once, without a probability. Raises Cancelled, ChatError."""
         host.stop_if_interrupted()
-        area = area_limit(messages)
         pictures = [part for message in messages for part in message.content if isinstance(part, Picture)]
-        images = [to_batch(scaled_down(picture, area).image) for picture in pictures]
+        images = [to_batch(scaled_down(picture, settings.max_pixels).image) for picture in pictures]
         prompt = chat_prompt(messages) if self._marks else plain_prompt(messages)
         with (
             self._one_at_a_time,
@@ -65,9 +69,7 @@ class HostChat:
                 prompt,
                 images,
                 self._marks,
-                settings.max_tokens,
-                settings.temperature,
-                settings.seed,
+                settings,
             )
         host.stop_if_interrupted()
         if on_token is not None:

@@ -12,7 +12,8 @@ from typing import Any
 from weakref import WeakSet
 
 from ..backend.agent_shapes import AgentShape, agent_shape
-from ..backend.chat.protocol import ChatModel, Message, Reply, ReplySettings, Settles
+from ..backend.chat.pixels import MAX_PIXELS
+from ..backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings, Settles
 from ..backend.memory_needs import FRAGMENTS, AgentPrecision, agent_work
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
@@ -68,12 +69,12 @@ class ManagedChat:
         """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
         return 0 if self._residence is None else self._residence.size
 
-    def working_bytes(self, messages: Sequence[Message], answer: int) -> int:
+    def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
         """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between blocks."""
         if self._shape is None:
             return UNKNOWN_WORK
         words, images = measured(messages)
-        work = agent_work(self._shape, words, images, answer, self._precision)
+        work = agent_work(self._shape, words, images, answer, self._precision, largest)
         # Reckoned for 16 bits a value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
 
@@ -86,7 +87,9 @@ class ManagedChat:
         """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
         host.stop_if_interrupted()
         if self._residence is not None:
-            self._residence.ensure_loaded(self.working_bytes(messages, settings.max_tokens))
+            # Few answers are as long as they may be, and room for those would send other models away.
+            answer = min(settings.limit, MAX_TOKENS)
+            self._residence.ensure_loaded(self.working_bytes(messages, answer, settings.max_pixels))
 
         def watch(text: str) -> None:
             host.stop_if_interrupted()

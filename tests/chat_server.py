@@ -24,6 +24,8 @@ class ChatServer(ThreadingHTTPServer):
         self.finish = "stop"
         self.streams = True
         self.has_logprobs = True
+        self.reasoning: tuple[str, str] | None = None
+        """The field in which reasoning is told apart, and the reasoning."""
         self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
         self.faults: list[tuple[int, bytes]] = []
         self.raw: bytes | None = None
@@ -40,6 +42,9 @@ class ChatServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: ChatServer
+
+    def _reasoning(self) -> dict[str, str]:
+        return dict([self.server.reasoning]) if self.server.reasoning is not None else {}
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -58,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = bool(body.get("logprobs")) and self.server.has_logprobs
         if not (body["stream"] and self.server.streams):
             choice = {
-                "message": {"role": "assistant", "content": self.server.text},
+                "message": {"role": "assistant", "content": self.server.text, **self._reasoning()},
                 "finish_reason": self.server.finish,
             }
             if wanted:
@@ -69,6 +74,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.end_headers()
         try:
+            if self.server.reasoning is not None:
+                name, thought = self.server.reasoning
+                for token in re.findall(r"\s*\S+", thought):
+                    self._event(json.dumps({"choices": [{"delta": {name: token}, "finish_reason": None}]}))
             for token in tokens:
                 choice = {"delta": {"content": token}, "finish_reason": None}
                 if wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PIL import Image
 
@@ -168,3 +170,52 @@ def test_the_identity_changes_with_all_that_can_change_an_answer() -> None:
         Critic(ScriptedChat(["a"]), SET, ReplySettings(watch_verdict=True, max_tokens=9)),
     )
     assert base not in {critic.identity for critic in others}
+
+
+def test_runs_from_before_there_were_settings_go_on() -> None:
+    """The keys of yesterday's plans and verdicts, to the letter."""
+    told = '|prompts={}|{{"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{}}}'
+    chat = ScriptedChat(["a"])
+    assert Planner(chat, SET).identity == chat.identity + told.format(SET.digest, "false")
+    assert Critic(chat, SET).identity == chat.identity + told.format(SET.digest, "true")
+    assert Planner(chat, SET, hold="always").identity == (
+        chat.identity + told.format(SET.digest, "false")[:-1] + ',"grammar":"plan"}'
+    )
+
+
+def test_every_setting_that_changes_a_reply_is_in_the_key() -> None:
+    changed: dict[str, Any] = {
+        "max_tokens": 2048,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 20,
+        "seed": 1,
+        "max_pixels": 65536,
+        "watch_verdict": True,
+        "grammar": "plan",
+    }
+    assert changed.keys() == ReplySettings.model_fields.keys()
+    chat = ScriptedChat(["a"])
+    keys = {Planner(chat, SET, ReplySettings(**{name: value})).identity for name, value in changed.items()}
+    assert len(keys | {Planner(chat, SET).identity}) == len(changed) + 1
+
+
+@pytest.mark.parametrize(("asked", "planned", "judged_with"), [(None, 16384, 4096), (700, 700, 700)])
+def test_a_plan_may_be_longer_than_a_verdict(asked: int | None, planned: int, judged_with: int) -> None:
+    chat = ScriptedChat([write_plan(PLAN), write_verdict(REFUSAL)])
+    Planner(chat, SET, ReplySettings(max_tokens=asked)).plan(Request(text="a story"))
+    Critic(chat, SET, ReplySettings(max_tokens=asked)).judge(FIRST, SECOND, "a", "b")
+    assert [request.settings.limit for request in chat.requests] == [planned, judged_with]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_a_second_try_is_drawn_so_that_it_can_say_something_new(temperature: float) -> None:
+    chat = ScriptedChat(["Sure!", write_plan(PLAN), "Sure!", write_verdict(REFUSAL)])
+    settings = ReplySettings(temperature=temperature, max_pixels=4096)
+    Planner(chat, SET, settings).plan(Request(text="a story"))
+    Critic(chat, SET, settings).judge(FIRST, SECOND, "a", "b")
+    firsts, agains = chat.requests[::2], chat.requests[1::2]
+    assert [one.settings.temperature for one in firsts] == [temperature] * 2
+    for first, again in zip(firsts, agains, strict=True):
+        assert again.settings.temperature == (temperature or 0.7)
+        assert again.settings.max_pixels == 4096 and again.settings.limit == first.settings.limit

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers import read_verdict
-from interleave_thinker.backend.chat import REGISTRY, ChatModel, Reply, open_chat
+from interleave_thinker.backend.chat import REGISTRY, ChatModel, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.chat.decoding import VerdictWatch, probability_of_true, verdict_tokens
-from interleave_thinker.backend.chat.pixels import area_limit, scaled_down
+from interleave_thinker.backend.chat.pixels import MAX_PIXELS, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 
@@ -134,9 +134,8 @@ def test_two_models_that_sample_at_once_do_not_disturb_each_other(checkpoint: Pa
             assert list(told) == alone
 
 
-def test_images_are_capped_by_their_number() -> None:
-    few, many = question(1, 2, 3, 4), question(1, 2, 3, 4, 5)
-    assert (area_limit(few), area_limit(many)) == (1_048_576, 384 * 384)
+def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
+    assert ReplySettings().max_pixels == MAX_PIXELS == 1_048_576
     assert scaled_down(page(9, (384, 384)), 384 * 384) == page(9, (384, 384))
     width, height = scaled_down(page(9, (3000, 1500)), 1_048_576).size
     assert 0.98 * 1_048_576 < width * height <= 1_048_576

@@ -178,7 +178,7 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     processor, config = chat.base.processor, chat.model.config
     pictures = [page(255), page(10, (64, 32)), page(90, (32, 80))]
     content = (pictures[0], "a <b>", pictures[1], pictures[2], "c")
-    prompt, shown = chat._prompt([Message(role="user", content=content)])
+    prompt, shown = chat._prompt([Message(role="user", content=content)], WATCH)
     vision = Vision(processor.image_processor, 1 << 20)
     with torch.inference_mode():
         images = [vision.features(chat.model, None, picture) for picture in shown]

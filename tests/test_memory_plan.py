@@ -78,9 +78,10 @@ def test_work_grows_with_words_images_and_answers() -> None:
     assert agent_work(CRITIC_8B, 900, [1024 * 1024], 500) > base
     assert agent_work(CRITIC_8B, 500, [1024 * 1024] * 2, 500) > base
     assert agent_work(CRITIC_8B, 500, [1024 * 1024], 2000) > base
-    # What is larger than an agent is shown costs no more; five images are shown smaller than four.
+    # What is larger than an agent is shown costs no more, unless it is shown more.
     assert agent_work(CRITIC_8B, 500, [4096 * 4096], 500) == base
-    assert agent_work(CRITIC_8B, 500, [1024 * 1024] * 5, 500) < agent_work(
+    assert agent_work(CRITIC_8B, 500, [4096 * 4096], 500, largest=2048 * 2048) > base
+    assert agent_work(CRITIC_8B, 500, [1024 * 1024] * 5, 500) > agent_work(
         CRITIC_8B, 500, [1024 * 1024] * 4, 500
     )
 

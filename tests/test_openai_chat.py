@@ -179,3 +179,48 @@ def test_bad_addresses_are_refused_without_showing_secrets(argument: str) -> Non
     with pytest.raises(SettingsError) as caught:
         open_chat(f"openai:{argument}")
     assert "secret" not in str(caught.value)
+
+
+def test_sampling_goes_to_the_server_only_where_it_is_set(server: ChatServer, chat: ChatModel) -> None:
+    chat.reply(ASK, ReplySettings(top_p=0.5, top_k=7))
+    chat.reply(ASK, ReplySettings(temperature=0.7, top_p=0.5, top_k=7))
+    greedy, drawn = server.requests
+    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is drawn"
+    assert (drawn["top_p"], drawn["top_k"]) == (0.5, 7)
+
+
+def test_a_server_that_does_not_know_top_k_says_so(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(400, b"Unrecognized request argument supplied: top_k")]
+    with pytest.raises(ChatError, match="does not know top_k: leave it out"):
+        chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
+    assert len(server.requests) == 1
+
+
+def test_a_server_with_little_room_is_asked_for_fewer_tokens(server: ChatServer, chat: ChatModel) -> None:
+    refusal = b"This model's maximum context length is 8192 tokens. However, you requested 17000 tokens"
+    server.faults = [(400, refusal), (422, refusal)]
+    long = ReplySettings(max_tokens=16384, watch_verdict=True)
+    assert chat.reply(ASK, long).text
+    assert [body["max_tokens"] for body in server.requests] == [16384, 8192, 4096]
+    chat.reply(ASK, long)
+    chat.reply(ASK, ReplySettings(max_tokens=600))
+    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], "it is not refused again"
+
+
+def test_a_server_with_no_room_at_all_is_one_clear_error(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(400, b"the prompt exceeds the context size")] * 20
+    with pytest.raises(ChatError, match=r"status 400: the prompt exceeds.*longer context"):
+        chat.reply(ASK, ReplySettings())
+    assert server.requests[-1]["max_tokens"] == 512 and len(server.requests) == 4
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("streams", [True, False])
+def test_reasoning_that_a_server_took_out_is_put_back(
+    server: ChatServer, chat: ChatModel, name: str, streams: bool
+) -> None:
+    server.reasoning, server.streams = (name, "The hat is {'success': true}, missing."), streams
+    server.text = FALSE
+    reply = chat.reply(ASK, WATCH)
+    assert reply.text == f"<think>The hat is {{'success': true}}, missing.</think>{FALSE}"
+    assert reply.finish == "end", "what is thought is no verdict"

@@ -10,7 +10,7 @@ import pytest
 import tiny_checkpoint
 from tiny_checkpoint import PLAIN, WATCH, page, question
 
-from interleave_thinker.backend.chat import Message, open_chat
+from interleave_thinker.backend.chat import Message, open_chat, own_decoding, static_decoding
 from interleave_thinker.backend.chat import transformers as local
 from interleave_thinker.backend.chat.levers import Levers
 from interleave_thinker.backend.chat.static_decoding import BUCKETS, bucket_for, why_not_compiled
@@ -57,7 +57,9 @@ def answers(own: Any, chat: Any, greys: tuple[int, ...], tokens: int) -> list[An
     """Logits after each of the first tokens of the greedy answer about these pages."""
     import torch
 
-    prompt, pictures = chat._prompt([Message(role="user", content=(*map(page, greys), "Is it light?"))])
+    prompt, pictures = chat._prompt(
+        [Message(role="user", content=(*map(page, greys), "Is it light?"))], WATCH
+    )
     with torch.inference_mode():
         answer = own.read(chat.model, None, prompt, pictures, 60)
         rows = [answer.logits]
@@ -97,7 +99,7 @@ def test_without_a_card_nothing_is_compiled_and_the_reason_is_told(checkpoint: P
         assert not why_not_compiled(torch.device("cuda"))
 
 
-def test_what_no_bucket_holds_grows(checkpoint: Path) -> None:
+def test_what_no_bucket_holds_grows(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [bucket_for(tokens) for tokens in (1, 1024, 1025, 32768, 32769)] == [
         1024,
         1024,
@@ -105,10 +107,26 @@ def test_what_no_bucket_holds_grows(checkpoint: Path) -> None:
         32768,
         None,
     ]
+    monkeypatch.setattr(static_decoding, "BUCKETS", (1,))
     chat = opened(checkpoint)
-    long = PLAIN.model_copy(update={"max_tokens": BUCKETS[-1]})
-    assert chat.reply(question(20), long) == opened(checkpoint, Levers()).reply(question(20), long)
+    assert chat.reply(*ASKED[1]).text == opened(checkpoint, Levers()).reply(*ASKED[1]).text
     assert not chat.base.own_decoding()._buckets
+
+
+def test_an_answer_longer_than_its_buffers_goes_on_without(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a plan of thousands of tokens, for which no buffers are made."""
+    chat, growing = opened(checkpoint), opened(checkpoint, Levers())
+    expected = growing.reply(*ASKED[1])
+    own = chat.base.own_decoding()
+    prompt = own.read(chat.model, None, *chat._prompt(*ASKED[1])).ids.shape[1]
+    own.free()
+    monkeypatch.setattr(static_decoding, "BUCKETS", (prompt + expected.tokens // 2,))
+    monkeypatch.setattr(own_decoding, "MOST_STATIC", 2)
+    reply = chat.reply(*ASKED[1])
+    assert own._buckets, "it began in them"
+    assert (reply.text, reply.finish) == (expected.text, expected.finish)
 
 
 def test_the_buffers_leave_with_the_weights(checkpoint: Path) -> None:

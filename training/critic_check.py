@@ -16,12 +16,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ..backend.bounded_reader import read_json
-from ..backend.chat.pixels import scaled_down
+from ..backend.chat.pixels import MAX_PIXELS, scaled_down
 from ..backend.errors import TrainingError
 from ..backend.pictures import Picture
 from .grpo_data import CriticRlRow
 from .rewards import format_reward, read_answer
-from .row_lengths import area_of
 
 CHECKS_FILE = "checks.json"
 KEPT_ANSWERS = 12
@@ -131,7 +130,7 @@ class CheckLog:
 def _shown(images: Sequence[str | Picture]) -> list[Any]:
     """The images, or those at these paths, at the size at which they are shown in use."""
     pictures = [image if isinstance(image, Picture) else Picture.open(image) for image in images]
-    return [scaled_down(picture, area_of(len(pictures))).image for picture in pictures]
+    return [scaled_down(picture, MAX_PIXELS).image for picture in pictures]
 
 
 def greedy_answers(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from ..backend.agents import critic_message
-from ..backend.chat.pixels import AREA_OF_FEW, scaled_down
+from ..backend.chat.pixels import MAX_PIXELS, scaled_down
 from ..backend.chat.protocol import Message
 from ..backend.errors import SettingsError
 from ..backend.pictures import Picture
@@ -189,7 +189,7 @@ def before_of(
 
 def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
     """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or plain white."""
-    small = scaled_down(picture, min(pixels, AREA_OF_FEW))
+    small = scaled_down(picture, min(pixels, MAX_PIXELS))
     if path is not None and small is picture:
         return str(path.resolve())
     copy = shown / f"{small.digest}.png"
@@ -211,7 +211,7 @@ def as_conversation(message: Message) -> list[dict[str, Any]]:
 
 
 def as_question(
-    row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
+    row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> dict[str, Any]:
     """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its JSON.
 
@@ -237,7 +237,7 @@ def as_question(
     }
 
 
-def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW) -> ShownRow:
+def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
     """A row as it is measured, without opening its images; a row without a page before is shown one of the same size."""
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.prompt_used)
@@ -249,13 +249,13 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
         images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
         told="".join(part for part in message.content if isinstance(part, str)),
         turns=1,
-        area=min(pixels, AREA_OF_FEW),
+        area=min(pixels, MAX_PIXELS),
         conversation=lambda: as_conversation(message),
     )
 
 
 def as_questions(
-    rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = AREA_OF_FEW
+    rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> Dataset:
     """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
     return with_images([as_question(row, folder, shown, prompt_set, pixels) for row in rows])

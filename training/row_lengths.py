@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..backend.chat.pixels import AREA_OF_FEW, AREA_OF_MANY, FEW_IMAGES
+from ..backend.chat.pixels import MAX_PIXELS
 from ..backend.errors import SettingsError
 from ..backend.pictures import size_of
 from ..backend.sft_rows import SftRow
@@ -39,13 +39,7 @@ class ShownRow:
     conversation: Callable[[], list[dict[str, Any]]]
 
 
-def area_of(count: int, most: int = AREA_OF_FEW) -> int:
-    """The largest area in pixels of each of `count` images of one conversation: as the running agents have it, and at
-    most `most`."""
-    return min(most, AREA_OF_FEW if count <= FEW_IMAGES else AREA_OF_MANY)
-
-
-def shown_of(row: SftRow, folder: Path, pixels: int = AREA_OF_FEW) -> ShownRow:
+def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
     """A fine-tuning row as it is measured; image paths are relative to `folder`."""
 
     def conversation() -> list[dict[str, Any]]:
@@ -58,7 +52,7 @@ def shown_of(row: SftRow, folder: Path, pixels: int = AREA_OF_FEW) -> ShownRow:
         images=[("images", folder / name) for name in row.images],
         told="".join(message.content for message in row.messages),
         turns=len(row.messages),
-        area=area_of(len(row.images), pixels),
+        area=min(pixels, MAX_PIXELS),
         conversation=conversation,
     )
 

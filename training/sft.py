@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
-from ..backend.chat.pixels import scaled_down
+from ..backend.chat.pixels import MAX_PIXELS, scaled_down
 from ..backend.errors import TrainingError
 from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
@@ -37,7 +37,7 @@ from .policy_model import (
     reports_to,
 )
 from .report import Answered, write_report
-from .row_lengths import area_of, fitting, shown_of
+from .row_lengths import fitting, shown_of
 from .saving import save_trained
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
@@ -75,7 +75,7 @@ class Shown:
 
     def __call__(self, examples: list[dict[str, Any]]) -> Any:
         for example in examples:
-            area = area_of(len(example["images"]), self.pixels)
+            area = min(self.pixels, MAX_PIXELS)
             example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
         return self.collator(examples)
 

@@ -106,6 +106,9 @@ class Answer:
         ids = torch.tensor([[token, *guess]], device=device)
         places = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._place
         places[0] += self._length - self._place
+        if self._static is not None and self._length >= self._static.size:
+            self._static.hand_back(self._layers.cache, self._length)
+            self._static = None
         if self._static is not None:
             self.logits = self._static.logits(ids, places, self._length)
             return

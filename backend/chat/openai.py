@@ -25,7 +25,7 @@ from ..remote_server import RemoteServer
 from .decoding import VerdictWatch
 from .keys import check_variable, key_for
 from .openai_stream import Chunk, probability_in, read_chunks
-from .pixels import area_limit, scaled_down
+from .pixels import scaled_down
 from .protocol import Message, Reply, ReplySettings
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ MAX_BODY_SHOWN = 300
 MAX_ARGUMENT = 4096
 TRIES = 3
 TOP_LOGPROBS = 20
+MOST_TOKENS = 65536
+LEAST_TOKENS = 512
+"""A server that refuses an answer for its length is asked for half of it, down to this."""
+NO_ROOM = re.compile(
+    r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
+)
 ENDPOINT = "/chat/completions"
 DEADLINE = 1800.0
 """Seconds for a whole reply: a long plan at three tokens a second."""
@@ -43,6 +49,14 @@ DEADLINE = 1800.0
 
 class _Retryable(Exception):
     """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the end."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _TooManyTokens(Exception):
+    """The server has no room for so long an answer; carries the error to raise if it has none for a short one either."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
@@ -74,6 +88,7 @@ class OpenAIChat:
         self._timeout = timeout
         self._deadline = deadline
         self._key_variable = key_variable
+        self._most_tokens = MOST_TOKENS
 
     @property
     def identity(self) -> str:
@@ -126,25 +141,35 @@ class OpenAIChat:
             reraise=True,
         )
         try:
-            try:
-                return retrying(self._ask_once, body, settings, on_token, call)
-            except _NoLogprobs:
-                # The verdict is in the text as well; only its probability is lost.
-                plain = {name: value for name, value in body.items() if "logprobs" not in name}
-                return retrying(self._ask_once, plain, settings, on_token, call)
+            while True:
+                try:
+                    return retrying(self._ask_once, body, settings, on_token, call)
+                except _NoLogprobs:
+                    # The verdict is in the text as well; only its probability is lost.
+                    body = {name: value for name, value in body.items() if "logprobs" not in name}
+                except _TooManyTokens as refused:
+                    if body["max_tokens"] <= LEAST_TOKENS:
+                        raise refused.error from refused
+                    body = {**body, "max_tokens": max(LEAST_TOKENS, body["max_tokens"] // 2)}
+                    # The next request need not be refused again.
+                    self._most_tokens = body["max_tokens"]
         except _Retryable as failed:
             raise failed.error from failed
 
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
-        area = area_limit(messages)
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [_as_json(message, area) for message in messages],
-            "max_tokens": settings.max_tokens,
+            "messages": [_as_json(message, settings.max_pixels) for message in messages],
+            "max_tokens": min(settings.limit, self._most_tokens),
             "temperature": settings.temperature,
             "seed": settings.seed,
             "stream": True,
         }
+        if settings.temperature > 0 and settings.top_p < 1:
+            body |= {"top_p": settings.top_p}
+        if settings.temperature > 0 and settings.top_k:
+            # No part of the protocol: left out where it is not set, and an error where a server refuses it.
+            body |= {"top_k": settings.top_k}
         if settings.watch_verdict:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         return body
@@ -187,10 +212,15 @@ class OpenAIChat:
         text = self._server.refusal(response)
         if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
             raise _NoLogprobs
-        error = ChatError(
-            f"{self._url} answered with status {response.status_code}: {text}",
-            f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else "",
+        hint = (
+            f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else ""
         )
+        error = ChatError(f"{self._url} answered with status {response.status_code}: {text}", hint)
+        if response.status_code in (400, 413, 422) and "top_k" in text:
+            error.hint = "This server does not know top_k: leave it out."
+        elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
+            error.hint = "Start the server with a longer context (vLLM: --max-model-len), or show the agent fewer images."
+            raise _TooManyTokens(error)
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retryable(error)
         raise error
@@ -202,6 +232,7 @@ class _Reading:
     def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
         self._tokens = 0
+        self._in_reasoning = False
         self._finish = "end"
         self._ended = False
         self._watch = VerdictWatch() if watch_verdict else None
@@ -210,7 +241,8 @@ class _Reading:
 
     def add(self, chunk: Chunk) -> bool:
         """Take a chunk in; True if nothing after it matters."""
-        text, is_settled = chunk.text, self._is_settled_by(chunk)
+        reasoning = self._reasoning_in(chunk)
+        text, is_settled = reasoning + chunk.text, self._is_settled_by(reasoning, chunk)
         if is_settled and self._watch is not None:
             self._finish = "verdict"
             text = text[: len(text) - self._watch.stop()]
@@ -220,14 +252,23 @@ class _Reading:
             self._finish = "length"
         return is_settled
 
-    def _is_settled_by(self, chunk: Chunk) -> bool:
+    def _reasoning_in(self, chunk: Chunk) -> str:
+        """What a server took out of the reply, and tells apart, with its tags: as the model wrote it, before the chunk's text."""
+        written = chunk.reasoning
+        if written and not self._in_reasoning:
+            written, self._in_reasoning = f"<think>{written}", True
+        if chunk.text and self._in_reasoning:
+            written, self._in_reasoning = f"{written}</think>", False
+        return written
+
+    def _is_settled_by(self, reasoning: str, chunk: Chunk) -> bool:
         if self._watch is None:
             return False
         # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
         pieces = chunk.alternatives
         if "".join(piece for piece, _ in pieces) != chunk.text:
             pieces = ((chunk.text, ()),)
-        for piece, alternatives in pieces:
+        for piece, alternatives in ((reasoning, ()), *pieces):
             if self._watch.add(piece):
                 self._watch.measured(probability_in(piece, alternatives))
         # What comes together with its end is there, and is read to its end.

@@ -50,6 +50,8 @@ class _Logprobs(BaseModel):
 
 class _Text(BaseModel):
     content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
 
 class _Choice(BaseModel):
@@ -74,9 +76,10 @@ Alternatives = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a reply; `alternatives` has each token with its most probable alternatives and their log-probabilities."""
+    """A piece of a reply; `reasoning`: what the server took out from between think tags; `alternatives` has each token with its most probable alternatives and their log-probabilities."""
 
     text: str
+    reasoning: str = ""
     tokens: int = 0
     total_tokens: int = 0
     finish: str | None = None
@@ -96,7 +99,7 @@ def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chun
         if data == "[DONE]":
             return
         chunk = _chunk(data, server, streamed=True)
-        length += len(chunk.text)
+        length += len(chunk.text) + len(chunk.reasoning)
         if length > MAX_TEXT_CHARACTERS:
             raise ChatError(f"{server.url} sent more than {MAX_TEXT_CHARACTERS} characters.")
         ended = ended or chunk.finish is not None
@@ -140,9 +143,11 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     text = choice.delta or choice.message
     tokens = (choice.logprobs.content if choice.logprobs else None) or []
     content = (text.content if text else None) or ""
+    reasoning = (text and (text.reasoning_content or text.reasoning)) or ""
     return Chunk(
         text=content[: MAX_TEXT_CHARACTERS + 1],
-        tokens=len(tokens) or int(bool(content)),
+        reasoning=reasoning[: MAX_TEXT_CHARACTERS + 1],
+        tokens=len(tokens) or int(bool(content or reasoning)),
         total_tokens=(event.usage and event.usage.completion_tokens) or 0,
         finish=choice.finish_reason,
         alternatives=tuple(

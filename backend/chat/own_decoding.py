@@ -24,6 +24,10 @@ from .prompt_tokens import PromptTokens, prompt_tokens
 from .static_decoding import StaticDecoding, bucket_for
 from .vision import Vision
 
+MOST_STATIC = 2048
+"""Tokens of an answer that buffers of a fixed size are made for: every step reads a buffer whole, and few answers are longer.
+A longer one goes on without."""
+
 
 class OwnDecoding:
     """Reads prompts for one base model; what it keeps is its own, so that it goes with the weights."""
@@ -57,7 +61,7 @@ class OwnDecoding:
         tokens = self._tokens(model, adapter, prompt, pictures)
         layers = Layers(model, self.written_out)
         logits = self._begin(model, adapter, [tokens], [pictures], layers)
-        static = self._static(model, adapter, len(tokens.ids) + room)
+        static = self._static(model, adapter, len(tokens.ids) + min(room, MOST_STATIC))
         if static is not None:
             static.begin_with(layers.cache)
         return Answer(layers, tokens, logits, self.draft_tokens, static)

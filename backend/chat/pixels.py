@@ -1,27 +1,19 @@
-"""How large an image may be when a model is shown it (FORMATS: what an agent answers).
+"""How large an image may be when a model is shown it.
 
 Decision: images are only ever scaled down, once, here, for every backend alike, so that a local checkpoint and a server
-with the same weights see the same pixels.
+with the same weights see the same pixels. The limit is the same however many images there are: the published demo's
+smaller one for five and more never took effect. What sizes a checkpoint itself records comes after this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from PIL import Image
 
 from ..pictures import Picture
-from .protocol import Message
 
-FEW_IMAGES = 4
-AREA_OF_FEW = 1_048_576
-AREA_OF_MANY = 384 * 384
-
-
-def area_limit(messages: Sequence[Message]) -> int:
-    """Largest area of each image in pixels: 1,048,576, or 384x384 if the conversation has 5 or more images."""
-    count = sum(isinstance(part, Picture) for message in messages for part in message.content)
-    return AREA_OF_FEW if count <= FEW_IMAGES else AREA_OF_MANY
+MAX_PIXELS = 1_048_576
+"""Largest area of an image that an agent is shown, unless it is set."""
+MOST_PIXELS = 16_777_216
 
 
 def scaled_down(picture: Picture, area: int) -> Picture:

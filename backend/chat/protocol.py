@@ -15,6 +15,14 @@ from ..answer_grammar import GrammarName
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..types import Text, Value
+from .pixels import MAX_PIXELS, MOST_PIXELS
+
+MAX_TOKENS = 4096
+"""Of an answer for which no other limit is set."""
+DRAWN = {"temperature": 0.7, "top_p": 0.8}
+"""As Qwen3-VL's makers have it drawn."""
+LATER = ("top_p", "top_k", "max_pixels")
+"""Settings that were added when there were runs already."""
 
 
 class Message(Value):
@@ -27,9 +35,36 @@ class Message(Value):
 class ReplySettings(Value):
     """How to decode. Temperature 0 is greedy and deterministic."""
 
-    max_tokens: int = Field(default=2048, ge=1, le=65536, description="Longest answer, in tokens.")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=65536,
+        description="Longest answer, in tokens: by default 16384 for a plan and 4096 for a verdict, and never more than the "
+        "model's context has room for.",
+    )
     temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 is greedy decoding.")
-    seed: int = Field(default=0, ge=0, description="Seed of sampling when the temperature is above 0.")
+    top_p: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="Above temperature 0: draw from the likeliest tokens that together have this probability.",
+    )
+    top_k: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Above temperature 0: draw from so many likeliest tokens, 0 from all. A server must know it: vLLM, "
+        "SGLang and llama.cpp do.",
+    )
+    seed: int = Field(
+        default=0, ge=0, le=2**53, description="Seed of sampling when the temperature is above 0."
+    )
+    max_pixels: int = Field(
+        default=MAX_PIXELS,
+        ge=1024,
+        le=MOST_PIXELS,
+        description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it.",
+    )
     watch_verdict: bool = Field(
         default=False, description="Report P(True) at the verdict and stop decoding once it is True."
     )
@@ -37,6 +72,21 @@ class ReplySettings(Value):
         default=None,
         description="Hold the reply to the grammar of this answer; for local models, where llguidance is installed.",
     )
+
+    @property
+    def limit(self) -> int:
+        """Tokens that the answer may have."""
+        return self.max_tokens or MAX_TOKENS
+
+    def drawn(self) -> ReplySettings:
+        """The same above temperature 0, for asking again: greedily, a model often says once more what it said."""
+        return self if self.temperature > 0 else self.model_copy(update=DRAWN)
+
+    def key(self) -> str:
+        """All that can change a reply, for a cache key."""
+        # What is not set is told as when nobody could set it, so that runs of then go on.
+        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
+        return self.model_dump_json(exclude=later)
 
 
 class Reply(Value):
@@ -106,6 +156,16 @@ class OnDevice(Protocol):
 
     def leave(self) -> None:
         """Free the device; the next reply brings the weights again."""
+        ...
+
+
+@runtime_checkable
+class Reserves(Protocol):
+    """A chat backend that takes memory for the longest answer allowed, however long the answer is."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens that are allowed unless a person asks for more."""
         ...
 
 

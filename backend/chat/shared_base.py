@@ -141,6 +141,11 @@ class SharedBase:
                 self._selected = adapter
             yield self.model
 
+    @property
+    def context(self) -> int:
+        """Tokens of question and answer together that the model can read."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
     def own_decoding(self) -> OwnDecoding | None:
         """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock. Raises
         ChatError.

@@ -66,6 +66,12 @@ class StaticDecoding:
             length = layer.keys.shape[-2]
             keys[..., :length, :], values[..., :length, :] = layer.keys, layer.values
 
+    def hand_back(self, cache: GrowingCache, length: int) -> None:
+        """Give the cache what has come since `begin_with`, so that it has `length` tokens."""
+        for number, ((keys, values), layer) in enumerate(zip(self._pairs, cache.growing, strict=True)):
+            start = layer.get_seq_length()
+            cache.keep(number, keys[..., start:length, :], values[..., start:length, :])
+
     def logits(self, ids: torch.Tensor, places: torch.Tensor, slot: int) -> torch.Tensor:
         """Logits `(1, vocabulary)` after the token `(1, 1)` at its places `(4, 1, 1)`, which is number `slot` of all."""
         count(lm_forwards=1, lm_tokens=1)

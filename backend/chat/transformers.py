@@ -19,8 +19,9 @@ from .checkpoints import find_checkpoint
 from .decoding import verdict_tokens
 from .levers import Levers
 from .listening import ReplyListener
-from .pixels import area_limit, scaled_down
+from .pixels import scaled_down
 from .protocol import Message, Reply, ReplySettings
+from .sampling import Narrowed
 from .shared_base import SharedBase, shared_base
 
 if TYPE_CHECKING:
@@ -101,15 +102,15 @@ class TransformersChat:
             torch.inference_mode(),
             self.base.selected(self._adapter) as model,
         ):
-            prompt, pictures = self._prompt(messages)
-            listener, processors = self._listening(prompt, settings, on_token)
+            prompt, pictures = self._prompt(messages, settings)
             with _sampling(model, settings):
                 own = self.base.own_decoding()
                 if own is None:
-                    self._generate(model, prompt, pictures, settings, listener, processors)
-                else:
-                    answer = own.read(model, self._adapter, prompt, pictures, settings.max_tokens)
-                    self._decode(answer, settings, listener, processors)
+                    return self._generate(model, prompt, pictures, settings, on_token)
+                answer = own.read(model, self._adapter, prompt, pictures, settings.limit)
+                room = self._room(answer.ids.shape[1], settings)
+                listener, processors = self._listening(prompt, settings, room, on_token)
+                _decode(answer, settings, room, listener, processors)
             return listener.reply()
 
     def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
@@ -122,47 +123,45 @@ class TransformersChat:
             torch.inference_mode(),
             self.base.selected(self._adapter) as model,
         ):
-            asked = [self._prompt([message]) for message in messages]
+            asked = [self._prompt([message], settings) for message in messages]
             own = self.base.own_decoding()
             prompts = {prompt for prompt, _ in asked}
             if own is not None and len(prompts) == 1 and settings.temperature == 0:
                 prompt, shown = prompts.pop(), [pictures for _, pictures in asked]
                 answers = own.read_together(model, self._adapter, prompt, shown)
                 if answers is not None:
-                    heard = [self._listening(prompt, settings, None) for _ in messages]
-                    _decode_together(answers, settings, heard)
+                    room = self._room(answers.ids.shape[1], settings)
+                    heard = [self._listening(prompt, settings, room, None) for _ in messages]
+                    _decode_together(answers, settings, room, heard)
                     return [listener.reply() for listener, _ in heard]
         return [self.reply([message], settings) for message in messages]
 
+    def _room(self, read: int, settings: ReplySettings) -> int:
+        """Tokens that an answer may have after so many of the prompt. Raises ChatError if there is room for none."""
+        context = self.base.context
+        if read >= context:
+            raise ChatError(
+                f"The question has {read} tokens, and the model {self.base.folder.name!r} can read {context}.",
+                "Show it fewer or smaller images (max pixels), or shorten the request.",
+            )
+        return min(settings.limit, context - read)
+
     def _listening(
-        self, prompt: str, settings: ReplySettings, on_token: Callable[[str], None] | None
+        self, prompt: str, settings: ReplySettings, room: int, on_token: Callable[[str], None] | None
     ) -> Heard:
         thinking = prompt.rstrip().endswith("<think>")
         tokenizer = self.base.processor.tokenizer
         listener = ReplyListener(tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token)
-        return listener, [*self._holding(settings, thinking), *self.processors]
+        return listener, [*self._holding(settings, room, thinking), *self.processors, Narrowed(settings)]
 
-    def _holding(self, settings: ReplySettings, thinking: bool) -> list[Processor]:
+    def _holding(self, settings: ReplySettings, room: int, thinking: bool) -> list[Processor]:
         """What holds the reply to its grammar, if that is asked for and possible."""
         from .grammar import grammar_is_installed
 
         if settings.grammar is None or not grammar_is_installed():
             return []
         tokens = self.base.grammar_tokens(self._ends)
-        return [tokens.held(settings.grammar, thinking, settings.max_tokens)]
-
-    def _decode(
-        self,
-        answer: Answer,
-        settings: ReplySettings,
-        listener: ReplyListener,
-        processors: Sequence[Processor],
-    ) -> None:
-        for number in range(settings.max_tokens):
-            chosen = _chosen(answer.ids, answer.logits, settings, listener, processors)
-            if listener.take(chosen) or number == settings.max_tokens - 1:
-                return
-            answer.add(chosen)
+        return [tokens.held(settings.grammar, thinking, room)]
 
     def _generate(
         self,
@@ -170,31 +169,32 @@ class TransformersChat:
         prompt: str,
         pictures: Sequence[Picture],
         settings: ReplySettings,
-        listener: ReplyListener,
-        processors: Sequence[Processor],
-    ) -> None:
+        on_token: Callable[[str], None] | None,
+    ) -> Reply:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         device = next(model.parameters()).device
         inputs = self.base.processor(
             text=[prompt], images=[picture.image for picture in pictures] or None, return_tensors="pt"
         )
+        room = self._room(inputs["input_ids"].shape[1], settings)
+        listener, processors = self._listening(prompt, settings, room, on_token)
         model.generate(
             **{name: tensor.to(device) for name, tensor in inputs.items()},
-            generation_config=self._generation_config(settings),
+            generation_config=self._generation_config(settings, room),
             logits_processor=LogitsProcessorList(cast(Any, [listener.logits, *processors])),
             stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
         )
+        return listener.reply()
 
-    def _prompt(self, messages: Sequence[Message]) -> tuple[str, list[Picture]]:
+    def _prompt(self, messages: Sequence[Message], settings: ReplySettings) -> tuple[str, list[Picture]]:
         """The conversation as text, one image token for each picture, and the pictures in their order."""
-        area = area_limit(messages)
         conversation, pictures = [], []
         for message in messages:
             content = []
             for part in message.content:
                 if isinstance(part, Picture):
-                    pictures.append(scaled_down(part, area))
+                    pictures.append(scaled_down(part, settings.max_pixels))
                     content.append({"type": "image"})
                 else:
                     content.append({"type": "text", "text": self._as_words(part)})
@@ -208,12 +208,12 @@ class TransformersChat:
             text = text.replace(control, control.replace("<|", "< |"))
         return text
 
-    def _generation_config(self, settings: ReplySettings) -> Any:
+    def _generation_config(self, settings: ReplySettings, room: int) -> Any:
         from transformers import GenerationConfig
 
         sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
         return GenerationConfig(
-            max_new_tokens=settings.max_tokens,
+            max_new_tokens=room,
             eos_token_id=list(self._ends),
             pad_token_id=self._ends[0],
             use_cache=True,
@@ -236,6 +236,20 @@ def _sampling(model: Any, settings: ReplySettings) -> Iterator[None]:
         yield
 
 
+def _decode(
+    answer: Answer,
+    settings: ReplySettings,
+    room: int,
+    listener: ReplyListener,
+    processors: Sequence[Processor],
+) -> None:
+    for number in range(room):
+        chosen = _chosen(answer.ids, answer.logits, settings, listener, processors)
+        if listener.take(chosen) or number == room - 1:
+            return
+        answer.add(chosen)
+
+
 def _chosen(
     ids: Any, logits: Any, settings: ReplySettings, listener: ReplyListener, processors: Sequence[Processor]
 ) -> int:
@@ -250,17 +264,17 @@ def _chosen(
     return int(scores.argmax(dim=-1))
 
 
-def _decode_together(answers: Answers, settings: ReplySettings, heard: Sequence[Heard]) -> None:
+def _decode_together(answers: Answers, settings: ReplySettings, room: int, heard: Sequence[Heard]) -> None:
     """Every answer to its own end; who has ended is fed what it said last and not listened to."""
     said, going = [0] * len(heard), set(range(len(heard)))
-    for number in range(settings.max_tokens):
+    for number in range(room):
         for index in sorted(going):
             listener, processors = heard[index]
             row = slice(index, index + 1)
             said[index] = _chosen(answers.ids[row], answers.logits[row], settings, listener, processors)
             if listener.take(said[index]):
                 going.remove(index)
-        if not going or number == settings.max_tokens - 1:
+        if not going or number == room - 1:
             return
         answers.add(said)
 

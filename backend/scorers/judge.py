@@ -59,7 +59,7 @@ class Judge:
     @property
     def identity(self) -> str:
         wording = hashlib.blake2b((SEMANTICS + QUALITY + FORM).encode(), digest_size=8).hexdigest()
-        return f"judge:{self.chat.identity}|questions={wording}|{self.settings.model_dump_json()}"
+        return f"judge:{self.chat.identity}|questions={wording}|{self.settings.key()}"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Semantics and quality, 0..10 each, from two replies; raises ScorerError, ChatError, Cancelled."""
@@ -81,7 +81,7 @@ class Judge:
             Message(role="assistant", content=(reply.text,)),
             Message(role="user", content=(reason,)),
         ]
-        reply = self.chat.reply(retry, self.settings)
+        reply = self.chat.reply(retry, self.settings.drawn())
         try:
             return read_scores(reply.whole)
         except AnswerError as error:

@@ -12,6 +12,7 @@ from typing import Any
 import comfy.model_management as memory
 import torch
 
+from ...backend.chat.protocol import ReplySettings
 from ...backend.errors import Cancelled, ChatError, SettingsError
 from .interrupt import STOPPED
 
@@ -45,9 +46,7 @@ def write_text(
     prompt: str,
     images: Sequence[torch.Tensor],
     ready: bool,
-    max_tokens: int,
-    temperature: float,
-    seed: int,
+    settings: ReplySettings,
 ) -> str:
     """The text that a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own template.
 
@@ -59,14 +58,17 @@ def write_text(
             f"This text encoder saw {seen(tokens)} of {len(images)} images.",
             "Load a vision-language one (Qwen3-VL), or use Load Agent instead.",
         )
-    sampling = {"temperature": temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0} if temperature > 0 else {}
+    drawn = settings.temperature > 0
+    sampling = (
+        settings.model_dump(include={"temperature", "top_k", "top_p"}) | {"min_p": 0.0} if drawn else {}
+    )
     try:
         written = clip.generate(
             tokens,
-            do_sample=temperature > 0,
-            max_length=max_tokens,
+            do_sample=drawn,
+            max_length=settings.limit,
             repetition_penalty=1.0,
-            seed=seed,
+            seed=settings.seed,
             **sampling,
         )
     except memory.InterruptProcessingException as interrupt:

@@ -148,7 +148,7 @@ def tell_stories(
             told[attempts].append(
                 Told(
                     right=_is_right(trajectory, story),
-                    steps=_right_steps(trajectory),
+                    steps=right_steps(trajectory),
                     draws=len(made),
                     seconds=sum(attempt.seconds for attempt in made),
                 )
@@ -192,7 +192,7 @@ def _is_right(trajectory: Trajectory, story: Story) -> bool:
     )
 
 
-def _right_steps(trajectory: Trajectory) -> list[bool]:
+def right_steps(trajectory: Trajectory) -> list[bool]:
     """For each drawn step, whether its page is what its own prompt makes of its own source."""
     from ...backend.errors import ScorerError
     from ...backend.scorers.tinyworld import TinyWorldScorer

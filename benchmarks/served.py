@@ -1,0 +1,103 @@
+"""Stories told by planner and critic behind a chat server, against the same ones told by the same agents in this process.
+
+Decision: not only how many come out right is compared but every answer: a step counts as the same if its prompts, its
+verdicts, its refined prompts and its final page are. Whatever a server does otherwise (sizes of images, the chat template,
+sampling, reasoning taken out) shows here.
+
+    transformers serve backend/tinyworld/checkpoints/planner --device cpu --dtype float32 --port 8311 &
+    transformers serve backend/tinyworld/checkpoints/critic --device cpu --dtype float32 --port 8312 &
+    python benchmarks/served.py openai:$PWD/backend/tinyworld/checkpoints/planner@http://127.0.0.1:8311/v1 \\
+        openai:$PWD/backend/tinyworld/checkpoints/critic@http://127.0.0.1:8312/v1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.agents import Critic, Planner  # noqa: E402
+from interleave_thinker.backend.chat import open_chat  # noqa: E402
+from interleave_thinker.backend.events import Finished  # noqa: E402
+from interleave_thinker.backend.generators.tinyworld import open as open_generator  # noqa: E402
+from interleave_thinker.backend.loop import run  # noqa: E402
+from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory  # noqa: E402
+from interleave_thinker.training.tinyworld.evaluation import request_of, right_steps  # noqa: E402
+from interleave_thinker.training.tinyworld.requests import random_story  # noqa: E402
+
+ATTEMPTS = 3
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("planner", help="such as openai:MODEL@URL")
+    arguments.add_argument("critic", help="likewise")
+    arguments.add_argument("--stories", type=int, default=40)
+    arguments.add_argument("--seed", type=int, default=1)
+    given = arguments.parse_args()
+    local = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
+    served = (
+        Planner(open_chat(given.planner), local[0].prompt_set),
+        Critic(open_chat(given.critic), local[1].prompt_set, local[1].settings),
+    )
+    generator = open_generator("")
+    rng = Random(f"evaluate/{given.seed}")
+    figures = dict.fromkeys(
+        ("requests", "plans_same", "steps", "steps_same", "right_local", "right_served"), 0
+    )
+    figures |= {"right_local_only": 0}
+    for number in range(given.stories):
+        request = request_of(random_story(rng, "evaluate"))
+        settings = RunSettings(max_attempts=ATTEMPTS, seed=number)
+        here, there = (_told(run(request, *pair(agents, generator), settings)) for agents in (local, served))
+        figures["requests"] += 1
+        figures["plans_same"] += here.plan == there.plan
+        rights = right_steps(here), right_steps(there)
+        figures["right_local"] += sum(rights[0])
+        figures["right_served"] += sum(rights[1])
+        figures["right_local_only"] += sum(
+            right and not (at < len(rights[1]) and rights[1][at]) for at, right in enumerate(rights[0])
+        )
+        for one, other in zip(here.results, there.results, strict=False):
+            figures["steps"] += 1
+            same = _answers(one) == _answers(other)
+            figures["steps_same"] += same
+            if not same:
+                print(
+                    f"request {number}, step {one.step.number}:",
+                    _answers(one),
+                    _answers(other),
+                    file=sys.stderr,
+                )
+        print(f"{number + 1}/{given.stories}", json.dumps(figures), file=sys.stderr)
+    print(json.dumps(figures))
+
+
+def pair(agents: tuple[Planner, Critic], generator: object) -> tuple[object, object, object]:
+    """The loop's three parts, in its order."""
+    return agents[0], generator, agents[1]
+
+
+def _told(events: object) -> Trajectory:
+    for event in events:  # type: ignore[attr-defined]
+        if isinstance(event, Finished):
+            return event.trajectory
+    raise AssertionError("a run ends with Finished")
+
+
+def _answers(result: StepResult) -> tuple[object, ...]:
+    verdicts = [
+        (attempt.prompt, attempt.verdict and (attempt.verdict.success, attempt.verdict.refined_prompt))
+        for attempt in result.attempts
+    ]
+    return result.step, result.image and result.image.digest, verdicts
+
+
+if __name__ == "__main__":
+    main()
