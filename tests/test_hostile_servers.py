@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hostile_server import BEHAVIOURS, ECHOES, HostileServer, hostile_server
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interleave_thinker.backend.agents import Critic
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import (
     Cancelled,
@@ -18,9 +20,14 @@ from interleave_thinker.backend.errors import (
     InterleaveError,
     SettingsError,
 )
+from interleave_thinker.backend.events import Finished
+from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.journal import Journal
 from interleave_thinker.backend.key_mask import MARK, GrowingMask, KeyMask
+from interleave_thinker.backend.loop import run
 from interleave_thinker.backend.remote_call import RemoteCall
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
 ASK = [Message(role="user", content=("A boat?",))]
@@ -221,3 +228,29 @@ def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -
         opener.generator(GeneratorOptions(generator=f"http:{server.url('slow body')}"))
     with pytest.raises(SettingsError, match="--deadline"):
         Opener(LocalOptions(deadline=LATE)).finish()
+
+
+@pytest.mark.parametrize(
+    "name", ["echo as it is, words", "echo twice, stream of 3", "echo the whole header, refusal"]
+)
+def test_no_file_of_a_run_and_of_its_page_has_the_key(
+    server: HostileServer, name: str, tmp_path: Path
+) -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a boat"),))
+    critic = Critic(open_chat(f"openai:m@{server.url(name)}"), settings=ReplySettings(watch_verdict=True))
+    generators = [open_generator("painted")]
+    if "refusal" not in name and "stream" not in name:
+        generators.append(open_generator(f"http:{server.url(name)}"))
+    for number, generator in enumerate(generators):
+        journal = Journal(tmp_path / f"run-{number}")
+        settings = RunSettings(max_attempts=2)
+        *_, last = run(Request(text="a boat"), None, generator, critic, settings, journal=journal, plan=plan)
+        assert isinstance(last, Finished)
+        export_by_name("page", last.trajectory, tmp_path / f"page-{number}")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 6
+    half = len(KEY) // 2
+    for path in files:
+        content = path.read_bytes().lower()
+        assert KEY[:half].lower().encode() not in content and KEY[half:].lower().encode() not in content, path
+    assert any(MARK.encode() in path.read_bytes() for path in files), "something was echoed"
