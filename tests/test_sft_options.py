@@ -118,6 +118,7 @@ def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_p
         "device": "cpu",
         "accumulation": 2,
         "batch": 2,
+        "half": "none",
         "samples": 0,
         "tensorboard": False,
         "epochs": 1,

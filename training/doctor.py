@@ -7,6 +7,7 @@ reckoned; a recipe is said to fit only with a tenth of the card to spare.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,12 +20,14 @@ from ..backend.chat.checkpoints import read_json
 from ..backend.errors import SettingsError
 from ..backend.memory_needs import GB
 from ..backend.tinyworld import checkpoint
+from . import costs
 from .grpo_settings import GrpoTraining, batches
 from .libraries import TRAINERS, missing, outdated, require
 from .memory import Memory, groups, meta_model, reckon
 from .policy_model import ModelTraining, libraries_of
 from .recipe_files import about, read_recipe, recipe_names, stages_in
 from .sft import SftTraining
+from .step_rewards import DrawingSettings
 
 LIBRARIES = (
     "torch",
@@ -131,6 +134,10 @@ def _stage(
         for part, (trained, whole) in groups(meta_model(config, settings)).items():
             yield f"      {part}: {trained:,} of {whole:,}"
     yield f"    about {memory.total / GB:.1f} GB each (reckoned): {_parts(memory)}"
+    parallel = int(values.get("parallel_draws", DrawingSettings().parallel_draws))
+    free = float(shutil.disk_usage(Path.cwd()).free)
+    for line in costs.lines(config, memory, settings, wanted, parallel, card, _ram(), free):
+        yield f"    {line}"
     yield f"    {_verdict(memory, settings, wanted, cards)}"
 
 
