@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +224,8 @@ def _usable(
 
     def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
         shown = [shown_of(row, images, prompt_set, settings.image_pixels) for row in some]
-        shown = [replace(one, place=f"{which}{one.place}") for one in shown]
         limit = settings.prompt_tokens
-        return fitting(some, shown, processor, limit, "--prompt-tokens", skip_bad, log)
+        return fitting(some, shown, processor, limit, "--prompt-tokens", skip_bad, log, which)
 
     trained, held = usable(rows), usable(held_out, "held-out ")
     return trained, held if len(held) == len(held_out) else check_rows_of(held, settings)

@@ -244,7 +244,7 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
     after = folder / row.edited_image_path
     paths = {field: folder / name for field, name in row.image_paths.items()}
     return ShownRow(
-        place=row.place or "a row",
+        place=row.place,
         texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
         images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
         told="".join(part for part in message.content if isinstance(part, str)),

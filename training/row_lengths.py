@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +47,7 @@ def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
         return [*parts["prompt"], *parts["completion"]]
 
     return ShownRow(
-        place=row.place or "a row",
+        place=row.place,
         texts={f"messages.{number}": message.content for number, message in enumerate(row.messages)},
         images=[("images", folder / name) for name in row.images],
         told="".join(message.content for message in row.messages),
@@ -84,11 +84,14 @@ def fitting(
     option: str,
     skip: bool,
     log: Callable[[str], None],
+    which: str = "",
 ) -> list[Row]:
     """The rows that can be shown in at most `limit` tokens (set by the command's `option`); says how long the longest is.
+    `which` stands before the places of rows in what is said of them.
 
     Raises SettingsError naming place, field and reason of the first other one unless `skip`, and if there is none at all.
     """
+    shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
     lengths = [
         RowProblem(row.place, "length", f"{length} tokens, and {limit} at most are taken ({option})")
         if isinstance(length, int) and length > limit
