@@ -118,15 +118,20 @@ def read_json(
     return parse_json(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}", values)
 
 
+def check_values(text: str, kind: type[InterleaveError], where: str, values: int | None = None) -> None:
+    """Raise `kind` if a JSON text holds more than that many values, without parsing it (for who leaves that to a library)."""
+    most = MAX_JSON_VALUES if values is None else values
+    if text.count("{") + text.count("[") + text.count(",") > most:
+        raise kind(f"{where} holds more than {most} values, the most that are read.")
+
+
 def parse_json(
     content: bytes | str, kind: type[InterleaveError], where: str, values: int | None = None
 ) -> Any:
     """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many `values`
     (MAX_JSON_VALUES) or MAX_KEYS keys in one object, or names a key of one object twice (readers differ in which of the two they take)."""
     text = _decoded(content, kind, where) if isinstance(content, bytes) else content.removeprefix("\ufeff")
-    most = MAX_JSON_VALUES if values is None else values
-    if text.count("{") + text.count("[") + text.count(",") > most:
-        raise kind(f"{where} holds more than {most} values, the most that are read.")
+    check_values(text, kind, where, values)
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError as error:

@@ -6,6 +6,7 @@ moment leaves either the old content or the new one, and at worst a temporary fi
 
 from __future__ import annotations
 
+import os
 import re
 from collections import OrderedDict
 from functools import partial
@@ -72,7 +73,9 @@ class RunFiles:
         """The path of a file below the folder; raises JournalError if it would leave it (also by a link)."""
         path = self.folder.joinpath(*parts)
         plain = all(PART.fullmatch(part) for part in parts)
-        if not plain or not path.resolve().is_relative_to(self.folder.resolve()):
+        # Unlike Path.resolve, realpath takes a link to itself as it is; reading it is then the error.
+        inside = plain and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder))
+        if not inside:
             raise JournalError(
                 f"{'/'.join(parts)!r} leads out of the run's folder {str(self.folder)!r}.",
                 "Only files and folders inside a run's folder are read and written; remove the link.",

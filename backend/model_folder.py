@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .bounded_reader import read_json
+from .bounded_reader import check_values, read_json, read_text
 from .errors import ChatError, InterleaveError, SettingsError
 from .weight_files import tensors_of
 
@@ -22,6 +23,9 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 MAX_ENTRIES = 20_000
 DEEPEST = 8
 MAX_CONFIG = 4 * 1024 * 1024
+TEXTS = (".json", ".txt", ".jinja", ".model")
+LARGE_JSON = ("tokenizer.", "vocab", "added_tokens")
+MAX_TEXT = 64 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
 MAX_VALUES = 100_000
 
@@ -38,8 +42,9 @@ WEIGHTS_A_BYTE = 4
 """Weights that a configuration may seem to describe for each byte of the files, by its widest width in every layer."""
 
 
-def check_no_code(folder: Path, kind: type[InterleaveError]) -> None:
-    """Raise `kind` if anything in or below the folder could be imported, or there is no end of entries."""
+def check_files(folder: Path, kind: type[InterleaveError]) -> None:
+    """Raise `kind` if anything in or below the folder could be imported, would keep a library reading for ever (pipes,
+    devices, texts of gigabytes), or if there is no end of entries."""
     for number, path in enumerate(_entries(folder, kind)):
         if number >= MAX_ENTRIES:
             raise kind(f"{str(folder)!r} holds more than {MAX_ENTRIES} files.", "It is no model's folder.")
@@ -48,6 +53,23 @@ def check_no_code(folder: Path, kind: type[InterleaveError]) -> None:
                 f"{str(folder)!r} brings code of its own ({path.relative_to(folder).as_posix()!r}).",
                 "Models that do are not loaded. If you know the model, give a copy without that file.",
             )
+        _check_file(path, kind)
+
+
+def _check_file(path: Path, kind: type[InterleaveError]) -> None:
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise kind(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
+    if stat.S_ISDIR(state.st_mode):
+        return
+    if not stat.S_ISREG(state.st_mode):
+        raise kind(f"{str(path)!r} is not a regular file.", "It belongs to no model.")
+    large = path.suffix != ".json" or path.name.startswith(LARGE_JSON) or path.name.endswith(".index.json")
+    if path.suffix in TEXTS and state.st_size > (MAX_TEXT if large else MAX_CONFIG):
+        raise kind(f"{str(path)!r} is larger than such a file of a model ever is.", "Get the folder again.")
+    if path.name == "tokenizer.json":
+        check_values(read_text(path, MAX_TEXT, kind), kind, repr(str(path)))
 
 
 def check_weights(folder: Path, kind: type[InterleaveError]) -> None:

@@ -18,7 +18,7 @@ from interleave_thinker.backend.chat.checkpoints import check_adapter, find_chec
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.pipeline_folder import pipeline_class
-from interleave_thinker.backend.model_folder import check_no_code, check_weights
+from interleave_thinker.backend.model_folder import check_files, check_weights
 from interleave_thinker.backend.tinyworld import checkpoint
 
 
@@ -248,7 +248,7 @@ def test_a_folder_without_end(tmp_path: Path) -> None:
     deep = tmp_path / "/".join("d" * 20)
     deep.mkdir(parents=True)
     with pytest.raises(SettingsError, match="nested too deep"):
-        check_no_code(tmp_path, SettingsError)
+        check_files(tmp_path, SettingsError)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")

@@ -16,7 +16,7 @@ from typing import Any
 from .. import bounded_reader
 from ..bounded_reader import opened
 from ..errors import ChatError
-from ..model_folder import LARGEST, check_no_code, check_weights, numbers_of
+from ..model_folder import LARGEST, check_files, check_weights, numbers_of
 from ..weight_files import check_safetensors
 
 ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
@@ -53,7 +53,7 @@ def check_checkpoint(folder: Path) -> None:
     that of its weights. To be asked before any library opens it."""
     _check_config(folder)
     _check_weights(folder)
-    check_no_code(folder, ChatError)
+    check_files(folder, ChatError)
     check_weights(folder, ChatError)
     _check_pixels(folder)
 
@@ -73,7 +73,7 @@ def check_adapter(folder: Path) -> None:
     """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
     if not folder.is_dir():
         raise ChatError(f"There is no adapter folder {str(folder)!r}.")
-    check_no_code(folder, ChatError)
+    check_files(folder, ChatError)
     config = read_json(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
         raise ChatError(

@@ -64,8 +64,9 @@ class SharedBase:
         self._merged = merged
         self._home = device
         self._waits = False
-        self.model: Any = self._load()
+        # First, since it is small: what is wrong with it is said before gigabytes are read.
         self.processor: Any = load_processor(folder)
+        self.model: Any = self._load()
         self.switched_off: dict[str, str] = {}
         """Levers that would have changed answers here, and how that showed."""
         self.is_settled = not levers.own_loop

@@ -43,7 +43,7 @@ class PdfFile:
     def stream(self, data: bytes, entries: str = "", packed: bool = False) -> int:
         """Add a stream; `packed` data has its filter in `entries` already."""
         if not packed:
-            data, entries = zlib.compress(data, 9), f"{entries} /Filter /FlateDecode"
+            data, entries = zlib.compress(data, 6), f"{entries} /Filter /FlateDecode"
         return self.put(b"<< %s /Length %d >>\nstream\n%s\nendstream" % (entries.encode(), len(data), data))
 
     def picture(self, image: Image.Image, name: str) -> int:

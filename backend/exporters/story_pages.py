@@ -1,8 +1,8 @@
 """A story as pages of a book: what stands where, for every export that has pages (PDF, comic archive).
 
 Decision: one page a step, and all pages of one size, which is made from the story's own pictures, so that neither wide
-nor tall ones swim in an empty page. A text that does not fit goes on over the next page; only a step's name is cut, after
-three lines. Pages say in a small line how each picture was judged, for no export may sound better than the run was.
+nor tall ones swim in an empty page. A text that does not fit goes on over the next page; a step's name is cut after
+three lines, and texts that would fill hundreds of pages where they do. Pages say in a small line how each picture was judged, for no export may sound better than the run was.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
 LOWEST, HIGHEST = 0.62, 1.5
 """Height of a page as a share of its width, at least and at most."""
 WHOLE = 1_000_000
+LONGEST = 200_000
+"""Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an ellipsis."""
 NAME_LINES = 3
 CONTENTS = 100
 COVER = 0.25
@@ -103,6 +105,7 @@ class _Book:
 
     def __init__(self, told: list[Told], width: int) -> None:
         self.width = width
+        self.longest = max(LONGEST // 100, LONGEST // len(told))
         self.margin = round(width * 0.06)
         self.inner = width - 2 * self.margin
         self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))
@@ -197,7 +200,7 @@ class _Book:
         return taken, Block(rest, block.font, block.pitch)
 
     def _lines(self, text: str, size: int) -> Block:
-        return wrap(text, size, self.inner, WHOLE, WHOLE)
+        return wrap(text, size, self.inner, WHOLE, self.longest)
 
     def _caption(self, told: Told) -> tuple[int, int]:
         """Height of the heading, and of heading and story together."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..bounded_reader import opened, read_json
 from ..errors import SettingsError
-from ..model_folder import check_no_code, check_weights
+from ..model_folder import check_files, check_weights
 
 INDEX = "model_index.json"
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
@@ -77,7 +77,7 @@ def pipeline_class(folder: Path) -> str:
     from diffusers import pipelines
 
     index = _read_index(folder)
-    check_no_code(folder, SettingsError)
+    check_files(folder, SettingsError)
     name = index.get("_class_name")
     if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
         raise SettingsError(

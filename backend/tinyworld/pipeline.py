@@ -18,7 +18,7 @@ from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from PIL import Image
 
 from ..errors import SettingsError
-from ..model_folder import check_no_code, check_weights
+from ..model_folder import check_files, check_weights
 from .codec import CellCodec
 from .drawing import PAGE
 
@@ -68,7 +68,7 @@ class TinyWorldPipeline(DiffusionPipeline):
         from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
         from transformers import PreTrainedTokenizerFast, T5EncoderModel
 
-        check_no_code(folder, SettingsError)
+        check_files(folder, SettingsError)
         for part in ("transformer", "codec", "text_encoder"):
             check_weights(folder / part, SettingsError)
         local: dict[str, Any] = {
