@@ -224,3 +224,13 @@ def test_reasoning_that_a_server_took_out_is_put_back(
     reply = chat.reply(ASK, WATCH)
     assert reply.text == f"<think>The hat is {{'success': true}}, missing.</think>{FALSE}"
     assert reply.finish == "end", "what is thought is no verdict"
+
+
+@pytest.mark.parametrize("count", [-5, 10**30])
+def test_a_number_of_tokens_that_no_reply_has_is_not_believed(
+    server: ChatServer, chat: ChatModel, count: int
+) -> None:
+    reply = {"choices": [{"message": {"content": "yes"}}], "usage": {"completion_tokens": count}}
+    server.raw = json.dumps(reply).encode()
+    told = chat.reply([Message(role="user", content=("is it?",))], ReplySettings())
+    assert told.text == "yes" and 0 <= told.tokens <= 10

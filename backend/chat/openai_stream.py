@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from typing_extensions import TypedDict
 
 from ..bounded_reader import parse_json
@@ -63,6 +63,12 @@ class _Choice(BaseModel):
 
 class _Usage(BaseModel):
     completion_tokens: int | None = None
+
+    @field_validator("completion_tokens")
+    @classmethod
+    def _possible(cls, value: int | None) -> int | None:
+        # A count beside the reply: one that no reply can have is none, and the reply is read all the same.
+        return value if value is not None and 0 <= value <= MAX_TEXT_CHARACTERS else None
 
 
 class _Event(BaseModel):
