@@ -75,6 +75,8 @@ def train(
     batches(settings, devices)
     if vllm_arguments(settings, devices):
         require("vllm")
+    if reward.published_quirks:
+        require("json_repair")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     final = out / "final"
     claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))
