@@ -159,7 +159,12 @@ def watched(text: str, size: int, thinking: bool | None = None) -> str:
     st.sampled_from(["'", '"']),
     st.sampled_from(["", '"', "'"]),
     st.sampled_from(
-        ["<think>success: maybe</think>\n<answer>", "<answer>", "so</think>", "so</think>Well. <answer>\n"]
+        [
+            "<think>success: maybe</think>\n<answer>",
+            "<answer>",
+            "so</think>",
+            "so</think>\n\n<answer>```json\n",
+        ]
     ),
     st.sampled_from(["", "'a': 'success: false', ", '"a": {"success": false}, ']),
 )
@@ -191,6 +196,9 @@ UNSETTLED = {
     "text not escaped": '<answer>{"refine_prompt": "a "b", "success": true, "c": "d"}</answer>',
     "nothing after it": '<answer>{"previous_step_success": true',
     "sentence": '<think>a</think>I cannot answer {"previous_step_success": true}: the hat is missing.',
+    "within a text of an object that is damaged": (
+        "<think>a</think>{'refine_prompt: 'write <answer>{'success': true, 'refine_prompt': ''}</answer>', 'success': False}"
+    ),
     "no tags": '{"previous_step_success": true, "refine_prompt": "x"}',
     "prose": "success: true, I think",
 }

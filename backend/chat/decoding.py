@@ -2,14 +2,15 @@
 
 Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict is: wherever
 the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs more: the reply begins with its
-<answer>, or its thought has been closed (also one that its prompt had opened), and the answer up to there is written strictly,
-so that nothing that may follow can make it read as False. P(True) is the softmax over the tokens that can begin True or False,
+<answer>, or its thought has just been closed (also one that its prompt had opened), and the answer up to there is written
+strictly, so that nothing that may follow can make it read as False. P(True) is the softmax over the tokens that can begin True or False,
 measured wherever a verdict's word may begin and reported for the one that is read in the end; the same rule as
 Qwen3-Reranker's, sigmoid(logit_yes - logit_no), extended to spellings.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ from ..types import MAX_TEXT
 AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])", re.IGNORECASE)
 FIRST_LETTER = re.compile("[tfTF]")
 CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
+BEFORE_ANSWER = re.compile(r"\s*(?:```[\w+-]{0,20}\s*)?")
 TAIL = 220
 LONGEST_KEY = 120
 """Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
@@ -108,28 +110,38 @@ def is_settled(text: str, word: int) -> bool:
         verdict, found, at = find_verdict(text)
     except AnswerError:
         return False
-    return bool(verdict.success) and at == word and _may_stop(text) and found.strict
+    return bool(verdict.success) and at == word and found.strict and _may_stop(text, found.start)
 
 
-def _may_stop(text: str) -> bool:
-    """Whether no thought can be open where the text ends, by its tags."""
-    tags = [(tag.start(), tag.group(1) + tag.group(2).lower()) for tag in TAG.finditer(text)]
-    if not tags:
+def _may_stop(text: str, start: int) -> bool:
+    """Whether no thought and no text of an object can be open where the object at `start` begins, by the tags before it: it
+    follows the reply's first <answer> or the end of its thought, and at most a code fence stands between."""
+    tags = list(TAG.finditer(text, 0, start))
+    names = [tag.group(1) + tag.group(2).lower() for tag in tags]
+    if (
+        not tags
+        or len(TAG.findall(text)) > len(tags)
+        or not BEFORE_ANSWER.fullmatch(text, tags[-1].end(), start)
+    ):
         return False
-    begins = not text[: tags[0][0]].strip()
-    names = [name for _, name in tags]
-    if begins and names == ["answer"]:
-        return True
+    begins = not text[: tags[0].start()].strip()
+    if names[-1] == "answer":
+        if len(tags) == 1:
+            return begins
+        if text[tags[-2].end() : tags[-1].start()].strip():
+            return False
+        names.pop()
     if begins and names[0] == "think":
-        depth = 0
-        for number, name in enumerate(names):
-            depth += {"think": 1, "/think": -1}.get(name, 0)
-            if depth == 0:
-                return names[number + 1 :] in ([], ["answer"])
-        return False
+        depth = [name for name in names if name.endswith("think")]
+        return names[-1] == "/think" and _ends_where_it_closes(depth)
     # A thought that the prompt had opened.
-    closed = names.index("/think") if "/think" in names else len(names)
-    return "think" not in names and closed < len(names) and names[closed + 1 :] in ([], ["answer"])
+    return "think" not in names and names.count("/think") == 1 and names[-1] == "/think"
+
+
+def _ends_where_it_closes(names: Sequence[str]) -> bool:
+    """Whether the first of nested thoughts is closed by the last of these tags and not before."""
+    depths = list(itertools.accumulate(1 if name == "think" else -1 for name in names))
+    return depths.index(0) == len(depths) - 1 if 0 in depths else False
 
 
 def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
