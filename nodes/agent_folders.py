@@ -12,10 +12,13 @@ from pathlib import Path
 
 from ..backend.bounded_reader import read_json
 from ..backend.errors import SettingsError
+from ..backend.prompts import FOLDER_NAME, PromptSet
+from .strictness import FROM_THE_AGENT
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
 NO_ADAPTER = "none"
 ADAPTER = "adapter_config.json"
+TEMPLATE = "critic.txt"
 ARCHITECTURE = "qwen3_vl"
 DEPTH = 2
 MAX_CONFIG = 1024 * 1024
@@ -70,6 +73,28 @@ def agent_spec(name: str, roots: Sequence[Path]) -> str:
 def adapter_folder(name: str, roots: Sequence[Path]) -> str | None:
     """Folder of an adapter, None for `none`; raises SettingsError if there is no such adapter any more."""
     return None if name == NO_ADAPTER else str(_folder(name, roots, ADAPTER))
+
+
+def prompt_set_names(roots: Sequence[Path]) -> list[str]:
+    """`from the agent`, then the folders that hold a prompt set, their own or a checkpoint's."""
+    return [
+        FROM_THE_AGENT,
+        *sorted({**_found(roots, f"{FOLDER_NAME}/{TEMPLATE}"), **_found(roots, TEMPLATE)}),
+    ]
+
+
+def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
+    """The prompt set of a choice, None for `from the agent`; raises SettingsError if there is no such one any more."""
+    if name == FROM_THE_AGENT:
+        return None
+    own, beside = _found(roots, TEMPLATE), _found(roots, f"{FOLDER_NAME}/{TEMPLATE}")
+    folder = own.get(name) or (beside[name] / FOLDER_NAME if name in beside else None)
+    if folder is None:
+        raise SettingsError(
+            f"There is no prompt set {name[:200]!r}.",
+            f"Put its folder (of three .txt files, as `prompts import` writes it) into {places(roots)} and press R.",
+        )
+    return PromptSet.load(folder)
 
 
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:

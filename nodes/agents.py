@@ -26,6 +26,7 @@ from .agent_folders import (
 from .checked_settings import only_text
 from .managed_chat import ManagedChat
 from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
+from .reply_inputs import reply_inputs, reply_settings
 from .sockets import CATEGORY, AgentSocket
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from .surroundings import check_library, needing
@@ -90,6 +91,7 @@ class LoadAgent(io.ComfyNode):
                     tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into the agents' "
                     "folder if it is not there yet. Off: nothing is ever downloaded.",
                 ),
+                *reply_inputs(),
             ],
             outputs=[
                 AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
@@ -139,7 +141,9 @@ class LoadAgent(io.ComfyNode):
         strictness: str = FROM_THE_AGENT,
         hub_id: str = "",
         download: bool = False,
+        **replies: Any,
     ) -> io.NodeOutput:
+        settings = reply_settings("Load Agent", **replies)
         only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
@@ -149,7 +153,7 @@ class LoadAgent(io.ComfyNode):
                 fetch(name, roots[0])
         chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
         accept_at = STRICTNESS.get(strictness)
-        return io.NodeOutput(ManagedChat(chat, on_card=name not in BUILT_IN, accept_at=accept_at))
+        return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, accept_at, settings))
 
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:

@@ -6,8 +6,11 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from .checked_settings import only_text
 from .host_chat import HostChat
+from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 from .sockets import CATEGORY, AgentSocket
+from .strictness import FROM_THE_AGENT
 
 
 class HostAgent(io.ComfyNode):
@@ -26,7 +29,9 @@ class HostAgent(io.ComfyNode):
                 io.Clip.Input(
                     "clip",
                     tooltip="A text encoder that can generate text; to judge, it must see images.",
-                )
+                ),
+                prompts_input(),
+                *reply_inputs(),
             ],
             outputs=[
                 AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
@@ -34,5 +39,7 @@ class HostAgent(io.ComfyNode):
         )
 
     @classmethod
-    def execute(cls, clip: Any) -> io.NodeOutput:
-        return io.NodeOutput(HostChat(clip))
+    def execute(cls, clip: Any, prompts: str = FROM_THE_AGENT, **replies: Any) -> io.NodeOutput:
+        only_text("Host Agent", prompts=prompts)
+        settings = reply_settings("Host Agent", **replies)
+        return io.NodeOutput(HostChat(clip, settings, chosen_prompts(prompts)))

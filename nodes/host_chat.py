@@ -28,7 +28,10 @@ class HostChat:
 
     accept_at: float | None = None
 
-    def __init__(self, clip: Any) -> None:
+    def __init__(
+        self, clip: Any, settings: ReplySettings | None = None, prompts: PromptSet | None = None
+    ) -> None:
+        self.settings, self._prompts = settings, prompts
         host.check_writes(clip)
         self._clip = clip
         self._one_at_a_time = threading.Lock()
@@ -46,7 +49,7 @@ class HostChat:
 
     @property
     def prompt_set(self) -> PromptSet | None:
-        return None
+        return self._prompts
 
     def reply(
         self,

@@ -10,6 +10,7 @@ from ..backend.generators.protocol import FollowsAnchor, Generator
 from ..backend.pictures import Picture
 from ..backend.types import Verdict
 from . import host
+from .reply_inputs import settings_of
 
 if TYPE_CHECKING:
     from ..backend.agents import Critic
@@ -67,4 +68,4 @@ def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: 
     """The critic that speaks through this agent; `listener` gets its words as they come."""
     from ..backend.agents import Critic
 
-    return ListenedCritic(Critic(chat), listener)
+    return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), listener)

@@ -21,6 +21,7 @@ from .asked_request import asked_request
 from .checked_settings import in_range
 from .host import expansion
 from .interruptible import ListenedCritic
+from .reply_inputs import settings_of
 from .sockets import CATEGORY, AgentSocket
 from .strictness import accept_at_of
 from .try_open import only_picture
@@ -138,7 +139,7 @@ def critic_of(chat: ChatModel) -> Judges:
     """The critic that speaks through this agent and stops when the user presses cancel."""
     from ..backend.agents import Critic
 
-    return ListenedCritic(Critic(chat), lambda text: None)
+    return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), lambda text: None)
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:

@@ -34,11 +34,19 @@ class ManagedChat:
     """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
 
     `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at` is the
-    probability of success that its user wants of it as a critic (strictness.accept_at_of).
+    probability of success that its user wants of it as a critic (strictness.accept_at_of), `settings` how it is to answer
+    (reply_inputs.settings_of). `prompts` wins over the chat's own prompt set.
     """
 
-    def __init__(self, chat: ChatModel, on_card: bool = True, accept_at: float | None = None) -> None:
-        self.accept_at = accept_at
+    def __init__(
+        self,
+        chat: ChatModel,
+        on_card: bool = True,
+        accept_at: float | None = None,
+        settings: ReplySettings | None = None,
+        prompts: PromptSet | None = None,
+    ) -> None:
+        self.accept_at, self.settings, self._prompts = accept_at, settings, prompts
         self._chat = chat
         module = getattr(chat, "model", None) if on_card else None
         self._residence = None if module is None else residence_of(chat, module)
@@ -59,7 +67,7 @@ class ManagedChat:
 
     @property
     def prompt_set(self) -> PromptSet | None:
-        return self._chat.prompt_set
+        return self._prompts or self._chat.prompt_set
 
     def is_at(self, residence: host.ManagedModel) -> bool:
         """Whether these are this agent's weights."""

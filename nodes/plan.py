@@ -15,6 +15,7 @@ from . import host
 from .asked_request import asked_request, images_input
 from .checked_settings import checked
 from .plan_text import plan_text
+from .reply_inputs import settings_of
 from .sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 
 SHOWN = 200
@@ -90,7 +91,9 @@ class Planner(io.ComfyNode):
         progress = host.NodeProgress()
         wishes = checked(PlanWishes, "Planner", step_count=step_count, captions=captions)
         with host.host_interrupts():
-            plan = plan_as_wished(PlanningAgent(agent), asked, wishes, following(progress.say))
+            plan = plan_as_wished(
+                PlanningAgent(agent, settings=settings_of(agent)), asked, wishes, following(progress.say)
+            )
         progress.say(f"{len(plan.steps)} steps")
         return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)
 

@@ -6,12 +6,15 @@ a key is for the environment to say (backend/chat/keys.py), since a workflow may
 
 from __future__ import annotations
 
+from typing import Any
+
 from comfy_api.latest import io
 
 from ..backend.chat.keys import DEFAULT_VARIABLE, check_variable
 from ..backend.errors import SettingsError
 from .checked_settings import only_text
 from .managed_chat import ManagedChat
+from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 from .sockets import CATEGORY, AgentSocket
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from .surroundings import needing
@@ -75,6 +78,8 @@ class RemoteAgent(io.ComfyNode):
                     advanced=True,
                     tooltip="Seconds that a whole answer may take, its tries included.",
                 ),
+                prompts_input(),
+                *reply_inputs(),
             ],
             outputs=[
                 AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
@@ -104,8 +109,13 @@ class RemoteAgent(io.ComfyNode):
         timeout: int = 300,
         strictness: str = FROM_THE_AGENT,
         deadline: int = 1800,
+        prompts: str = FROM_THE_AGENT,
+        **replies: Any,
     ) -> io.NodeOutput:
         from ..backend.chat import open_chat
+
+        only_text("Remote Agent", prompts=prompts)
+        settings, prompt_set = reply_settings("Remote Agent", **replies), chosen_prompts(prompts)
 
         with needing("httpx", "tenacity"):
             chat = open_chat(
@@ -114,4 +124,5 @@ class RemoteAgent(io.ComfyNode):
                 key_variable=key_variable.strip(),
                 deadline=float(deadline),
             )
-        return io.NodeOutput(ManagedChat(chat, accept_at=STRICTNESS.get(strictness)))
+        accept_at = STRICTNESS.get(strictness)
+        return io.NodeOutput(ManagedChat(chat, accept_at=accept_at, settings=settings, prompts=prompt_set))
