@@ -17,6 +17,7 @@ from tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, question
 
 from interleave_thinker.backend.chat import Message, ReplySettings, keys, open_chat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.nodes import agent_folders, precision, strictness, surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +53,22 @@ def test_a_missing_agent_or_adapter_says_the_exact_folder_and_what_is_there(tmp_
             find("gone", [tmp_path / "here", tmp_path / "there"])
         assert repr(str(tmp_path / "here")) in str(error.value)
         assert repr(str(tmp_path / "there")) in str(error.value)
+
+
+def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> None:
+    ours = default_prompt_set()
+    other = ours.model_copy(update={"critic": "other words"})
+    ours.save(tmp_path / "published")
+    other.save(folder_of(tmp_path, "mine") / "prompt_set")
+    ours.save(tmp_path.parent / f"{tmp_path.name}-outside")
+    names = agent_folders.prompt_set_names([tmp_path])
+    assert names == [strictness.FROM_THE_AGENT, "mine", "mine/prompt_set", "published"]
+    assert agent_folders.prompt_set_named(strictness.FROM_THE_AGENT, [tmp_path]) is None
+    assert agent_folders.prompt_set_named("published", [tmp_path]) == ours
+    assert agent_folders.prompt_set_named("mine", [tmp_path]) == other
+    for gone in (f"../{tmp_path.name}-outside", str(tmp_path / "published"), "", "gone"):
+        with pytest.raises(SettingsError, match="There is no prompt set"):
+            agent_folders.prompt_set_named(gone, [tmp_path])
 
 
 # Precision and strictness

@@ -84,3 +84,38 @@ def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch
 def test_fp8_is_refused_where_the_card_does_not_have_it(checkpoint: Path) -> None:
     with pytest.raises(ChatError, match="fp8 needs an NVIDIA card"):
         open_chat(f"transformers:{checkpoint}", device="cpu", quantization="fp8")
+
+
+def test_how_agents_answer_is_an_option_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave_thinker.backend.prompts import default_prompt_set
+    from interleave_thinker.cli.opening import CriticOptions, LocalOptions, Opener, PlannerOptions
+
+    other = default_prompt_set().model_copy(update={"critic": "other words"})
+    other.save(tmp_path / "prompt_set")
+    opener = Opener(LocalOptions())
+    untouched = opener.planner(PlannerOptions()), opener.critic(CriticOptions())
+    planner = opener.planner(
+        PlannerOptions(planner_max_tokens=9000, planner_temperature=0.5, planner_prompts=str(tmp_path))
+    )
+    critic = opener.critic(
+        CriticOptions(
+            critic_top_p=0.9,
+            critic_top_k=5,
+            critic_seed=3,
+            critic_max_pixels=4096,
+            critic_prompts=str(tmp_path / "prompt_set"),
+        )
+    )
+    assert critic is not None and untouched[1] is not None
+    assert (planner.settings.max_tokens, planner.settings.temperature) == (9000, 0.5)
+    told = critic.settings
+    assert (told.top_p, told.top_k, told.seed, told.max_pixels, told.watch_verdict) == (0.9, 5, 3, 4096, True)
+    assert planner.prompt_set == critic.prompt_set == other
+    assert other.digest in planner.identity and other.digest in critic.identity
+    assert planner.chat is untouched[0].chat, "they are asked otherwise, and not loaded again"
+    for plain, role in zip(untouched, ("false", "true"), strict=True):
+        assert plain.identity.endswith(
+            f'"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{role}}}'
+        )  # type: ignore[union-attr]
+    with pytest.raises(SettingsError, match="cannot be read"):
+        opener.planner(PlannerOptions(planner_prompts=str(tmp_path / "gone")))

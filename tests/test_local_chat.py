@@ -14,6 +14,9 @@ from tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker.backend.answers import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+from interleave_thinker.backend.chat import transformers as local
+from interleave_thinker.backend.chat.levers import Levers
+from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
 
@@ -204,3 +207,30 @@ def test_quantized_agents_reply(checkpoint: Path, quantization: str) -> None:
     assert all("bit" not in kind for name, kind in kinds.items() if "visual" in name or "lm_head" in name)
     assert agent.reply(question(240), PLAIN).tokens > 0
     assert quantization in agent.identity
+
+
+@pytest.mark.parametrize("own_loop", [True, False])
+def test_an_answer_ends_where_the_context_does(checkpoint: Path, own_loop: bool) -> None:
+    """Whatever limit is set, in our own loop and in the library's."""
+    chat = local.open(str(checkpoint), device="cpu", share=False, levers=Levers(own_loop=own_loop))
+    own = local.open(str(checkpoint), device="cpu").base.own_decoding()
+    assert own is not None
+    asked = own.read(chat.model, None, *chat._prompt(question(240), PLAIN)).ids.shape[1]
+    text = chat.model.config.get_text_config()
+    long = PLAIN.model_copy(update={"max_tokens": 60000})
+    text.max_position_embeddings = asked + 5
+    reply = chat.reply(question(240), long)
+    assert (reply.tokens, reply.finish) == (5, "length")
+    text.max_position_embeddings = asked
+    with pytest.raises(ChatError, match=r"can read \d+\. Show it fewer or smaller images"):
+        chat.reply(question(240), long)
+
+
+@pytest.mark.parametrize("own_loop", [True, False])
+def test_tokens_are_drawn_from_the_likeliest_alone(checkpoint: Path, own_loop: bool) -> None:
+    chat = local.open(str(checkpoint), device="cpu", share=False, levers=Levers(own_loop=own_loop))
+    greedy = chat.reply(question(240), PLAIN).text
+    hot = PLAIN.model_copy(update={"temperature": 2.0, "seed": 5})
+    assert chat.reply(question(240), hot).text != greedy
+    for narrowed in ({"top_k": 1}, {"top_p": 0.01}):
+        assert chat.reply(question(240), hot.model_copy(update=narrowed)).text == greedy
