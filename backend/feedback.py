@@ -1,13 +1,14 @@
 """What people say of a run's attempts: `feedback.jsonl` in the run's folder, one line a word.
 
-Decision: a word is only ever appended, in one write, so that a browser, a node and a person with an editor can all speak
-while a run is going on, and what was said before can be traced; whoever reads takes the last word on every attempt. A
-line that a killed process left half written counts as never said.
+Decision: a word is only ever appended, in one write under a lock, so that a browser, a node, the command line and a
+person with an editor can all speak while a run is going on, and what was said before can be traced; whoever reads takes the
+last word on every attempt. A line that a killed process left half written counts as never said.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from .bounded_reader import parse_json
 from .errors import JournalError
+from .file_lock import SystemLock
 from .journal import RUN, TRAJECTORY
 from .journal_files import RunFiles, first_fault
 from .pictures import DIGEST
@@ -27,7 +29,9 @@ MAX_VALUES = 3 * MAX_NOTE
 """In one line; the commas of its texts are counted too."""
 LARGEST = 1_000_000
 
-_writing = threading.Lock()
+LOCK = "feedback.lock"
+WAIT = 10.0
+"""Seconds that a word waits for another one to be written."""
 
 Words = Annotated[str, Field(max_length=MAX_NOTE)]
 
@@ -67,7 +71,7 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
     path = files.path(FEEDBACK)
     line = feedback.model_dump_json(exclude_none=True).encode() + b"\n"
     try:
-        with _writing, path.open("a+b", buffering=0) as file:
+        with one_writer(files), path.open("a+b", buffering=0) as file:
             size = file.seek(0, 2)
             if size + len(line) >= MAX_FILE:
                 raise JournalError(
@@ -82,6 +86,20 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
                 )
     except OSError as error:
         raise JournalError(f"{str(path)!r} cannot be written ({error.strerror or error}).") from error
+
+
+@contextmanager
+def one_writer(files: RunFiles, wait: float = WAIT) -> Iterator[None]:
+    """Have the words of a run to oneself; raises JournalError if another program has them for longer than `wait` seconds."""
+    lock = SystemLock(files.path(LOCK))
+    if not lock.take(wait):
+        raise JournalError(
+            f"The words in {str(files.folder)!r} are being written by another program.", "Say it again."
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def read_feedback(run: Path) -> list[Feedback]:

@@ -1,8 +1,8 @@
 """People's words on a run's attempts as training rows of a critic: `critic_sft.json` with its images beside it.
 
 Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it should have
-said; its own reasoning and refined prompt are kept where it was right already. A row is found again by its question, so
-a later word on the same image replaces the row and one that is taken back removes it.
+said; its own reasoning is kept where it was right already, and what should be drawn instead is `remedies`' to say. A row is
+found again by its question, so a later word on the same image replaces the row and one that is taken back removes it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .journal_files import RunFiles, first_fault
 from .journal_lock import FolderLock
 from .pictures import Picture
 from .prompts import PromptSet, default_prompt_set
+from .remedies import Remedy, Ruling, refined_range, remedy_of
 from .sft_rows import MARK, SftMessage, SftRow
 from .types import Attempt, Step, Trajectory, Value, Verdict
 
@@ -49,7 +50,8 @@ def add_feedback_rows(
     """Put a row for every word into `folder`/critic_sft.json and the images beside it; all of them or none.
 
     A word that names another image than the trajectory's attempt is skipped; one that neither accepts, rejects nor
-    gives a better prompt removes its row. `prompt_set` is the wording of the critic that is to learn, by default the
+    gives a better prompt removes its row. Words on later tries of a step say what should have been drawn at the earlier ones.
+    `prompt_set` is the wording of the critic that is to learn, by default the
     pack's own. Raises SettingsError for an attempt that cannot be judged, AnswerError for words that cannot stand in an
     answer, and JournalError if the file is damaged, too large, or cannot be written.
     """
@@ -63,7 +65,8 @@ def add_feedback_rows(
         step, attempt, image = find_attempt(trajectory, word)
         pictures = (attempt.source or Picture.white(image.size), image)
         verdict = verdict_of_person(attempt, word)
-        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict)
+        remedy = _remedy(trajectory, word, words) if verdict and not verdict.success else None
+        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict, remedy)
         changes.append((row, pictures, verdict is not None))
     files = RunFiles(folder)
     with _writing:
@@ -83,7 +86,7 @@ def add_feedback_rows(
                     f"{str(files.path(DATA_FILE))!r} would have more than {MAX_ROWS} rows.",
                     "Move it and its images to another folder; a new one is then begun.",
                 )
-            content = [row.model_dump() for row in rows.values()]
+            content = [row.written() for row in rows.values()]
             files.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n", DATA_FILE)
         finally:
             lock.release()
@@ -116,27 +119,59 @@ def _image_at(trajectory: Trajectory, word: Feedback) -> str | None:
 
 
 def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
-    """The verdict that the critic should have given, None if the word does not say whether the image is right."""
-    better = (word.better_prompt or "").strip()
-    success = word.accepted if word.accepted is not None else (False if better else None)
+    """The verdict that the critic should have given, None if the word does not say whether the image is right.
+
+    Its refined prompt is the one just used, which is the answer beside True; beside False `remedy_of` knows a better one.
+    """
+    success = success_of(word)
     if success is None:
         return None
     critic = attempt.verdict if attempt.verdict and attempt.verdict.success == success else None
-    refined = attempt.prompt if success else better or (critic and critic.refined_prompt) or attempt.prompt
     reasoning = (word.note or "").strip() or (critic.reasoning if critic else "")
-    return Verdict(success=success, refined_prompt=refined, reasoning=reasoning)
+    return Verdict(success=success, refined_prompt=attempt.prompt, reasoning=reasoning)
+
+
+def success_of(word: Feedback) -> bool | None:
+    """Whether a word says that the image is right; a better prompt alone rejects."""
+    better = bool((word.better_prompt or "").strip())
+    return word.accepted if word.accepted is not None else (False if better else None)
+
+
+def _remedy(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> Remedy:
+    """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on the others."""
+    result = next(one for one in trajectory.results if one.step.number == word.step)
+    said = {
+        one.attempt: success_of(one)
+        for one in words
+        if one.step == word.step and one.image in (None, _image_at(trajectory, one))
+    }
+    rulings = [
+        Ruling(own, True)
+        if (own := said.get(number)) is not None
+        else Ruling(attempt.verdict.success if attempt.verdict else None)
+        for number, attempt in enumerate(result.attempts)
+    ]
+    return remedy_of(result.attempts, rulings, word.attempt, word.better_prompt)
 
 
 def _row(
-    wording: PromptSet, pictures: Sequence[Picture], original: str, used: str, verdict: Verdict | None
+    wording: PromptSet,
+    pictures: Sequence[Picture],
+    original: str,
+    used: str,
+    verdict: Verdict | None,
+    remedy: Remedy | None,
 ) -> SftRow:
     message = critic_message(wording, pictures, original, used)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+    if verdict and remedy:
+        verdict = verdict.model_copy(update={"refined_prompt": remedy.prompt})
     answer = write_verdict(verdict, wording.verdict_first) if verdict else ""
+    unknown = [refined_range(answer)] if remedy and remedy.source == "none" else []
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
     try:
-        return SftRow(messages=turns, images=images)
+        return SftRow(messages=turns, images=images, not_learned=unknown)
     except ValidationError as error:
         raise SettingsError(f"The attempt cannot be a training row{first_fault(error)}") from error
 

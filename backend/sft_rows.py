@@ -1,11 +1,13 @@
 """A row of the SFT data files (FORMATS: data files): a conversation that ends with the answer to learn.
 
-Decision: it stands in the backend because two sides share it: training reads it, and feedback on a run writes it.
+Decisions. It stands in the backend because two sides share it: training reads it, and feedback on a run writes it. A part of
+the answer that nobody can vouch for is marked, not cut out: the row keeps its grammar, a tool that does not know the mark
+reads the row as any other, and rows without a mark are written as ever.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, model_validator
 
@@ -23,17 +25,27 @@ class SftMessage(BaseModel):
 
 
 class SftRow(BaseModel):
-    """A training conversation that ends with the answer to learn; as many `<image>` marks as images."""
+    """A training conversation that ends with the answer to learn; as many `<image>` marks as images. `not_learned` are ranges
+    of characters, [start, end), of that answer that are shown and not learned."""
 
     model_config = ConfigDict(extra="ignore")
 
     messages: Annotated[list[SftMessage], FailFast()] = Field(min_length=2, max_length=MAX_MESSAGES)
     images: Annotated[list[ImagePath], FailFast()] = Field(default_factory=list, max_length=64)
+    not_learned: Annotated[list[tuple[int, int]], FailFast()] = Field(default_factory=list, max_length=64)
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:
         """The same content, wherever it was read."""
-        return isinstance(other, SftRow) and (self.messages, self.images) == (other.messages, other.images)
+        return isinstance(other, SftRow) and self.line() == other.line()
+
+    def written(self) -> dict[str, Any]:
+        """The row as it stands in a data file."""
+        return self.model_dump(mode="json", exclude=None if self.not_learned else {"not_learned"})
+
+    def line(self) -> str:
+        """The same as JSON on one line, by which a row is told from others."""
+        return self.model_dump_json(exclude=None if self.not_learned else {"not_learned"})
 
     @property
     def place(self) -> str:
@@ -54,4 +66,8 @@ class SftRow(BaseModel):
         marks = sum(message.content.count(MARK) for message in self.messages[:-1])
         if marks != len(self.images):
             raise ValueError(f"{marks} {MARK} marks, but {len(self.images)} images")
+        length = len(self.messages[-1].content)
+        for start, end in self.not_learned:
+            if not 0 <= start < end <= length:
+                raise ValueError(f"not_learned says {start} to {end} of an answer of {length} characters")
         return self

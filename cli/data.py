@@ -1,4 +1,4 @@
-"""`data`: training data of a critic, from runs and what people said of them, or from the tiny world's generator."""
+"""`data`: what people say of runs, and training data of a critic, from runs or from the tiny world's generator."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from ..backend.shown_text import shown_text
 from ..training.run_filter import RunsData
+from .feedback import command as feedback
 from .model_options import with_model_options
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def from_runs(
         lambda line: typer.echo(shown_text(line)),
     )
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
+
+
+app.command("feedback")(feedback)
 
 
 @app.command("tinyworld-critic")

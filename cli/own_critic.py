@@ -10,8 +10,9 @@ import typer
 
 from ..backend.errors import SettingsError
 from ..backend.shown_text import one_line, shown_text
-from ..training.gate import GateSettings
-from ..training.own_critic import Rehearsal, Reinforcement
+from ..training.gate_rows import GateSettings
+from ..training.own_critic import Reinforcement
+from ..training.rehearsal import Rehearsal
 from ..training.run_filter import RunsData
 from ..training.sft import SftTraining
 from .data import Runs, Score, SkipBadRuns, checkpoint_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..training.critic_reward import RewardSettings
-from ..training.gate import GateSettings
+from ..training.gate_rows import GateSettings
 from ..training.grpo_settings import GrpoTraining
 from ..training.sft import SftTraining
 from ..training.step_rewards import DrawingSettings
@@ -20,6 +20,9 @@ from .model_options import with_model_options
 from .own_critic import Force, HeldOut, Images, log, refused
 from .own_critic import command as own_critic
 from .recipe_option import Config, check_recipe
+
+if TYPE_CHECKING:
+    from ..training.row_sets import RowSet
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
@@ -54,19 +57,25 @@ def _fine_tune(
     settings: SftTraining,
     verdicts: bool,
     name: str = "final",
+    held_out: RowSet | None = None,
 ) -> Path:
     from ..backend.prompts import prompt_set_of
     from ..training.data import check_rows, show_balance, show_problems
+    from ..training.gate_rows import refuse_trained
     from ..training.policy_model import check_options
+    from ..training.row_sets import RowSet
     from ..training.sft import train
 
     check_options(settings)
     rows, problems = check_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
+    if held_out is not None:
+        refuse_trained(held_out, RowSet(rows, data.parent))
     if verdicts:
         show_balance(rows, log)
     folder = checkpoint_of(model, download)
-    made = train(folder, rows, data.parent, out, settings, prompt_set_of(folder), log, skip_bad, name)
+    prompts = prompt_set_of(folder)
+    made = train(folder, rows, data.parent, out, settings, prompts, log, skip_bad, name, held_out)
     log(f"checkpoint: {made}")
     return made
 
@@ -108,18 +117,21 @@ def critic_sft(
     if held_out is None:
         _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True)
         return
-    from ..training.data import check_rows, show_problems
     from ..training.gate import GateRefused, check_gate, enforce, publish
+    from ..training.gate_rows import examination
     from ..training.own_critic import TRAINED
+    from ..training.row_sets import read_row_set
     from ..training.sft import FINAL
 
-    asked, problems = check_rows(held_out, skip_bad, images)
-    show_problems(problems, len(asked), log)
+    given = read_row_set(held_out, skip_bad, log, images)
+    asked = examination(given, gate)
     before = checkpoint_of(model, download)
-    made = _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True, name=TRAINED)
+    made = _fine_tune(
+        model, download, data, images, out, skip_bad, settings, verdicts=True, name=TRAINED, held_out=asked
+    )
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
         return
-    result = check_gate(before, made, asked, held_out.parent, out, gate, settings.device, log)
+    result = check_gate(before, made, asked, out, gate, settings.device, log)
     try:
         enforce(result, made, force, log)
     except GateRefused as error:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_runs import made_run
 from pydantic import ValidationError
 from stories import make_trajectory
 
 from interleave_thinker.backend.agents import Critic
 from interleave_thinker.backend.answers import read_verdict
 from interleave_thinker.backend.errors import InterleaveError, JournalError, SettingsError
-from interleave_thinker.backend.feedback import MAX_NOTE, Feedback, read_feedback, record_feedback
+from interleave_thinker.backend.feedback import MAX_NOTE, Feedback, one_writer, read_feedback, record_feedback
 from interleave_thinker.backend.feedback_rows import add_feedback_rows
 from interleave_thinker.backend.journal import load_trajectory
+from interleave_thinker.backend.journal_files import RunFiles
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.cli import main
 from interleave_thinker.training.data import read_rows
 
 RUN = make_trajectory(3)
@@ -57,6 +62,77 @@ def test_words_said_at_once_are_all_kept(folder: Path) -> None:
         thread.join()
     assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == len(many)
     assert len(read_feedback(folder)) == 4
+
+
+SPEAK = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import conftest
+from interleave_thinker.backend.feedback import Feedback, record_feedback
+for number in range(40):
+    record_feedback(Path({folder!r}), Feedback(step=1, attempt=0, note=f"{{sys.argv[1]}} {{number}} " + "x" * 9000))
+"""
+
+
+def test_several_programs_speak_at_once(folder: Path) -> None:
+    with (folder / "feedback.jsonl").open("ab") as file:
+        file.write(b'{"step":2,"attempt":0,"acc')
+    code = SPEAK.format(tests=str(Path(__file__).parent), folder=str(folder))
+    speakers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "abc"]
+    assert [speaker.wait() for speaker in speakers] == [0, 0, 0]
+    lines = (folder / "feedback.jsonl").read_text().splitlines()
+    assert len(lines) == 121 and all(lines), "each word on a line of its own, after the one that was cut off"
+    notes = [json.loads(line)["note"].split()[:2] for line in lines[1:]]
+    assert sorted(notes) == sorted([name, str(number)] for name in "abc" for number in range(40))
+
+
+def test_a_writer_waits_for_another_and_not_for_ever(folder: Path) -> None:
+    files = RunFiles(folder)
+    with (
+        one_writer(files),
+        pytest.raises(JournalError, match="another program"),
+        one_writer(files, wait=0.1),
+    ):
+        pass
+    record_feedback(folder, word(accepted=True))
+    assert not (folder / "feedback.lock").exists()
+
+
+def say(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["interleave-thinker", "data", "feedback", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_words_from_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--accept", "--note", "Fine.") == 0
+    (kept,) = read_feedback(folder)
+    assert (kept.accepted, kept.note, kept.attempt) == (True, "Fine.", 0) and kept.image
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--better", "a lighter page") == 0
+    (kept,) = read_feedback(folder)
+    assert (kept.accepted, kept.better_prompt, kept.note) == (False, "a lighter page", None)
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--take-back") == 0
+    assert read_feedback(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ([], 2),
+        (["--accept", "--reject"], 2),
+        (["--accept", "--better", "x"], 2),
+        (["--take-back", "--note", "x"], 2),
+        (["--reject", "--note", "n" * (MAX_NOTE + 1)], 2),
+    ],
+)
+def test_words_that_say_nothing_or_two_things_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], code: int
+) -> None:
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, *said) == code
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 9, "--accept") == 1
+    assert not (folder / "feedback.jsonl").exists()
 
 
 def test_a_half_written_line_was_never_said(folder: Path) -> None:
@@ -162,6 +238,25 @@ def test_a_later_word_replaces_the_row_and_taking_it_back_removes_it(tmp_path: P
     assert len(list((tmp_path / "images").iterdir())) == 4
     emptied = add_feedback_rows(tmp_path, RUN, [word()])
     assert emptied.rows == 0 and json.loads(emptied.path.read_text()) == []
+
+
+def test_words_on_later_tries_say_what_should_have_been_drawn(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "run", [(1, True, None), (2, False, None), (3, True, None)])
+    run = load_trajectory(folder)
+    first = word(accepted=False)
+
+    def remedy(*words: Feedback) -> tuple[str, bool]:
+        rows = read_rows(add_feedback_rows(tmp_path / "data", run, words).path)
+        (row,) = [one for one in rows if first_image in one.images]
+        return read_verdict(row.messages[-1].content).refined_prompt, bool(row.not_learned)
+
+    image = run.results[0].attempts[0].image
+    assert image is not None
+    first_image = f"images/{image.digest}.png"
+    assert remedy(first) == ("a light page 2", False), "the critic accepted that one"
+    assert remedy(first, word(1, 2, accepted=False)) == ("a light page", True), "nobody vouches for any"
+    assert remedy(first, word(1, 1, accepted=True)) == ("a light page 1", False)
+    assert remedy(word(better_prompt="a white page")) == ("a white page", False)
 
 
 def test_words_about_images_that_are_gone_make_no_row(tmp_path: Path) -> None:

@@ -25,14 +25,14 @@ from interleave_thinker.backend.types import Request, RunSettings, Score, Verdic
 from interleave_thinker.training.data import check_rows
 from interleave_thinker.training.from_runs import MadeData, make_data
 from interleave_thinker.training.grpo_data import read_rl_rows
-from interleave_thinker.training.run_attempts import find_runs
-from interleave_thinker.training.run_filter import RunsData
+from interleave_thinker.training.run_filter import RunsData, held_out_of
+from interleave_thinker.training.run_folders import find_runs
 from interleave_thinker.training.run_report import RunsReport
 
 
 def data_of(tmp_path: Path, *runs: Path, skip_bad: bool = False, **settings: Any) -> MadeData:
     said: list[str] = []
-    chosen = RunsData(**({"balance": 0.0} | settings))
+    chosen = RunsData(**({"balance": 0.0, "held_out_runs": 0.0} | settings))
     return make_data(
         runs or [tmp_path / "runs"],
         tmp_path / "data",
@@ -171,7 +171,7 @@ def test_a_judge_that_fails_now_and_then_costs_single_scores_and_an_outage_ends_
         made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
 
     def scored(*scores: float | None) -> MadeData:
-        chosen = RunsData(balance=0.0, success_at=8.0)
+        chosen = RunsData(balance=0.0, success_at=8.0, held_out_runs=0.0)
         prompts = default_prompt_set()
         return make_data([tmp_path / "runs"], tmp_path / "data", chosen, prompts, Judge(*scores), False, str)
 
@@ -192,24 +192,66 @@ def test_scores_decide_only_from_a_threshold_on(tmp_path: Path) -> None:
     assert made.report.files["critic_sft.json"].scorer == 1
 
 
-def test_the_commoner_verdict_is_thinned_out_and_peoples_words_last(tmp_path: Path) -> None:
-    for number in range(6):
-        folder = made_run(
-            tmp_path / "runs" / f"right{number}", [(number, True, None)], prompt=f"right {number}"
-        )
-        if number < 2:
-            say(folder, 0, True)
-    for number in range(3):
+def one_run_a_page(tmp_path: Path, right: int, wrong: int) -> list[Path]:
+    return [
         made_run(
-            tmp_path / "runs" / f"wrong{number}", [(100 + number, False, None)], prompt=f"wrong {number}"
+            tmp_path / "runs" / f"{verdict}{n}",
+            [(n + 100 * (not verdict), verdict, None)],
+            prompt=f"{verdict} {n}",
         )
+        for verdict, count in ((True, right), (False, wrong))
+        for n in range(count)
+    ]
+
+
+def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) -> None:
+    for folder in one_run_a_page(tmp_path, 6, 3)[:2]:
+        say(folder, 0, True)
     made = data_of(tmp_path, balance=0.5)
     rows = made.report.files["critic_sft.json"]
-    assert (rows.right, rows.wrong, rows.human) == (3, 3, 2)
-    assert made.report.left_out == {"too many say True": 3}
+    assert (rows.right, rows.wrong, rows.human, rows.repeated) == (3, 3, 2, 0)
+    assert made.report.left_out == {"too many say True, and nobody spoke of it": 3}
     again = data_of(tmp_path, balance=0.5)
     assert again.report.details == made.report.details
     assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
+
+
+def test_no_balance_costs_a_word_and_rows_that_overrule_the_critic_are_repeated_first(tmp_path: Path) -> None:
+    right = one_run_a_page(tmp_path, 9, 2)
+    for folder in right[:8]:
+        say(folder, 0, True)
+    say(right[8], 0, False, note="It is dark.")
+    say(right[9], 0, False)
+    made = data_of(tmp_path, balance=0.5)
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.rows, rows.human, rows.right, rows.wrong) == (11, 10, 8, 3)
+    assert rows.repeated == 5 and rows.rarer == 0.5 and not made.report.left_out
+    copies = {one.run: one.copies for one in made.report.details if one.copies > 1}
+    assert copies["runs/True8"] == 3 and sorted(copies.values()) == [2, 3, 3]
+    said = [one.success for one in verdicts(made.sft)]
+    assert said.count(True) == said.count(False) == 8
+    assert data_of(tmp_path, balance=0.5, copies=1).report.files["critic_sft.json"].repeated == 0
+
+
+def test_fine_tuning_and_reinforcement_have_one_balance_and_words_are_in_both(tmp_path: Path) -> None:
+    for number in range(4):
+        folder = made_run(
+            tmp_path / "runs" / f"wide{number}",
+            [(number, False, 1.0), (50 + number, True, 9.0)],
+            prompt=f"w {number}",
+        )
+        say(folder, 0, False)
+        say(folder, 1, True)
+    for number in range(3):
+        say(
+            made_run(tmp_path / "runs" / f"one{number}", [(90 + number, True, 5.0)], prompt=f"o {number}"),
+            0,
+            True,
+        )
+    made = data_of(tmp_path, balance=0.5, copies=2)
+    sft, rl = made.report.files["critic_sft.json"], made.report.files["critic_rl.jsonl"]
+    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "with a balance of its own each would lose words"
+    assert not made.report.left_out and sft.repeated == 3
 
 
 def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Path) -> None:
@@ -239,17 +281,82 @@ def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> N
     RunsReport.model_validate_json((moved / "report.json").read_text())
 
 
-def test_whole_runs_are_held_out(tmp_path: Path) -> None:
+def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
     for number in range(20):
-        made_run(
+        folder = made_run(
             tmp_path / "runs" / f"{number}",
             [(number, False, None), (50 + number, True, None)],
             prompt=f"{number}",
         )
+        if number < 10:
+            say(folder, 0, False)
     made = data_of(tmp_path, held_out_runs=0.3)
     held = {one.run for one in made.report.details if one.fate == "held out"}
-    assert 0 < len(held) < 20 and not held & {one.run for one in made.report.details if one.fate == "sft"}
-    assert len(verdicts(made.held_out)) == 2 * len(held)
+    assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
+    assert held < {f"runs/{number}" for number in range(10)}
+    assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
+    assert made.report.left_out == {"of a held-out run, and nobody spoke of it": len(held)}
+    other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
+    assert {one.run for one in other.report.details if one.fate == "held out"} != held
+
+
+def test_a_run_that_is_held_out_stays_so_when_others_come() -> None:
+    runs = [f"run {number}" for number in range(400)]
+    many = held_out_of(runs, 0.2, 0)
+    assert 0.15 < len(many) / 400 < 0.25
+    for count in (2, 5, 30, 200):
+        few = held_out_of(runs[:count], 0.2, 0)
+        assert max(1, round(0.2 * count)) <= len(few) < count
+        assert many & set(runs[:count]) <= few or len(few) == count - 1
+    assert held_out_of(runs[:1], 0.5, 0) == held_out_of(runs, 0.0, 0) == set()
+
+
+def remedies(made: MadeData) -> list[tuple[str | None, str]]:
+    told = [one.remedy for one in made.report.details if one.fate == "sft"]
+    return list(zip(told, [one.refined_prompt for one in verdicts(made.sft)], strict=True))
+
+
+def test_a_later_try_that_was_accepted_is_the_remedy(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None), (2, False, None), (3, True, None)])
+    for attempt, right in enumerate([False, False, True]):
+        say(folder, attempt, right)
+    made = data_of(tmp_path)
+    # What the critic proposed at first, "a light page 1", was drawn and refused.
+    assert remedies(made) == [
+        ("later try", f"{PROMPT} 2"),
+        ("later try", f"{PROMPT} 2"),
+        (None, f"{PROMPT} 2"),
+    ]
+    assert made.report.files["critic_sft.json"].remedies["later try"] == 2
+
+
+def test_a_persons_prompt_is_the_remedy_before_any_other(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None)])
+    say(folder, 0, False, better_prompt="a really light page")
+    say(folder, 1, True)
+    assert remedies(data_of(tmp_path))[0] == ("person", "a really light page")
+
+
+def test_a_prompt_that_nobody_vouches_for_is_not_learned(tmp_path: Path) -> None:
+    overruled = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    refused = made_run(tmp_path / "runs" / "b", [(2, False, None), (3, True, None)], prompt="b")
+    say(overruled, 0, False)
+    say(refused, 0, False)
+    say(refused, 1, False, better_prompt="a b")
+    made = data_of(tmp_path)
+    assert remedies(made) == [("none", PROMPT), ("none", "b"), ("person", "a b")]
+    assert made.sft is not None
+    rows = check_rows(made.sft)[0]
+    taken = [[row.messages[-1].content[start:end] for start, end in row.not_learned] for row in rows]
+    assert taken == [[PROMPT], ["b"], []]
+    assert "not_learned" not in json.loads(made.sft.read_text())[2]
+    assert "what to draw instead" in (made.folder / "report.md").read_text()
+
+
+def test_the_critics_own_proposal_stands_where_nothing_speaks_against_it(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None)])
+    say(folder, 0, False)
+    assert remedies(data_of(tmp_path)) == [("critic", f"{PROMPT} 1")]
 
 
 def test_runs_of_every_ending_are_read(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from interleave_thinker.training.doctor import config_of, settings_of
 from interleave_thinker.training.grpo_settings import GrpoTraining, batches
 from interleave_thinker.training.memory import groups, meta_model, reckon
 from interleave_thinker.training.recipe_files import STAGES, read_recipe, recipe_names
+from interleave_thinker.training.row_sets import RowSet
 from interleave_thinker.training.sft import SftTraining, train
 
 FAST = SftTraining(
@@ -57,7 +58,9 @@ def rows(count: int = 16, *extra: str) -> list[SftRow]:
 def tune(
     base: Path, images: Path, out: Path, log: Callable[[str], None] = lambda line: None, **changes
 ) -> Path:
-    return train(base, changes.pop("rows", rows()), images, out, FAST.model_copy(update=changes), None, log)
+    data, held_out = changes.pop("rows", rows()), changes.pop("held_out", None)
+    settings = FAST.model_copy(update=changes)
+    return train(base, data, images, out, settings, None, log, held_out=held_out)
 
 
 def weights(folder: Path, name: str = "model.safetensors") -> dict:
@@ -184,7 +187,8 @@ class Killed(BaseException):
 
 
 def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
-    straight = tune(base, images, tmp_path / "straight", samples=1)
+    shown = RowSet(rows(17, "Say it."), images)
+    straight = tune(base, images, tmp_path / "straight", samples=1, held_out=shown)
 
     def killer(line: str) -> None:
         if line.startswith("step 3/"):
@@ -192,18 +196,18 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
 
     out = tmp_path / "stopped"
     with pytest.raises(Killed):
-        tune(base, images, out, killer, samples=1)
+        tune(base, images, out, killer, samples=1, held_out=shown)
     steps = out / "steps"
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     torn = steps / "checkpoint-3"
     torn.mkdir()
     (torn / "model.safetensors").write_bytes((steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8])
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
-    resumed = tune(base, images, out, samples=1)
+    resumed = tune(base, images, out, samples=1, held_out=shown)
     assert not moved(weights(straight), weights(resumed))
     pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
-    shown = [page_text.partition("Answers before and after")[2] for page_text in pages]
-    assert shown[0] and shown[0] == shown[1]
+    answers = [page_text.partition("Answers before and after")[2] for page_text in pages]
+    assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
     with pytest.raises(TrainingError, match="other rate"):
         tune(base, images, out, rate=1e-3)
 

@@ -263,7 +263,7 @@ def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
 def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
     """Write a data file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = [row.model_dump() for row in rows]
+    content = [row.written() for row in rows]
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
@@ -277,9 +277,15 @@ def _parts(text: str) -> list[dict[str, str | None]]:
 
 
 def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
-    """A row in trl's form; image paths are made absolute."""
+    """A row in trl's form; image paths are made absolute. What is not to be learned goes with the answer, as the trainer passes on
+    no other column."""
     turns = [{"role": message.role, "content": _parts(message.content)} for message in row.messages[:-1]]
-    answer = {"role": "assistant", "content": [{"type": "text", "text": row.messages[-1].content}]}
+    answer: dict[str, Any] = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": row.messages[-1].content}],
+    }
+    if row.not_learned:
+        answer["not_learned"] = [list(part) for part in row.not_learned]
     images = [str((folder / image).resolve()) for image in row.images]
     return {"prompt": turns, "completion": [answer], "images": images}
 

@@ -21,13 +21,15 @@ from ..backend.errors import AnswerError, PictureError, SettingsError
 from ..backend.journal_files import first_fault
 from ..backend.pictures import MAX_BYTES, Picture
 from ..backend.prompts import PromptSet
+from ..backend.remedies import refined_range
 from ..backend.scorers import Scorer
 from ..backend.sft_rows import MARK, SftMessage, SftRow
 from .data import write_rows
 from .grpo_data import CriticRlRow, Evaluation, write_rl_rows
 from .reward_cache import RewardCache
-from .run_attempts import Chain, Judged, Log, RunReader, Teacher, read_runs
+from .run_attempts import Chain, Judged, Log, RunReader, Teacher
 from .run_filter import Decided, RunsData, choose_rows
+from .run_folders import read_runs
 from .run_report import REPORT_JSON, REPORT_TEXT, RunsReport, as_lines, make_report, write_report
 from .whole_folder import put_in_place
 
@@ -75,7 +77,7 @@ def make_data(
             cache.close()
     decided = choose_rows(_teachable(chains, prompt_set), settings)
     files: dict[str, Sequence[Decided]] = {
-        SFT_FILE: [one for one in decided if "sft" in one.fate],
+        SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
         RL_FILE: [one for one in decided if one.fate.endswith("rl")],
         HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
     }
@@ -153,17 +155,17 @@ def image_names(one: Judged) -> tuple[str, str]:
 
 
 def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
-    """The row that teaches the right answer; raises AnswerError or SettingsError for words that cannot stand in one."""
+    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises AnswerError or
+    SettingsError for words that cannot stand in one."""
     assert one.answer is not None
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), one.original, one.used)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
-    turns = [
-        SftMessage(role="user", content=question),
-        SftMessage(role="assistant", content=write_verdict(one.answer, prompt_set.verdict_first)),
-    ]
+    answer = write_verdict(one.answer, prompt_set.verdict_first)
+    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
+    unknown = [refined_range(answer)] if one.remedy == "none" else []
     try:
-        return SftRow(messages=turns, images=list(image_names(one)))
+        return SftRow(messages=turns, images=list(image_names(one)), not_learned=unknown)
     except ValidationError as error:
         raise _no_row(one, error) from error
 

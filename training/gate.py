@@ -1,9 +1,8 @@
 """The regression gate: a retrained critic is published only if it still judges held-out rows as well as the one before.
 
-Decisions. Both critics answer the same rows greedily, as in use, and both recalls are looked at besides the accuracy, because
-a critic that refuses everything may keep its accuracy on a lopsided set. What is allowed is a fixed drop and not "no
-significant difference": a small set would let anything pass. The paired counts (rows that only one of the two judges
-rightly) are printed with it, so that chance can be told from harm. A critic that does not pass stays where it was trained.
+Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule` compares. What was learned
+is another question, asked about people's words on runs that were held out, and only told: a critic may be published for what
+it still knows, but nobody is to take that for progress. A critic that does not pass stays where it was trained.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from ..backend.answers import read_verdict
 from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import check_adapter, check_checkpoint, checkpoint_digest
-from ..backend.errors import AnswerError, SettingsError, TrainingError, boundary
+from ..backend.errors import TrainingError, boundary
 from ..backend.sft_rows import SftRow
 from .checkpointing import digest_of
 from .critic_check import greedy_answers
 from .data import as_prompt_completion
+from .gate_rows import GateSettings, truth_of
+from .gate_rule import Gate, as_lines, compare, learned_line, measured
 from .policy_model import quiet
-from .rewards import read_answer
-from .statistics import Share, share, sign_test
+from .row_sets import RowSet
 from .whole_folder import put_in_place
 
-GATE_FILE = "gate.json"
+GATE_FILE, LEARNED_FILE = "gate.json", "learned.json"
 FEW_ROWS = 100
 Log = Callable[[str], None]
 
@@ -38,168 +37,78 @@ class GateRefused(TrainingError):
     """The retrained critic is worse on held-out rows than is allowed; it was not published."""
 
 
-class GateSettings(BaseModel):
-    """What a retrained critic must still be able to do."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    allowed_drop: float = Field(
-        default=0.02, ge=0, le=1, description="How far the share of right verdicts on held-out rows may fall."
-    )
-    allowed_recall_drop: float = Field(
-        default=0.05, ge=0, le=1, description="How far either recall (right images, wrong images) may fall."
-    )
-    gate_rows: int = Field(default=400, ge=2, description="Held-out rows that are asked at most.")
-    gate_batch: int = Field(default=16, ge=1, description="Rows asked at once.")
-    gate_tokens: int = Field(default=1024, ge=16, description="Longest answer to a held-out row, in tokens.")
-
-
-class Measured(BaseModel):
-    """A critic on held-out rows: right verdicts, by truth too; `read`: answers with a verdict; `says_true`: its lean."""
-
-    accuracy: Share
-    true_recall: Share
-    false_recall: Share
-    read: Share
-    says_true: Share
-    hits: list[bool]
-
-
-class Gate(BaseModel):
-    """The comparison: `fixed` and `broken` are rows that only the new or only the old critic judges rightly."""
-
-    key: str
-    before: Measured
-    after: Measured
-    fixed: int
-    broken: int
-    chance: float
-    faults: list[str]
-
-    @property
-    def passed(self) -> bool:
-        return not self.faults
-
-
-def truths_of(rows: Sequence[SftRow]) -> tuple[list[SftRow], list[bool]]:
-    """The rows whose taught answer is a verdict, and these verdicts; raises SettingsError if there is none."""
-    held: list[SftRow] = []
-    truths: list[bool] = []
-    for row in rows:
-        try:
-            success = read_verdict(row.messages[-1].content).success
-        except AnswerError:
-            continue
-        if success is not None:
-            held.append(row)
-            truths.append(success)
-    if not held:
-        raise SettingsError("None of the held-out rows teaches a verdict.", "Give a critic_sft.json.")
-    return held, truths
-
-
-def measured(answers: Sequence[str], truths: Sequence[bool]) -> Measured:
-    """The measure of these answers; one without a readable verdict is wrong."""
-    verdicts = [read_answer(answer) for answer in answers]
-    said = [verdict.success if verdict else None for verdict in verdicts]
-    hits = [one == truth for one, truth in zip(said, truths, strict=True)]
-    return Measured(
-        accuracy=share(hits),
-        true_recall=share([hit for hit, truth in zip(hits, truths, strict=True) if truth]),
-        false_recall=share([hit for hit, truth in zip(hits, truths, strict=True) if not truth]),
-        read=share([one is not None for one in said]),
-        says_true=share([one is True for one in said]),
-        hits=hits,
-    )
-
-
-def compare(before: Measured, after: Measured, settings: GateSettings, key: str = "") -> Gate:
-    """Whether `after` may follow `before`, both measured on the same rows."""
-    faults = []
-    bounds = (
-        ("accuracy", "right verdicts", settings.allowed_drop),
-        ("true_recall", "recall of right images", settings.allowed_recall_drop),
-        ("false_recall", "recall of wrong images", settings.allowed_recall_drop),
-    )
-    for name, words, allowed in bounds:
-        old, new = getattr(before, name), getattr(after, name)
-        if old.n and old.rate - new.rate > allowed + 1e-9:
-            faults.append(f"{words} fell from {old.rate:.3f} to {new.rate:.3f} (allowed: {allowed:g})")
-    pairs = list(zip(before.hits, after.hits, strict=True))
-    fixed, broken = pairs.count((False, True)), pairs.count((True, False))
-    return Gate(
-        key=key,
-        before=before,
-        after=after,
-        fixed=fixed,
-        broken=broken,
-        chance=sign_test(fixed, broken),
-        faults=faults,
-    )
-
-
 def check_gate(
     before: Path,
     after: Path,
-    rows: Sequence[SftRow],
-    images: Path,
+    asked: RowSet,
     out: Path,
     settings: GateSettings,
     device: str = "auto",
     log: Log = print,
-    what: str = "held-out",
 ) -> Gate:
-    """Ask both critics about the rows (image paths relative to `images`), print and keep the comparison in `out`.
+    """Ask both critics about the rows of an `examination`, print and keep the comparison in `out`.
 
-    `after` may be a LoRA adapter of `before`. The same comparison is not made twice. Raises SettingsError for rows
-    without a verdict.
+    `after` may be a LoRA adapter of `before`. The same comparison is not made twice.
     """
-    held, truths = truths_of(rows)
-    held, truths = held[: settings.gate_rows], truths[: settings.gate_rows]
-    digests = [checkpoint_digest(before), checkpoint_digest(after)]
-    key = digest_of([*digests, settings.model_dump_json(), *(row.model_dump_json() for row in held)])
-    path = out / GATE_FILE
-    gate = _kept(path, key)
-    if gate is None:
-        log(f"asking the critics before and after about {len(held)} {what} rows")
-        old = measured(answers_of(before, None, held, images, settings, device), truths)
-        base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
-        new = measured(answers_of(base, adapter, held, images, settings, device), truths)
-        gate = compare(old, new, settings, key)
-        with boundary(TrainingError, f"{str(path)!r} cannot be written"):
-            out.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            part.replace(path)
-    for line in as_lines(gate):
+    gate = _asked_both(before, after, asked, out / GATE_FILE, settings, device, log, "held-out rows")
+    for line in as_lines(gate, "held-out rows"):
         log(line)
-    if len(held) < FEW_ROWS:
-        log(f"WARNING: {len(held)} rows are few; one of them is {1 / len(held):.1%}. Give more: --held-out.")
-    if len(set(truths)) == 1:
-        kind = "right" if truths[0] else "wrong"
+    if len(asked.rows) < FEW_ROWS:
         log(
-            f"WARNING: all {len(held)} rows are about {kind} images; a critic that says {truths[0]} to everything passes. "
-            "Give rows of both kinds: --held-out."
+            f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give more: --held-out."
         )
     return gate
 
 
-def as_lines(gate: Gate) -> list[str]:
-    """The comparison as a Markdown table."""
-    lines = ["", "| held-out rows | before | after |", "|---|---|---|"]
-    for name, words in (
-        ("accuracy", "right verdicts"),
-        ("true_recall", "right images accepted"),
-        ("false_recall", "wrong images refused"),
-        ("says_true", "says True"),
-        ("read", "answers read"),
-    ):
-        lines.append(f"| {words} | {getattr(gate.before, name)} | {getattr(gate.after, name)} |")
-    lines.append("")
-    lines.append(
-        f"{gate.fixed} rows judged rightly only after, {gate.broken} only before (p = {gate.chance:.3g})"
+def tell_learned(
+    before: Path,
+    after: Path,
+    words: RowSet,
+    out: Path,
+    settings: GateSettings,
+    device: str = "auto",
+    log: Log = print,
+) -> Gate:
+    """Ask both critics about images of runs that were not trained on and that people spoke of, print and keep in `out` what was
+    learned. Nothing is refused by it."""
+    rows = [row for row in words.rows if truth_of(row) is not None][: settings.gate_rows]
+    what = "people's words on held-out runs"
+    learned = _asked_both(
+        before, after, RowSet(rows, words.folder), out / LEARNED_FILE, settings, device, log, what
     )
-    return lines
+    for line in [*as_lines(learned, what), learned_line(learned)]:
+        log(line)
+    return learned
+
+
+def _asked_both(
+    before: Path,
+    after: Path,
+    asked: RowSet,
+    path: Path,
+    settings: GateSettings,
+    device: str,
+    log: Log,
+    what: str,
+) -> Gate:
+    truths = [bool(truth_of(row)) for row in asked.rows]
+    digests = [checkpoint_digest(before), checkpoint_digest(after)]
+    key = digest_of([*digests, settings.model_dump_json(), *(row.line() for row in asked.rows)])
+    gate = _kept(path, key)
+    if gate is not None:
+        return gate
+    log(f"asking the critics before and after about {len(truths)} {what}")
+    rows, images = asked.rows, asked.folder
+    old = measured(answers_of(before, None, rows, images, settings, device), truths)
+    base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+    new = measured(answers_of(base, adapter, rows, images, settings, device), truths)
+    gate = compare(old, new, settings, key)
+    with boundary(TrainingError, f"{str(path)!r} cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    return gate
 
 
 def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:

@@ -1,32 +1,28 @@
 """What runs hold for a critic to learn from: every judged image of every step, with what people said of it.
 
 Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who had the last
-say is kept beside it. The answer that a row will teach is made by the same rule that the Feedback node uses
-(`verdict_of_person`). A word names the image that it is about, so one that was said before the image was drawn anew counts
+say is kept beside it. The answer that a row will teach is made by the same rules that the Feedback node uses
+(`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read whole. A word names the image that it is about, so one that was said before the image was drawn anew counts
 as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in memory.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
-from ..backend.errors import ChatError, JournalError, PictureError, ScorerError, SettingsError
+from ..backend.errors import ChatError, ScorerError
 from ..backend.feedback import Feedback, read_feedback
 from ..backend.feedback_rows import verdict_of_person
-from ..backend.journal import RUN, load_trajectory
+from ..backend.journal import load_trajectory
 from ..backend.journal_files import PICTURES
 from ..backend.pictures import Picture
+from ..backend.remedies import Remedy, RemedySource, Ruling, remedy_of
 from ..backend.scorers import Scorer
 from ..backend.types import Attempt, Score, StepResult, Trajectory, Verdict
-from .data import RowProblem
 from .reward_cache import RewardCache, key_of
-
-DEEPEST = 4
-"""Levels below a given folder at which runs are still looked for."""
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
@@ -60,6 +56,8 @@ class Judged:
     source: Source | None
     generator: str
     seed: int
+    remedy: RemedySource | None = None
+    """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
     fault: str = ""
 
     @property
@@ -85,6 +83,15 @@ class Chain:
     run: str
     step: int
     judged: tuple[Judged, ...]
+
+
+class _Held(NamedTuple):
+    """What is said of an image before the rest of its step is known."""
+
+    word: Feedback | None
+    score: Score | None
+    verdict: Verdict | None
+    source: Source | None
 
 
 @dataclass
@@ -144,11 +151,12 @@ class RunReader:
         result: StepResult,
         words: dict[tuple[int, int], Feedback],
     ) -> Chain:
-        judged: list[Judged] = []
         original = result.step.prompt
+        held: list[_Held | None] = []
         for number, attempt in enumerate(result.attempts):
             if attempt.image is None or not original:
                 self.counts.undrawn += 1
+                held.append(None)
                 continue
             self.counts.images += 1
             word = words.get((result.step.number, number))
@@ -157,7 +165,20 @@ class RunReader:
             else:
                 word = None
             score = attempt.score or self._scored(attempt, attempt.image, original)
-            answer, source = self._answer(attempt, attempt.image, original, word, score)
+            held.append(_Held(word, score, *self._verdict(attempt, word, score)))
+        rulings = [
+            Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
+            for one in held
+        ]
+        judged: list[Judged] = []
+        for number, (attempt, one) in enumerate(zip(result.attempts, held, strict=True)):
+            if one is None or attempt.image is None or not original:
+                continue
+            answer, remedy = one.verdict, None
+            if answer is not None:
+                better = one.word.better_prompt if one.word else None
+                found = remedy_of(result.attempts, rulings, number, better) if not answer.success else None
+                answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
             judged.append(
                 Judged(
                     run=name,
@@ -170,12 +191,13 @@ class RunReader:
                     after=attempt.image.digest,
                     size=attempt.image.size,
                     said=attempt.verdict,
-                    word=answer.success if answer and source == "human" else None,
-                    score=score,
+                    word=answer.success if answer and one.source == "human" else None,
+                    score=one.score,
                     answer=answer,
-                    source=source,
+                    source=one.source,
                     generator=trajectory.identities.generator,
                     seed=attempt.seed,
+                    remedy=remedy,
                 )
             )
         return Chain(name, result.step.number, tuple(judged))
@@ -205,10 +227,10 @@ class RunReader:
                 self.cache.keep_score(key, score)
         return score
 
-    def _answer(
-        self, attempt: Attempt, image: Picture, original: str, word: Feedback | None, score: Score | None
+    def _verdict(
+        self, attempt: Attempt, word: Feedback | None, score: Score | None
     ) -> tuple[Verdict | None, Source | None]:
-        """What the critic should have answered, and who says so."""
+        """The verdict that the critic should have given, with what it should have thought, and who says so."""
         answer = verdict_of_person(attempt, word) if word else None
         source: Source = "human"
         if answer is None and score is not None and self.success_at is not None:
@@ -217,18 +239,33 @@ class RunReader:
             source, answer = "critic", attempt.verdict
         if answer is None:
             return None, None
-        if answer.success:
-            # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
-            answer = answer.model_copy(update={"refined_prompt": attempt.prompt})
-        if self.teacher is not None and answer.success is not None:
-            better = bool(word and (word.better_prompt or "").strip())
-            noted = bool(word and (word.note or "").strip())
-            taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
-            kept = {"reasoning"} if noted else set()
-            kept |= {"refined_prompt"} if better or answer.success else set()
-            if taught is not None:
-                answer = taught.model_copy(update=answer.model_dump(include=kept | {"success"}))
-        return answer.model_copy(update={"probability": None}), source
+        return answer, source
+
+    def _taught(
+        self,
+        attempt: Attempt,
+        image: Picture,
+        original: str,
+        held: _Held,
+        answer: Verdict,
+        found: Remedy | None,
+    ) -> tuple[Verdict, RemedySource | None]:
+        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside False."""
+        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
+        answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})
+        if self.teacher is None or answer.success is None:
+            return answer, remedy
+        taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
+        if taught is None:
+            return answer, remedy
+        noted = bool(held.word and (held.word.note or "").strip())
+        kept = {"success"} | ({"reasoning"} if noted else set())
+        if remedy in (None, "person"):
+            kept |= {"refined_prompt"}
+        else:
+            remedy = "teacher"
+        return taught.model_copy(update={**answer.model_dump(include=kept), "probability": None}), remedy
 
     @staticmethod
     def _by_score(attempt: Attempt, score: Score, success_at: float) -> Verdict:
@@ -236,62 +273,3 @@ class RunReader:
         if attempt.verdict is not None and attempt.verdict.success == success:
             return attempt.verdict
         return Verdict(success=success, refined_prompt=attempt.prompt)
-
-
-def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
-    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once.
-
-    Raises SettingsError for a folder that is not there or holds no run.
-    """
-    found: dict[Path, tuple[Path, str]] = {}
-    for folder in given:
-        if not folder.is_dir():
-            raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folders of runs.")
-        runs = sorted(_below(folder, DEEPEST))
-        if not runs:
-            raise SettingsError(
-                f"{str(folder)!r} holds no run.", "Give the --out folder of one, or a folder of such folders."
-            )
-        for run in runs:
-            name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
-            found.setdefault(run.resolve(), (run, name or run.resolve().name))
-    return list(found.values())
-
-
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / RUN).is_file():
-        yield folder
-        return
-    if depth == 0:
-        return
-    try:
-        entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    except OSError as error:
-        raise SettingsError(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
-    for entry in entries:
-        yield from _below(entry, depth - 1)
-
-
-def read_runs(
-    given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
-) -> tuple[list[Chain], list[RowProblem]]:
-    """The chains of all runs, and what was wrong with runs that were left out.
-
-    Raises JournalError for the first damaged run unless `skip_bad`, SettingsError if none is left.
-    """
-    chains: list[Chain] = []
-    problems: list[RowProblem] = []
-    runs = find_runs(given)
-    for number, (folder, name) in enumerate(runs, 1):
-        try:
-            chains += reader.read(folder, name)
-        except (JournalError, PictureError) as error:
-            if not skip_bad:
-                hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
-                raise JournalError(f"Run {name!r}: {error.message}", hint) from error
-            problems.append(RowProblem(f"run {name}", "journal", str(error)))
-        if number % 50 == 0:
-            log(f"{number}/{len(runs)} runs read")
-    if len(problems) == len(runs):
-        raise SettingsError("None of these runs can be read.", str(problems[0]))
-    return chains, problems

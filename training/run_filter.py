@@ -2,8 +2,11 @@
 
 Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours where a number
 is needed. A person's word stands above any score when attempts are compared, and an image that a person spoke of is kept
-whatever became of its chain: the rules are there to leave out refined prompts that led nowhere, not what people know.
-Everything is decided by content, never by chance or by the order of folders, so the same runs give the same files.
+whatever became of its chain: the rules are there to leave out refined prompts that led nowhere, not what people know. No
+balance of verdicts costs a word either: the commoner verdict gives up rows of which only the critic is sure, and the rarer
+one's rows stand in the file several times, those first by which the critic was overruled. It is one balance over rows of
+both kinds. Held-out runs hold only what somebody else than the critic said, because by its own verdicts it cannot be
+examined. Everything is decided by content, never by the order of folders, so the same runs give the same files.
 """
 
 from __future__ import annotations
@@ -46,7 +49,14 @@ class RunsData(BaseModel):
         default=0.5,
         ge=0,
         le=0.5,
-        description="Least share of the rarer verdict; the commoner one is thinned out, people's words last. 0: as it is.",
+        description="Least share of the rarer verdict: the commoner one loses rows that nobody spoke of, the rarer one's are "
+        "repeated. 0: as it is.",
+    )
+    copies: int = Field(
+        default=3,
+        ge=1,
+        le=20,
+        description="Times that a row of the rarer verdict stands in critic_sft.json at most.",
     )
     success_at: float | None = Field(
         default=None,
@@ -60,11 +70,12 @@ class RunsData(BaseModel):
         "required leaves rows without any out; tinyworld writes the exact one.",
     )
     held_out_runs: float = Field(
-        default=0.0,
+        default=0.2,
         ge=0,
         lt=1,
-        description="Share of the runs whose rows go to critic_sft_held_out.json instead.",
+        description="Share of the runs with words that are not trained on; the words go to critic_sft_held_out.json.",
     )
+    held_out_seed: int = Field(default=0, ge=0, description="Seed by which runs are held out.")
 
 
 Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
@@ -76,6 +87,7 @@ class Decided(NamedTuple):
     judged: Judged
     fate: Fate
     reason: str
+    copies: int = 1
 
     @property
     def verdict(self) -> bool:
@@ -85,11 +97,10 @@ class Decided(NamedTuple):
 
 def choose_rows(chains: Sequence[Chain], settings: RunsData) -> list[Decided]:
     """What becomes of every judged image, by all rules in turn, in the order of the chains."""
-    decided = [one for chain in chains for one in _of_chain(chain, settings)]
-    decided = _said_once(decided)
-    for fate in ("sft", "rl", "held out"):
-        decided = _balanced(decided, fate, settings.balance)
-    return decided
+    told = {chain.run for chain in chains if any(one.source not in (None, "critic") for one in chain.judged)}
+    held_out = held_out_of(told, settings.held_out_runs, settings.held_out_seed)
+    decided = [one for chain in chains for one in _of_chain(chain, settings, chain.run in held_out)]
+    return _balanced(_said_once(decided), settings.balance, settings.copies)
 
 
 def value_of(judged: Judged, scored: bool) -> float:
@@ -118,12 +129,19 @@ def spread_of(chain: Chain) -> float:
     return pvariance(scores) if len(scores) > 1 else 0.0
 
 
-def is_held_out(run: str, share: float) -> bool:
-    """Whether a run is one of the share that is held out, by its name."""
-    return int.from_bytes(_digest(run)[:4], "big") < share * 2**32
+def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
+    """The runs that are held out, this share of them at least, by their names and the seed.
+
+    Those whose digest is below the share are held out in any company, so that a run is not trained on today and examined
+    tomorrow; where these are too few, the next ones are. Never all of several, and none of one.
+    """
+    digests = {run: int.from_bytes(_digest(f"{seed}\0{run}")[:4], "big") / 2**32 for run in runs}
+    below = sum(digest < share for digest in digests.values())
+    count = max(below, round(share * len(digests)), 1 if share else 0)
+    return set(sorted(digests, key=digests.__getitem__)[: max(0, min(count, len(digests) - 1))])
 
 
-def _of_chain(chain: Chain, settings: RunsData) -> list[Decided]:
+def _of_chain(chain: Chain, settings: RunsData, held_out: bool) -> list[Decided]:
     ranks = standings(chain)
     best = ranks.index(max(ranks))
     wide = spread_of(chain) > settings.rl_variance
@@ -132,15 +150,19 @@ def _of_chain(chain: Chain, settings: RunsData) -> list[Decided]:
         left_out, reason = _rule(index, ranks, best, one, settings)
         if one.answer is None or one.answer.success is None:
             decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))
+        elif held_out and one.source == "critic":
+            decided.append(Decided(one, "left out", "of a held-out run, and nobody spoke of it"))
         elif left_out:
             decided.append(Decided(one, "left out", reason))
-        elif is_held_out(one.run, settings.held_out_runs):
+        elif held_out:
             decided.append(Decided(one, "held out", reason))
         else:
             to_rl = wide and one.score is not None
             reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
             if to_rl:
-                decided.append(Decided(one, "sft and rl" if settings.both and reasoned else "rl", reason))
+                # Words are few: what goes to RL as well is not to be lost for the fine-tuning before it.
+                both = reasoned and (settings.both or one.word is not None)
+                decided.append(Decided(one, "sft and rl" if both else "rl", reason))
             elif reasoned:
                 decided.append(Decided(one, "sft", reason))
             else:
@@ -192,26 +214,47 @@ def _said_once(decided: Sequence[Decided]) -> list[Decided]:
 RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
-def _balanced(decided: Sequence[Decided], fate: str, least: float) -> list[Decided]:
-    """Thin out the commoner verdict among the rows of one kind; rows that are of two kinds count with the first."""
-    rows = [number for number, one in enumerate(decided) if one.fate.split(" and ")[0] == fate]
+def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Decided]:
+    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing anybody's word."""
+    rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
     by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
     rarer, commoner = sorted(by_verdict.values(), key=len)
     if not rarer or least == 0:
         return list(decided)
-    most = max(len(rarer), round(len(rarer) * (1 - least) / least))
-    order = sorted(
-        commoner,
+    out = list(decided)
+    spare = sorted(
+        (n for n in commoner if decided[n].judged.source != "human"),
         key=lambda n: (
-            RANK[decided[n].judged.source or "critic"],
-            _digest("\0".join(_question(decided[n].judged))),
+            -RANK[decided[n].judged.source or "critic"],
+            decided[n].judged.overruled,
+            _row_digest(decided[n]),
         ),
     )
-    dropped = set(order[most:])
-    return [
-        Decided(one.judged, "left out", f"too many say {one.verdict}") if number in dropped else one
-        for number, one in enumerate(decided)
-    ]
+    dropped = spare[: max(0, len(commoner) - max(len(rarer), round(len(rarer) * (1 - least) / least)))]
+    for number in dropped:
+        out[number] = Decided(
+            decided[number].judged,
+            "left out",
+            f"too many say {decided[number].verdict}, and nobody spoke of it",
+        )
+    lacking = round((len(commoner) - len(dropped)) * least / (1 - least)) - len(rarer)
+    repeated = sorted(
+        (n for n in rarer if "sft" in decided[n].fate),
+        key=lambda n: (
+            not decided[n].judged.overruled,
+            RANK[decided[n].judged.source or "critic"],
+            _row_digest(decided[n]),
+        ),
+    )
+    for more in range(1, copies):
+        for number in repeated[: max(0, lacking)]:
+            out[number] = out[number]._replace(copies=more + 1)
+        lacking -= len(repeated)
+    return out
+
+
+def _row_digest(one: Decided) -> bytes:
+    return _digest("\0".join(_question(one.judged)))
 
 
 def _digest(text: str) -> bytes:

@@ -1,16 +1,19 @@
 """What became of every image when runs were made training data: a JSON for programs, a page of tables for people.
 
 Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one can ask of
-any image why it is in it or not.
+any image why it is in it or not. What should be drawn instead of a prompt that failed is the dearest thing in a row, so it
+is counted by who vouches for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel
 
+from ..backend.remedies import RemedySource
 from .data import RARE
 from .run_attempts import Counts
 from .run_filter import Decided, Fate, RunsData, counts_of
@@ -22,9 +25,12 @@ FEW_REASONS = 0.5
 
 
 class Rows(BaseModel):
-    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the opposite."""
+    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the opposite;
+    `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted; `remedies`: whose the refined prompts
+    of wrong images are."""
 
     rows: int
+    repeated: int
     right: int
     wrong: int
     human: int
@@ -32,6 +38,8 @@ class Rows(BaseModel):
     critic: int
     overruled: int
     without_reasoning: int
+    rarer: float
+    remedies: dict[RemedySource, int]
 
 
 class Image(BaseModel):
@@ -45,7 +53,9 @@ class Image(BaseModel):
     reason: str
     verdict: bool | None
     source: str | None
+    remedy: RemedySource | None
     overall: float | None
+    copies: int
 
 
 class RunsReport(BaseModel):
@@ -69,12 +79,15 @@ class RunsReport(BaseModel):
     details: list[Image]
 
 
-def rows_of(decided: Sequence[Decided]) -> Rows:
+def rows_of(rows: Sequence[Decided]) -> Rows:
     """The counts of these rows."""
+    decided = list({id(one): one for one in rows}.values())
     sources = [one.judged.source for one in decided]
+    remedies = [one.judged.remedy for one in decided if one.judged.remedy is not None]
     answers = [one.judged.answer for one in decided]
     return Rows(
         rows=len(decided),
+        repeated=len(rows) - len(decided),
         right=sum(one.verdict for one in decided),
         wrong=sum(not one.verdict for one in decided),
         human=sources.count("human"),
@@ -82,6 +95,8 @@ def rows_of(decided: Sequence[Decided]) -> Rows:
         critic=sources.count("critic"),
         overruled=sum(one.judged.overruled for one in decided),
         without_reasoning=sum(answer is not None and not answer.reasoning for answer in answers),
+        rarer=min(sum(one.verdict is truth for one in rows) for truth in (True, False)) / max(1, len(rows)),
+        remedies={source: remedies.count(source) for source in get_args(RemedySource)},
     )
 
 
@@ -127,14 +142,16 @@ def _image(one: Decided) -> Image:
         reason=one.reason,
         verdict=judged.answer.success if judged.answer else None,
         source=judged.source,
+        remedy=judged.remedy,
         overall=judged.score.overall if judged.score else None,
+        copies=one.copies,
     )
 
 
 def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
     warnings = []
     for name, rows in files.items():
-        if rows.rows and min(rows.right, rows.wrong) / rows.rows < RARE:
+        if rows.rows and rows.rarer < RARE:
             more = "True" if rows.right > rows.wrong else "False"
             warnings.append(
                 f"{name}: nearly all verdicts are {more}; a critic trained so tends to say nothing else."
@@ -159,12 +176,14 @@ def as_lines(report: RunsReport) -> list[str]:
         f"{report.runs} runs, {report.images} images, {report.words} words of people"
         + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
         "",
-        "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning | repeated |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in report.files.items():
         cells = [rows.rows, rows.right, rows.wrong, rows.human, rows.scorer, rows.critic, rows.overruled]
-        lines.append(f"| {name} | {' | '.join(map(str, cells))} | {rows.without_reasoning} |")
+        cells += [rows.without_reasoning, rows.repeated]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    lines += _remedy_lines(report.files)
     for title, counts in (("kept, because", report.kept), ("left out, because", report.left_out)):
         if counts:
             lines += ["", f"| {title} | images |", "|---|---|"]
@@ -174,6 +193,18 @@ def as_lines(report: RunsReport) -> list[str]:
     for line in [*notes, *(f"WARNING: {warning}" for warning in report.warnings), *report.damaged]:
         lines += ["", line]
     return lines
+
+
+def _remedy_lines(files: dict[str, Rows]) -> list[str]:
+    """Remedies by source; a file of rows that teach none (RL) has no line."""
+    told = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
+    told = {name: remedies for name, remedies in told.items() if any(remedies.values())}
+    if not told:
+        return []
+    lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(RemedySource))} |"]
+    lines.append("|---" * (1 + len(get_args(RemedySource))) + "|")
+    lines += [f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in told.items()]
+    return [*lines, "", "none: the refined prompt is not learned."]
 
 
 def write_report(folder: Path, report: RunsReport) -> None:

@@ -3,28 +3,24 @@
 Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that comes out (half
 precision if asked, prompt set beside the weights). Rows are measured in real tokens, image tokens included, before a model
 is loaded, because the trainer would cut an answer off without a word. Images are shown at the size at which the running
-agents show them.
+agents show them. The answers on the end page are to rows that are not trained on.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from ..backend.bounded_reader import read_json
 from ..backend.chat.checkpoints import checkpoint_digest
-from ..backend.chat.pixels import MAX_PIXELS, scaled_down
 from ..backend.errors import TrainingError
-from ..backend.pictures import Picture
 from ..backend.prompts import PromptSet
 from .checkpointing import claim_run, digest_of, logged, newest_checkpoint, step_of
-from .data import SftRow, as_dataset, as_prompt_completion
+from .data import SftRow, as_dataset
 from .live import SFT_PARTS
 from .policy_model import (
     ModelTraining,
@@ -36,14 +32,15 @@ from .policy_model import (
     quiet,
     reports_to,
 )
-from .report import Answered, write_report
+from .report import write_report
 from .row_lengths import fitting, shown_of
+from .row_sets import RowSet
 from .saving import save_trained
+from .sft_answers import KeptAnswers, answered, hold_out, sampled
+from .sft_collator import IGNORED, Shown
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
 SHOWN_TOKENS = 24
-IGNORED = -100
-"""The label of a token that is not learned."""
 FINAL = "final"
 """Folder of a finished checkpoint, from which it is used."""
 
@@ -61,45 +58,12 @@ class SftTraining(ModelTraining):
     save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
     samples: int = Field(
-        default=4, ge=0, le=50, description="Rows whose answers before and after are shown on the end page."
+        default=4,
+        ge=0,
+        le=50,
+        description="Rows that are not trained on and whose answers before and after are shown on the end page.",
     )
     sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
-
-
-class Shown:
-    """A collator whose images are scaled down as in use, and to at most `pixels`; `collator` is trl's."""
-
-    def __init__(self, collator: Callable[[list[dict[str, Any]]], Any], pixels: int) -> None:
-        self.collator = collator
-        self.pixels = pixels
-
-    def __call__(self, examples: list[dict[str, Any]]) -> Any:
-        for example in examples:
-            area = min(self.pixels, MAX_PIXELS)
-            example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
-        return self.collator(examples)
-
-
-class KeptAnswers:
-    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask for them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def keep(self, answers: list[str]) -> list[str]:
-        """Write them and give them back."""
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
-        part.replace(self.path)
-        return answers
-
-    def read(self) -> list[str]:
-        """What was kept, nothing if that cannot be read."""
-        try:
-            found = read_json(self.path, TrainingError)
-        except TrainingError:
-            return []
-        return [str(answer) for answer in found] if isinstance(found, list) else []
 
 
 def train(
@@ -112,22 +76,27 @@ def train(
     log: Callable[[str], None] = print,
     skip_bad: bool = False,
     name: str = FINAL,
+    held_out: RowSet | None = None,
 ) -> Path:
     """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
 
-    Returns the finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set. Raises
-    SettingsError for a row that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves such rows out;
-    TrainingError if `out` holds another training.
+    The page's answers are to rows of `held_out`; without any, to a few of `rows` that are then not trained on. Returns the
+    finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row
+    that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves such rows out; TrainingError if `out` holds
+    another training.
     """
     check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     final = out / name
+    if held_out is None:
+        rows, spared = hold_out(rows, settings.samples)
+        held_out = RowSet(spared, images)
     claim_run(
         out,
         {
             "stage": "sft",
             "model": checkpoint_digest(checkpoint),
-            "rows": digest_of(row.model_dump_json() for row in rows),
+            "rows": digest_of(row.line() for row in rows),
             **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
         },
     )
@@ -135,7 +104,13 @@ def train(
         log("this training is finished")
         return final
     with quiet():
-        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_bad)
+        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_bad, held_out)
+
+
+def steps_in_all(settings: SftTraining, rows: int, devices: int = 1) -> int:
+    """Optimiser steps of a training on so many rows."""
+    an_epoch = math.ceil(math.ceil(rows / (settings.batch * devices)) / settings.accumulation)
+    return math.ceil(an_epoch * settings.epochs)
 
 
 def _train(
@@ -147,6 +122,7 @@ def _train(
     prompt_set: PromptSet | None,
     log: Callable[[str], None],
     skip_bad: bool,
+    held_out: RowSet,
 ) -> Path:
     out = final.parent
     from torch.utils.data import SequentialSampler
@@ -161,18 +137,17 @@ def _train(
     processor = load_processor(checkpoint)
     rows = fitting(rows, measured, processor, settings.cutoff, "--cutoff", skip_bad, log)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
-    steps_an_epoch = math.ceil(math.ceil(len(rows) / (settings.batch * devices)) / settings.accumulation)
-    steps_in_all = math.ceil(steps_an_epoch * settings.epochs)
+    whole_steps = steps_in_all(settings, len(rows), devices)
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
     config = SFTConfig(
-        **arguments(settings, steps, steps_in_all),
+        **arguments(settings, steps, whole_steps),
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.batch,
         gradient_accumulation_steps=settings.accumulation,
         lr_scheduler_type="cosine",
         max_length=None,
         dataloader_num_workers=settings.workers,
-        logging_steps=max(1, min(20, int(steps_in_all / 10))),
+        logging_steps=max(1, min(20, int(whole_steps / 10))),
         save_steps=settings.save_every,
         report_to=reports_to(settings, log),
     )
@@ -191,9 +166,9 @@ def _train(
         processing_class=policy.processor,
         peft_config=policy.adapter,
     )
-    trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels)
+    trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels, policy.processor.tokenizer)
     trained, whole = counts(trainer.model)
-    log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {steps_in_all} steps")
+    log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {whole_steps} steps")
     log(_learned(trainer, policy.processor))
     shown = (
         sum(len(row.images) for row in rows) / len(rows) * settings.batch * settings.accumulation * devices
@@ -201,26 +176,28 @@ def _train(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(log, SFT_PARTS, shown))
     resumed = newest_checkpoint(steps)
-    sampled = rows[-settings.samples :] if settings.samples and devices == 1 else []
+    asked = list(held_out.rows[: settings.samples]) if devices == 1 else []
     kept = KeptAnswers(out / "before.json")
     before: list[str] = []
-    if sampled:  # where there are several processes nobody is asked, and they must not write one file at once
+    if asked:  # where there are several processes nobody is asked, and they must not write one file at once
         before = (
             kept.read()
             if resumed
-            else kept.keep(_sampled(trainer, policy.processor, sampled, images, settings.sample_tokens))
+            else kept.keep(sampled(trainer, policy.processor, asked, held_out.folder, settings.sample_tokens))
         )
-    finished = resumed if resumed and step_of(resumed) >= steps_in_all else None
+    finished = resumed if resumed and step_of(resumed) >= whole_steps else None
     if finished is None:
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     elif devices == 1:
         trainer._load_from_checkpoint(str(resumed))
     if trainer.accelerator.is_main_process:
-        after = _sampled(trainer, policy.processor, sampled, images, settings.sample_tokens)
-        notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {steps_in_all} steps"]
+        after = sampled(trainer, policy.processor, asked, held_out.folder, settings.sample_tokens)
+        notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {whole_steps} steps"]
+        if asked:
+            notes.append(f"The {len(asked)} answers below are to rows that were not trained on.")
         if len(before) != len(after):
             before = ["(not kept)"] * len(after)
-        answers = _answered(sampled, images, before, after)
+        answers = answered(asked, held_out.folder, before, after)
         history = trainer.state.log_history or logged(resumed)
         write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
     return save_trained(trainer, policy.processor, prompt_set, final, settings.half, finished)
@@ -244,30 +221,3 @@ def _learned(trainer: Any, processor: Any) -> str:
         )
     end = processor.tokenizer.decode(learned[-SHOWN_TOKENS:])
     return f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, ...{end!r}"
-
-
-def _sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path, tokens: int) -> list[str]:
-    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the training's."""
-    from .critic_check import greedy_answers
-
-    if not rows:
-        return []
-    asked = [as_prompt_completion(row, images) for row in rows]
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    batch = len(asked) if model.device.type == "cpu" else 1
-    return greedy_answers(model, processor, asked, tokens, batch)[0]
-
-
-def _answered(
-    rows: Sequence[SftRow], images: Path, before: Sequence[str], after: Sequence[str]
-) -> list[Answered]:
-    return [
-        Answered(
-            question=" / ".join(message.content for message in row.messages[:-1])[-2000:],
-            images=tuple(Picture.open(images / name) for name in row.images),
-            truth=f"taught: {row.messages[-1].content}",
-            before=old,
-            after=new,
-        )
-        for row, old, new in zip(rows, before, after, strict=True)
-    ]

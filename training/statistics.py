@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
+from math import ceil, comb
 
 from pydantic import BaseModel
+
+Z = 1.959964
+"""Standard deviations of a 95 % interval."""
 
 
 class Share(BaseModel):
@@ -25,7 +28,7 @@ def share(outcomes: Sequence[bool]) -> Share:
     n = len(outcomes)
     if n == 0:
         return Share(rate=0.0, low=0.0, high=1.0, n=0)
-    z = 1.959964
+    z = Z
     rate = sum(outcomes) / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * ((rate * (1 - rate) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
@@ -63,6 +66,31 @@ def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
         return Difference(difference=0.0, low=-1.0, high=1.0, p=1.0, n=0)
     won = sum(one and not other for one, other in zip(ones, others, strict=True))
     lost = sum(other and not one for one, other in zip(ones, others, strict=True))
-    half = 1.959964 * (won + lost - (won - lost) ** 2 / n) ** 0.5 / n
+    half = Z * (won + lost - (won - lost) ** 2 / n) ** 0.5 / n
     mean = (won - lost) / n
     return Difference(difference=mean, low=mean - half, high=mean + half, p=sign_test(won, lost), n=n)
+
+
+def cautious(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
+    """`paired` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each of the four outcomes: few cases
+    without a difference have a wide interval, where Wald's has none. Raises ValueError for other lengths."""
+    plain = paired(ones, others)
+    won = sum(one and not other for one, other in zip(ones, others, strict=True)) + 0.5
+    lost = sum(other and not one for one, other in zip(ones, others, strict=True)) + 0.5
+    n = plain.n + 2
+    mean, half = (won - lost) / n, Z * (won + lost - (won - lost) ** 2 / n) ** 0.5 / n
+    return plain.model_copy(update={"low": max(-1.0, mean - half), "high": min(1.0, mean + half)})
+
+
+def cases_for(drop: float) -> int:
+    """The fewest cases whose `cautious` interval, where none differs, does not reach below -`drop`."""
+    return max(1, ceil(Z / drop - 2 - 1e-9))
+
+
+def apart(one: Share, other: Share) -> tuple[float, float]:
+    """The 95 % interval of `one`'s rate less `other`'s, of other cases (R. G. Newcombe's of 1998, from the two Wilson ones)."""
+    mean = one.rate - other.rate
+    return (
+        mean - ((one.rate - one.low) ** 2 + (other.high - other.rate) ** 2) ** 0.5,
+        mean + ((one.high - one.rate) ** 2 + (other.rate - other.low) ** 2) ** 0.5,
+    )

@@ -29,8 +29,11 @@ from ...backend.tinyworld.wording import prompt_text
 from ...backend.types import Attempt, RunSettings
 from ..data import SftRow, write_rows
 from ..from_runs import SFT_FILE
-from ..gate import GateSettings, answers_of, measured
-from ..own_critic import Rehearsal, train_own_critic
+from ..gate import answers_of
+from ..gate_rows import GateSettings
+from ..gate_rule import measured
+from ..own_critic import train_own_critic
+from ..rehearsal import Rehearsal
 from ..run_filter import RunsData
 from ..sft import SftTraining
 from ..statistics import Share, share, sign_test
