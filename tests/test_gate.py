@@ -41,13 +41,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def rows_file(folder: Path, right: bool = True, count: int = 40) -> Path:
-    """Rows of light and dark pages with the right verdicts or with the wrong ones."""
+def rows_file(folder: Path, right: bool = True, count: int = 40, shift: int = 0) -> Path:
+    """Rows of light and dark pages with the right verdicts or with the wrong ones; with a shift of 1 of other shades."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(count):
         light = number % 2 == 0
-        grey = (200 if light else 30) + number
+        grey = (200 if light else 30) + number + shift
         page(grey).image.save(folder / f"{grey}.png")
         answer = ACCEPTED if light == right else REFUSED
         turns = [
@@ -200,7 +200,7 @@ def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
 def test_a_critic_that_got_worse_is_not_published(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held_out, wrong = rows_file(tmp_path / "held"), rows_file(tmp_path / "wrong", right=False)
+    held_out, wrong = rows_file(tmp_path / "held"), rows_file(tmp_path / "wrong", right=False, shift=1)
     command = [
         "train",
         "critic-sft",
@@ -269,7 +269,7 @@ def test_rows_that_are_trained_on_are_not_asked(
 def critic_of(
     base: Path, tmp_path: Path, name: str, rows: list[SftRow], folder: Path, **changes: Any
 ) -> Path:
-    hot = {"epochs": 8, "batch": 8, "rate": 3e-3, "freeze_vision": False} | changes
+    hot = {"epochs": 4, "batch": 8, "rate": 1e-3, "freeze_vision": False} | changes
     settings = GENTLE.model_copy(update=hot)
     return train(base, rows, folder, tmp_path / name, settings, None, lambda line: None)
 
@@ -277,7 +277,7 @@ def critic_of(
 def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_nothing(
     base: Path, tmp_path: Path
 ) -> None:
-    taught = read_rows(rows_file(tmp_path / "taught"))
+    taught = read_rows(rows_file(tmp_path / "taught", shift=1))
     folder = tmp_path / "taught"
     held = read_rows(rows_file(tmp_path / "held", count=48))
     # Before, the first of these were asked, and they are all right.

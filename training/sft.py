@@ -136,6 +136,10 @@ def _train(
     measured = [shown_of(row, images, settings.image_pixels) for row in rows]
     processor = load_processor(checkpoint)
     rows = fitting(rows, measured, processor, settings.cutoff, "--cutoff", skip_bad, log)
+    asked = list(held_out.rows[: settings.samples])
+    if asked:
+        measured = [shown_of(row, held_out.folder, settings.image_pixels) for row in asked]
+        asked = fitting(asked, measured, processor, settings.cutoff, "--cutoff", skip_bad, log, "held-out ")
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     whole_steps = steps_in_all(settings, len(rows), devices)
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
@@ -176,7 +180,7 @@ def _train(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(log, SFT_PARTS, shown))
     resumed = newest_checkpoint(steps)
-    asked = list(held_out.rows[: settings.samples]) if devices == 1 else []
+    asked = asked if devices == 1 else []
     kept = KeptAnswers(out / "before.json")
     before: list[str] = []
     if asked:  # where there are several processes nobody is asked, and they must not write one file at once
