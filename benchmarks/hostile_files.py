@@ -47,7 +47,7 @@ def measure(template: Path, reader: Reader, kind: str, limit: float) -> dict[str
             _carry_out(command, given)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, limit)
-        _, status = os.waitpid(child, 0)
+        _, status, used = os.wait4(child, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         seconds = time.monotonic() - begun
         errors = Path(given, "err").read_text(encoding="utf-8", errors="replace")
@@ -65,6 +65,7 @@ def measure(template: Path, reader: Reader, kind: str, limit: float) -> dict[str
             "code": os.waitstatus_to_exitcode(status),
             "errors": [line for line in errors.splitlines() if line.strip()],
             "seconds": seconds,
+            "cpu": used.ru_utime + used.ru_stime,
             "peak": memory.get("peak", 0),
             "beyond": memory.get("peak", 0) - memory.get("before", 0),
             "outside": outside,
@@ -113,7 +114,8 @@ def fault_of(case: dict[str, Any]) -> str:
         "no error": case["code"] == 0 and not case["harmless"],
         "killed or a traceback": case["code"] not in (0, 1, 2, 3),
         f"{len(case['errors'])} lines": case["code"] != 0 and len(case["errors"]) != 1 and not usage,
-        "slow": case["seconds"] > MOST_SECONDS,
+        # By the processor's time: a machine that others use, too, makes everything look slow. What waits is killed at the limit.
+        "slow": case["cpu"] > MOST_SECONDS,
         "memory": case["beyond"] > MOST_BYTES,
         "wrote elsewhere": bool(case["outside"]),
         "control characters": case["control"],
@@ -154,6 +156,7 @@ def main() -> None:
                 "one_line": sum(len(case["errors"]) == 1 and case["code"] in (1, 2) for case in every),
                 "faults": sum(bool(fault_of(case)) for case in every),
                 "slowest_s": round(max(case["seconds"] for case in every), 2),
+                "slowest_cpu_s": round(max(case["cpu"] for case in every), 2),
                 "most_mb": round(max(case["peak"] for case in every) / 1e6),
                 "most_mb_beyond_libraries": round(max(case["beyond"] for case in every) / 1e6),
                 "written_elsewhere": sum(bool(case["outside"]) for case in every),
@@ -172,10 +175,10 @@ def _load_libraries() -> None:
 
 def _show(name: str, cases: list[dict[str, Any]]) -> None:
     lines = sum(len(case["errors"]) == 1 for case in cases)
-    slowest = max(case["seconds"] for case in cases)
+    slowest, cpu = (max(case[what] for case in cases) for what in ("seconds", "cpu"))
     memory = max(case["beyond"] for case in cases) / 1e6
     print(
-        f"{name:24} {len(cases):3} files, {lines:3} in one line, slowest {slowest:5.2f} s, {memory:4.0f} MB",
+        f"{name:24} {len(cases):3} files, {lines:3} in one line, slowest {slowest:5.2f} s ({cpu:.2f} of the processor), {memory:4.0f} MB",
         flush=True,
     )
 

@@ -151,7 +151,7 @@ READERS: dict[str, Reader] = {
     "doctor --plan": Reader("pipeline/model_index.json", ("doctor", "--plan", "{at}/pipeline")),
     "rows of SFT": Reader("rows.json", (*SFT, "{at}/rows.json"), heavy=True),
     "image of a row": Reader("images/a.png", (*SFT, "{at}/rows.json"), heavy=True),
-    "rows of RL": Reader("rows.jsonl", (*RL, "{at}/rows.jsonl", "--generator", "painted"), heavy=True),
+    "rows of RL": Reader("rows.jsonl", (*RL, "{at}/rows.jsonl", "--generator", "tinyworld", "--scorer", "tinyworld"), heavy=True),
     "agent's tokenizer": Reader(
         "agent/tokenizer.json", ("plan", STORY, "--planner", "transformers:{at}/agent"), heavy=True
     ),
