@@ -121,7 +121,7 @@ def test_distilled_klein_draws_in_four_steps(build: Build) -> None:
     generator = open_tiny(build("flux2_klein"), size="64x64")
     generator.interrupted = lambda: bool(asked.append(1))
     generator.draw("a boat", None, 1)
-    assert len(asked) == 1 + 4, "asked once before the first and once after each of four steps"
+    assert len(asked) == 2 + 4, "asked before and after waiting for its turn, and after each of four steps"
     assert "steps=4" in generator.identity
 
 
