@@ -6,11 +6,9 @@ from a copy draws nothing twice. The folder appears by one rename once everythin
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
 from pathlib import Path
 
+from .atomic import writing_folder
 from .errors import JournalError
 from .journal import Journal
 from .journal_files import RunFiles
@@ -27,14 +25,8 @@ def save_trajectory(trajectory: Trajectory, folder: Path) -> Path:
     folder = Path(folder)
     if folder.exists():
         raise JournalError(f"{str(folder)!r} is there already.", "Give another name.")
-    beside = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(8)}.tmp")
-    try:
-        _write(trajectory, beside)
-        os.rename(beside, folder)
-    except OSError as error:
-        raise JournalError(f"{str(folder)!r} cannot be written ({error.strerror or error}).") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with writing_folder(folder, JournalError, "The run's folder") as temporary:
+        _write(trajectory, temporary)
     return folder
 
 

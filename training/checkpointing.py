@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..backend.atomic import write_text
 from ..backend.bounded_reader import opened, parse_json, read_json
 from ..backend.errors import TrainingError
 
@@ -120,10 +121,7 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
             raise TrainingError(
                 f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on."
             )
-        out.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_text(path, json.dumps(wanted, indent=2) + "\n", TrainingError, "The training's note")
         return
     differing = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
     if differing:

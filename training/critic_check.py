@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from ..backend.atomic import write_text
 from ..backend.bounded_reader import read_json
 from ..backend.chat.pixels import MAX_PIXELS, scaled_down
 from ..backend.errors import TrainingError
@@ -119,12 +120,8 @@ class CheckLog:
     def _write(self) -> None:
         if os.environ.get("RANK", "0") != "0":
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text(
-            json.dumps({step: check.model_dump() for step, check in self.all.items()}), encoding="utf-8"
-        )
-        part.replace(self.path)
+        text = json.dumps({step: check.model_dump() for step, check in self.all.items()})
+        write_text(self.path, text, TrainingError, "The held-out checks' file")
 
 
 def _shown(images: Sequence[str | Picture]) -> list[Any]:

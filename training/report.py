@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..backend.atomic import write_text
+from ..backend.errors import TrainingError
 from ..backend.pictures import Picture
 from .live import number
 
@@ -107,9 +109,7 @@ def write_report(
         f'<div class="charts">{shown}</div>{_answers(answers)}</html>'
     )
     path = out / REPORT_FILE
-    part = path.with_suffix(".part")
-    part.write_text(page, encoding="utf-8")
-    part.replace(path)
+    write_text(path, page, TrainingError, "The training's page", durable=False)
     return path
 
 

@@ -9,12 +9,13 @@ perfect: it names one wrong cell at a time and never one that should be empty, w
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from ...backend.answers import write_verdict
+from ...backend.atomic import writing
+from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
 from ...backend.prompts import fill
 from ...backend.scorers.tinyworld import faults
@@ -110,9 +111,8 @@ class PageFolder:
         path = self.folder / f"{page.digest}.png"
         if not path.exists():
             # A stop in the middle must leave no half a page, which whoever goes on would take for the whole.
-            part = path.with_suffix(f".{os.getpid()}.part")
-            page.image.save(part, "PNG", compress_level=1)
-            part.replace(path)
+            with writing(path, TrainingError, "Page", durable=False) as temporary:
+                page.image.save(temporary, "PNG", compress_level=1)
         return f"{self.folder.name}/{path.name}"
 
 

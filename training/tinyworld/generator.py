@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...backend.errors import SettingsError, boundary
+from ...backend.atomic import writing
+from ...backend.errors import SettingsError, TrainingError, boundary
 from .generator_batches import GeneratorTraining, batch_of, vocabulary
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class _Run:
         import torch
 
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        torch.save({"step": step, "settings": _written(self.settings), **state}, path.with_suffix(".part"))
-        path.with_suffix(".part").replace(path)
+        with writing(path, TrainingError, "The training's state") as temporary:
+            torch.save({"step": step, "settings": _written(self.settings), **state}, temporary)
 
     def restore(self, path: Path) -> int:
         """Go on from a state; returns its step, 0 if there is none. Raises SettingsError for a damaged or foreign one."""

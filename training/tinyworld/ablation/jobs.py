@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from ....backend.atomic import write_text
 from ....backend.errors import InterleaveError, TrainingError
 
 DONE = "done.json"
@@ -57,9 +58,8 @@ def _perform(job: Job, told: Connection) -> None:
         started = time.monotonic()
         job.folder.mkdir(parents=True, exist_ok=True)
         job.work(job.folder, *job.arguments)
-        part = job.folder / f"{DONE}.part"
-        part.write_text(json.dumps({"seconds": round(time.monotonic() - started, 1)}), encoding="utf-8")
-        part.replace(job.folder / DONE)
+        seconds = json.dumps({"seconds": round(time.monotonic() - started, 1)})
+        write_text(job.folder / DONE, seconds, TrainingError, "The job's note")
     except InterleaveError as error:
         told.send(error)
     except OSError as error:

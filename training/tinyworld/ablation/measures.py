@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from ....backend.agents import Critic, Planner, critic_message
+from ....backend.atomic import write_text
 from ....backend.chat import open_chat
 from ....backend.chat.protocol import ChatModel, ReplySettings
+from ....backend.errors import TrainingError
 from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
 from ....backend.memory import Memory
 from ....backend.pictures import Picture
@@ -263,9 +265,7 @@ def read_next_steps(folder: Path) -> NextSteps:
 
 
 def _keep(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_text(path, text, TrainingError, "Measure")
 
 
 def _silent(line: str) -> None:
