@@ -181,6 +181,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [b"", b"garbage", json.dumps({"pid": os.getpid(), "started": "some-boot 12", "token": "x"}).encode()],
+    ids=["empty", "garbage", "an earlier form of the lock"],
 )
 def test_lock_file_that_no_living_run_holds_is_none(tmp_path: Path, content: bytes) -> None:
     tell(tmp_path / "run")
