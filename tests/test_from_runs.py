@@ -109,6 +109,9 @@ def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
     assert (third.success, third.reasoning) == (False, "It is dark.")
     rows = made.report.files["critic_sft.json"]
     assert (rows.human, rows.critic, rows.overruled, rows.without_reasoning) == (3, 0, 2, 2)
+    assert rows.overruled_without_reasoning == 2 and "2 of the 2 rows that overrule" in " ".join(
+        made.report.warnings
+    )
     assert {reason for _, reason in fates(made)} == {"a person's word"}
 
 

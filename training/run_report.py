@@ -37,6 +37,7 @@ class Rows(BaseModel):
     scorer: int
     critic: int
     overruled: int
+    overruled_without_reasoning: int
     without_reasoning: int
     rarer: float
     remedies: dict[RemedySource, int]
@@ -94,6 +95,10 @@ def rows_of(rows: Sequence[Decided]) -> Rows:
         scorer=sources.count("scorer"),
         critic=sources.count("critic"),
         overruled=sum(one.judged.overruled for one in decided),
+        overruled_without_reasoning=sum(
+            one.judged.overruled and one.judged.answer is not None and not one.judged.answer.reasoning
+            for one in decided
+        ),
         without_reasoning=sum(answer is not None and not answer.reasoning for answer in answers),
         rarer=min(sum(one.verdict is truth for one in rows) for truth in (True, False)) / max(1, len(rows)),
         remedies={source: remedies.count(source) for source in get_args(RemedySource)},
@@ -160,6 +165,15 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             warnings.append(
                 f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to answer without. "
                 "Write notes when you reject, or leave such rows out: --reasoning required."
+            )
+        if (
+            rows.overruled
+            and name == "critic_sft.json"
+            and rows.overruled_without_reasoning * 2 > rows.overruled
+        ):
+            warnings.append(
+                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule the critic have no "
+                "reasoning, and from such little is learned. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(
