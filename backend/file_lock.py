@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,10 @@ class SystemLock:
             from filelock import FileLock, Timeout
         except ImportError as error:
             raise JournalError(f"A library is missing ({error}).", f'pip install "{OLDEST}"') from error
-        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
-            raise JournalError(f"{str(self.path)!r} is not a file.", "Remove it.")
+        # Asked once: between two questions whoever has the lock may have removed its file.
+        with suppress(OSError):
+            if not stat.S_ISREG(self.path.lstat().st_mode):
+                raise JournalError(f"{str(self.path)!r} is not a file.", "Remove it.")
         try:
             # Whoever opened it may release it from another thread.
             lock = FileLock(self.path, thread_local=False, fallback_to_soft=False)

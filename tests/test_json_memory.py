@@ -31,7 +31,12 @@ try:
     readers[sys.argv[1]](Path(sys.argv[2]))
 except InterleaveError as error:
     print(type(error).__name__)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = Path("/proc/self/status")
+if status.exists():
+    # Linux counts what the process that started this one had, in the first figure.
+    most = int(status.read_text().partition("VmHWM:")[2].split()[0])
+print(most // 1024)
 """
 MANY = ",".join(["{}"] * 600_000)
 STEPS = ",".join(['{"step":1}'] * 500_000)

@@ -64,7 +64,7 @@ def build_checkpoint(folder: Path) -> Path:
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "head_dim": 16,
-        "max_position_embeddings": 2048,
+        "max_position_embeddings": 8192,
         "initializer_range": 0.08,
         "rope_parameters": rotary(10000.0, 2, 3, 3),
     }
