@@ -15,6 +15,7 @@ import torch
 
 from ..backend.errors import Cancelled, GeneratorError, InterleaveError
 from ..backend.generators.kept_encodings import DrawLevers, KeptEncodings
+from ..backend.generators.protocol import bounded_identity
 from ..backend.pictures import Picture
 from . import host
 from .draw_settings import FLUX2, DrawSettings
@@ -78,7 +79,7 @@ class ComfyGenerator:
             f"edit={self._choice!r} guidance={guidance}",
             *(f"reference={picture.digest}" for picture in self._references),
         ]
-        return " ".join(parts)
+        return bounded_identity(" ".join(parts))
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""

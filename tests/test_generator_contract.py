@@ -17,6 +17,7 @@ from PIL import Image
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import MAX_TEXT, Identities
 
 
 @dataclass
@@ -117,6 +118,17 @@ def tinyworld_subject(folder: Path) -> Iterator[Subject]:
 
 IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
 """The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on threads alone."""
+
+
+@pytest.mark.parametrize("name", ["diffusers", "http"])
+def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, tmp_path: Path) -> None:
+    with FACTORIES[name](tmp_path) as subject:
+        one, other, short = (
+            subject.open(negative=text).identity for text in ("x" * MAX_TEXT + "a", "x" * MAX_TEXT + "b", "x")
+        )
+    assert one != other
+    assert Identities(generator=one).generator == one
+    assert one.startswith(short.split()[0])
 
 
 def test_every_generator_is_tried_in_threads() -> None:

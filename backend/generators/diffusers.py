@@ -22,6 +22,7 @@ from ..pictures import Picture
 from .kept_encodings import DrawLevers, KeptEncodings
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
+from .protocol import bounded_identity
 
 SIZE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
 OUT_OF_MEMORY = re.compile(
@@ -89,10 +90,10 @@ def open(
     if pair.kind.edit == "img2img":
         options["strength"] = strength
     given = " ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
-    identity = f"diffusers {name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {given}"
+    made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {given}"
     return DiffusersGenerator(
         pair,
-        identity,
+        bounded_identity(f"diffusers {made_of}"),
         steps=steps,
         guidance=guidance,
         size=target,

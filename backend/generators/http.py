@@ -21,6 +21,7 @@ from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
 from ..pictures import MAX_PIXELS, Picture
 from ..remote_call import RemoteCall
 from ..remote_server import RemoteServer
+from .protocol import bounded_identity
 
 KEY_VARIABLE = "INTERLEAVE_GENERATOR_KEY"
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
@@ -117,8 +118,8 @@ class HttpGenerator:
         self._server = RemoteServer(url, os.environ.get(KEY_VARIABLE, "").strip() or None, GeneratorError)
         model = self._ask_health()
         given = " ".join(f"{name}={value!r}" for name, value in sorted(options.items()))
-        self.identity = " ".join(
-            part for part in (f"http {url}", model and f"model={model!r}", given) if part
+        self.identity = bounded_identity(
+            " ".join(part for part in (f"http {url}", model and f"model={model!r}", given) if part)
         )
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

@@ -6,9 +6,11 @@ and named in `identity`, so that (identity, prompt, source, seed) determines the
 
 from __future__ import annotations
 
+import hashlib
 from typing import Protocol, runtime_checkable
 
 from ..pictures import Picture
+from ..types import MAX_TEXT
 
 
 @runtime_checkable
@@ -35,3 +37,12 @@ class FollowsAnchor(Protocol):
     def set_anchor(self, anchor: Picture | None) -> None:
         """The request's first image, else the first one drawn, None before there is any."""
         ...
+
+
+def bounded_identity(text: str) -> str:
+    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge negative prompt,
+    hundreds of references) the beginning and the SHA-256 digest of the whole."""
+    if len(text) <= MAX_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:1000]}... sha256={digest}"

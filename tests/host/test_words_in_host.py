@@ -16,6 +16,9 @@ HOSTS_OWN = {("InterleaveStepGenerator", "sampler"), ("InterleaveStepGenerator",
 FOUND_HERE = {
     ("InterleaveLoadAgent", "agent"),
     ("InterleaveLoadAgent", "adapter"),
+    ("InterleaveLoadAgent", "prompts"),
+    ("InterleaveHostAgent", "prompts"),
+    ("InterleaveRemoteAgent", "prompts"),
     ("InterleaveLoadTrajectory", "story"),
 }
 """Lists that show what lies in a folder, beside a few words of ours."""
