@@ -12,7 +12,7 @@ WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by the host."""
 
 if "folder_paths" in sys.modules:  # in ComfyUI; elsewhere importing the package loads nothing
-    from .nodes.old_host import NODE_IDS, stand_ins
+    from .nodes.legacy_stubs import NODE_IDS, stand_ins
 
     NODE_CLASS_MAPPINGS = stand_ins()
     """Only where ComfyUI is too old for the nodes themselves."""

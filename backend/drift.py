@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from .pictures import Picture
-from .types import StepResult, Trajectory, Value
+from .types import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 SIDE = 256
@@ -52,23 +50,6 @@ class Drift(Value):
         return f"colour {self.color:.1f}{visible}, structure {100 * self.structure:.0f}%"
 
 
-class StepDrift(Value):
-    """Drift of a step's kept image from the image that it edits and from the story's first; None where it has none."""
-
-    from_source: Drift | None = None
-    from_anchor: Drift | None = None
-
-    @property
-    def sentence(self) -> str:
-        """What a report says of it, empty for a step that has nothing to be compared with."""
-        if self.from_source is None or self.from_anchor is None:
-            known = self.from_source or self.from_anchor
-            return known.sentence if known else ""
-        if self.from_source == self.from_anchor:
-            return self.from_source.sentence
-        return f"{self.from_source.sentence}; from the first image {self.from_anchor.sentence}"
-
-
 def drift(before: Picture, after: Picture) -> Drift:
     """The drift from one picture to another; both are compared at the same size and shape."""
     import numpy as np
@@ -83,28 +64,6 @@ def drift(before: Picture, after: Picture) -> Drift:
         color=float(np.linalg.norm(colors[0] - colors[1])),
         structure=float(np.clip(structure.mean(), 0.0, 1.0)),
     )
-
-
-def drift_of_steps(trajectory: Trajectory) -> dict[int, StepDrift]:
-    """By step number: the drift of every kept image from what it edits and from the story's first image."""
-    drifts = {}
-    for number, result in enumerate(trajectory.results):
-        if result.chosen is None or result.image is None:
-            continue
-        source = result.attempts[result.chosen].source
-        anchor = first_image(trajectory.request.images, trajectory.results[:number])
-        drifts[result.step.number] = StepDrift(
-            from_source=None if source is None else drift(source, result.image),
-            from_anchor=None if anchor is None else drift(anchor, result.image),
-        )
-    return drifts
-
-
-def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Picture | None:
-    """The image that a story starts from: the request's first, else the first one drawn, None before there is any."""
-    if given:
-        return given[0]
-    return next((result.image for result in earlier if result.image is not None), None)
 
 
 def block_pixels(picture: Picture) -> NDArray:

@@ -25,8 +25,8 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
-from .bounded_reader import opened
 from .errors import PictureError
+from .files.bounded_reader import opened
 from .pixel_cache import PixelCache
 
 MAX_PIXELS = 50_000_000

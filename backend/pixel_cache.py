@@ -10,13 +10,19 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .pictures import Picture
+from typing import Protocol
 
 BUDGET = 64 * 1024 * 1024
 """Bytes of pixels: twenty images of a megapixel, so that a step with its attempts never reads one twice."""
+
+
+class HoldsPixels(Protocol):
+    """What the cache must be able to do with a picture."""
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    def forget_pixels(self) -> None: ...
 
 
 class PixelCache:
@@ -24,7 +30,7 @@ class PixelCache:
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
-        self._held: OrderedDict[int, tuple[weakref.ref[Picture], int]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[weakref.ref[HoldsPixels], int]] = OrderedDict()
         self._bytes = 0
         # Entered again when a picture dies while another one is being noted.
         self._lock = threading.RLock()
@@ -34,7 +40,7 @@ class PixelCache:
         """Bytes of the pixels that are held now."""
         return self._bytes
 
-    def used(self, picture: Picture) -> None:
+    def used(self, picture: HoldsPixels) -> None:
         """The pixels of this picture are in memory and were just used."""
         key = id(picture)
         with self._lock:

@@ -21,15 +21,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents import Critic, Planner  # noqa: E402
+from interleave_thinker.backend.agents.critic import Critic  # noqa: E402
+from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
 from interleave_thinker.backend.chat import open_chat  # noqa: E402
 from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.generators.tinyworld import TinyWorldGenerator, load_pipeline  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
 from interleave_thinker.backend.types import Verdict  # noqa: E402
+from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
 from interleave_thinker.training.tinyworld.evaluation import measure_planner, tell_stories  # noqa: E402
-from interleave_thinker.training.tinyworld.requests import random_story  # noqa: E402
 
 
 class OneByOne:

@@ -21,9 +21,9 @@ sys.path[0] = str(ROOT)
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.events import Finished  # noqa: E402
-from interleave_thinker.backend.generators.painted import PaintedGenerator  # noqa: E402
-from interleave_thinker.backend.loop import run  # noqa: E402
+from interleave_thinker.backend.generators.fake import PaintedGenerator  # noqa: E402
+from interleave_thinker.backend.loop.events import Finished  # noqa: E402
+from interleave_thinker.backend.loop.loop import run  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict  # noqa: E402
 

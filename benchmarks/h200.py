@@ -37,14 +37,14 @@ from benchmarks.agents.work import Forced, make_work  # noqa: E402
 from benchmarks.h200_models import agent_folder, emptied, klein  # noqa: E402
 from benchmarks.live_bytes import live_bytes  # noqa: E402
 from interleave_thinker.backend.chat import Message, ReplySettings  # noqa: E402
-from interleave_thinker.backend.chat import transformers as local  # noqa: E402
-from interleave_thinker.backend.chat.levers import PLAIN, Levers  # noqa: E402
-from interleave_thinker.backend.image_shapes import KNOWN  # noqa: E402
-from interleave_thinker.backend.memory_models import named_agent, pipeline_shape  # noqa: E402
-from interleave_thinker.backend.memory_needs import agent_weights, agent_work  # noqa: E402
-from interleave_thinker.backend.memory_plan import Part, moments, plan_memory  # noqa: E402
+from interleave_thinker.backend.chat.engine.settings import PLAIN, Levers  # noqa: E402
+from interleave_thinker.backend.chat.local import chat as local  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+from interleave_thinker.backend.vram.footprint import agent_weights, agent_work  # noqa: E402
+from interleave_thinker.backend.vram.image_shapes import KNOWN  # noqa: E402
+from interleave_thinker.backend.vram.models import named_agent, pipeline_shape  # noqa: E402
+from interleave_thinker.backend.vram.placement import Part, moments, plan_memory  # noqa: E402
 
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10

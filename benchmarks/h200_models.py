@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tests.tiny_pipelines import flux2_klein, qwen_tokenizer
 
 from benchmarks.agents.model import build
-from interleave_thinker.backend.agent_shapes import published_fields
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.generators.pipeline_kinds import pair_pipelines
 from interleave_thinker.backend.prompts import default_prompt_set
-from tests.tiny_pipelines import flux2_klein, qwen_tokenizer
+from interleave_thinker.backend.vram.agent_shapes import published_fields
 
 AGENT = "Qwen/Qwen3-VL-8B-Instruct"
 IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")

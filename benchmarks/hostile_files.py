@@ -1,6 +1,6 @@
 """What the command line makes of hostile files: one line of error, soon, in little memory, and nothing written elsewhere.
 
-Decision: every kind of tests/hostile_files.py stands in the place of every file that is read, each time in a fresh folder
+Decision: every kind of tests/support/hostile_files.py stands in the place of every file that is read, each time in a fresh folder
 and a process of its own, forked from one that has its libraries loaded: what is counted is what the file costs. Beside the
 folder lies another whose content is compared before and after.
 
@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
-from hostile_files import KINDS, READERS, Reader, prepare, put
+from support.hostile_files import KINDS, READERS, Reader, prepare, put
 
 from interleave_thinker.cli import main as command_line
 

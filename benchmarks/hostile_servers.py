@@ -1,6 +1,6 @@
 """What both clients make of servers that do everything wrong: one line, soon, in little memory, and the key nowhere.
 
-Decision: every behaviour of tests/hostile_server.py meets both clients, each time in a process of its own that tells a
+Decision: every behaviour of tests/support/hostile_server.py meets both clients, each time in a process of its own that tells a
 whole story of one step with that server as its critic or its image service. Its error, what it printed and logged, and
 every byte of the run's folder and of its page are searched for the key. The server runs in another process.
 
@@ -28,15 +28,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
-from hostile_server import BEHAVIOURS, ECHOES, HostileServer
+from support.hostile_server import BEHAVIOURS, ECHOES, HostileServer
 
-from interleave_thinker.backend import generators, loop
-from interleave_thinker.backend.agents import Critic
+from interleave_thinker.backend import generators
+from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.events import Finished
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.journal import Journal
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop import loop
+from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"

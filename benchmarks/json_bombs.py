@@ -22,25 +22,19 @@ sys.path[0] = str(ROOT)
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from interleave_thinker.backend.errors import InterleaveError  # noqa: E402
-from interleave_thinker.backend.exporters.record_reader import read_record  # noqa: E402
-from interleave_thinker.backend.feedback import read_feedback  # noqa: E402
-from interleave_thinker.backend.feedback_rows import add_feedback_rows  # noqa: E402
-from interleave_thinker.backend.journal import Journal, load_trajectory  # noqa: E402
-from interleave_thinker.backend.journal_choices import read_choices  # noqa: E402
-from interleave_thinker.backend.plan_edit import read_edits  # noqa: E402
+from interleave_thinker.backend.execution_record.reader import read_record  # noqa: E402
+from interleave_thinker.backend.execution_record.trajectory import record_trajectory  # noqa: E402
+from interleave_thinker.backend.feedback.log import read_feedback  # noqa: E402
+from interleave_thinker.backend.feedback.rows import add_feedback_rows  # noqa: E402
+from interleave_thinker.backend.journal.journal import Journal  # noqa: E402
+from interleave_thinker.backend.journal.picks import read_choices  # noqa: E402
+from interleave_thinker.backend.loop.replay import load_trajectory  # noqa: E402
+from interleave_thinker.backend.plan_editor.merge import read_edits  # noqa: E402
 from interleave_thinker.backend.prompts.importer import import_official  # noqa: E402
-from interleave_thinker.backend.record_trajectory import record_trajectory  # noqa: E402
-from interleave_thinker.backend.types import (  # noqa: E402
-    Identities,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    Trajectory,
-)
-from interleave_thinker.cli.story import read_plan_file  # noqa: E402
-from interleave_thinker.training.data import check_rows  # noqa: E402
-from interleave_thinker.training.grpo_data import read_rl_rows  # noqa: E402
+from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory  # noqa: E402
+from interleave_thinker.cli.run_request import read_plan_file  # noqa: E402
+from interleave_thinker.training.rows.rl import read_rl_rows  # noqa: E402
+from interleave_thinker.training.rows.sft import check_rows  # noqa: E402
 
 MOST_MEGABYTES = 500
 SIZE = 6_000_000

@@ -26,14 +26,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
-from small_agents import Counting, OneInThree, OnePlan
+from support.small_agents import Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.agents import Critic, Planner
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.generators import Generator, open_generator
-from interleave_thinker.backend.journal import Journal
-from interleave_thinker.backend.loop import run
-from interleave_thinker.backend.memory import DrawKey
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.store import DrawKey
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 

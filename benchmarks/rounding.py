@@ -1,4 +1,4 @@
-"""What `backend/chat/exactness.py` can tell apart: rounding on one side, places that are wrong on the other.
+"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, places that are wrong on the other.
 
     python benchmarks/rounding.py            # the last line is JSON
 
@@ -22,9 +22,10 @@ import torch  # noqa: E402
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from benchmarks.agents.model import build  # noqa: E402
-from interleave_thinker.backend.chat import exactness, shared_base  # noqa: E402
-from interleave_thinker.backend.chat.levers import Levers  # noqa: E402
-from interleave_thinker.backend.chat.own_decoding import OwnDecoding  # noqa: E402
+from interleave_thinker.backend.chat.engine import self_check as exactness  # noqa: E402
+from interleave_thinker.backend.chat.engine.engine import OwnDecoding  # noqa: E402
+from interleave_thinker.backend.chat.engine.settings import Levers  # noqa: E402
+from interleave_thinker.backend.chat.local import shared_base  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
 
 SEEDS = 4

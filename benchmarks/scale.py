@@ -127,12 +127,12 @@ def resident() -> int:
 def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[str, Any]:
     """Run one story, then run it again on its finished journal, then read it."""
     package()
-    from interleave_thinker.backend.events import AttemptDrawn, StepFinished
-    from interleave_thinker.backend.journal import Journal
-    from interleave_thinker.backend.loop import run
+    from interleave_thinker.backend.journal.journal import Journal
+    from interleave_thinker.backend.loop.events import AttemptDrawn, StepFinished
+    from interleave_thinker.backend.loop.loop import run
     from interleave_thinker.backend.pictures import KEPT_PIXELS
     from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
-    from interleave_thinker.nodes.live_run import LiveRun
+    from interleave_thinker.nodes.live.live_run import LiveRun
 
     clock = Clocked()
     painter, critic = Painter(kind, side, clock), Refusing(clock)
@@ -182,7 +182,7 @@ def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[
 def reading(folder: Path) -> dict[str, Any]:
     """Read the finished journal, every picture of it looked at once."""
     package()
-    from interleave_thinker.backend.journal import load_trajectory
+    from interleave_thinker.backend.loop.replay import load_trajectory
 
     began = time.monotonic(), time.process_time()
     trajectory = load_trajectory(folder)

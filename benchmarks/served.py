@@ -22,14 +22,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents import Critic, Planner  # noqa: E402
+from interleave_thinker.backend.agents.critic import Critic  # noqa: E402
+from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
 from interleave_thinker.backend.chat import open_chat  # noqa: E402
-from interleave_thinker.backend.events import Finished  # noqa: E402
-from interleave_thinker.backend.generators.tinyworld import open as open_generator  # noqa: E402
-from interleave_thinker.backend.loop import run  # noqa: E402
+from interleave_thinker.backend.loop.events import Finished  # noqa: E402
+from interleave_thinker.backend.loop.loop import run  # noqa: E402
+from interleave_thinker.backend.tinyworld.generator import open as open_generator  # noqa: E402
 from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory  # noqa: E402
+from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
 from interleave_thinker.training.tinyworld.evaluation import request_of, right_steps  # noqa: E402
-from interleave_thinker.training.tinyworld.requests import random_story  # noqa: E402
 
 ATTEMPTS = 3
 

@@ -33,23 +33,24 @@ from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.training import grpo, sft
-from interleave_thinker.training.critic_reward import RewardSettings
 from interleave_thinker.training.doctor import settings_of
-from interleave_thinker.training.grpo_data import CriticRlRow
-from interleave_thinker.training.grpo_settings import GrpoTraining
-from interleave_thinker.training.recipe_files import read_recipe
-from interleave_thinker.training.sft import SftTraining
-from interleave_thinker.training.step_rewards import (
+from interleave_thinker.training.grpo import train as grpo
+from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.recipes.recipe import read_recipe
+from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.reward.redraw import (
     BatchCounts,
     DrawingSettings,
     Outcome,
     Redraw,
     StepRewards,
 )
-from interleave_thinker.training.tinyworld.critic_data import PageFolder, make_rendered
-from interleave_thinker.training.tinyworld.judged_pages import rendered
-from interleave_thinker.training.tinyworld.rl_data import rl_row
+from interleave_thinker.training.rows.rl import CriticRlRow
+from interleave_thinker.training.sft import train as sft
+from interleave_thinker.training.sft.train import SftTraining
+from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder, make_rendered
+from interleave_thinker.training.tinyworld.data.judged_pages import rendered
+from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
 
 PARTS = ("rollout", "draw", "score", "reward", "update", "step")
 COUNTED = ("asked", "drawn", "failed", "repeated")

@@ -2,7 +2,7 @@
 
     python benchmarks/verdict_replies.py --replies 40000 --seed 0        # a table; status 1 if a reply is read wrongly
 
-Decision: how replies are made (tests/made_replies.py) and read (tests/read_replies.py) is the tests' own, who do a few hundred.
+Decision: how replies are made (tests/support/made_replies.py) and read (tests/support/read_replies.py) is the tests' own, who do a few hundred.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
-from made_replies import LONG, Made, long_replies
-from read_replies import counted, from_server
+from support.made_replies import LONG, Made, long_replies
+from support.read_replies import counted, from_server
 
-from interleave_thinker.backend.answers import read_verdict
+from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.errors import AnswerError
 
 

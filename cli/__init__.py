@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from .lazy import LazyGroup
+from .lazy_group import LazyGroup
 
 EXIT_CODES = (
     "Exit codes: 0 every step accepted (or not judged), 1 error, 2 wrong usage, "

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
-from ..backend.events import (
+from ..backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptStarted,

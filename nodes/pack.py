@@ -5,23 +5,23 @@ from __future__ import annotations
 from comfy_api.latest import ComfyExtension, io
 
 from . import host
-from .agents import LoadAgent
-from .edit_plan import EditPlan, plan_routes
-from .export import Export
-from .feedback import FeedbackNode
-from .host_agent import HostAgent
-from .judge import Judge
-from .live_routes import routes
-from .loop import CriticLoop
-from .other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
-from .plan import Planner
-from .remote_agent import RemoteAgent
-from .step_generator import StepGenerator
-from .story import Storyboard
-from .trajectory_files import LoadTrajectory, SaveTrajectory
-from .try_close import TryClose
-from .try_inner import INNER_NODES
-from .try_open import TryOpen
+from .agents.host_agent import HostAgent
+from .agents.load_agent import LoadAgent
+from .agents.remote_agent import RemoteAgent
+from .generators.other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
+from .generators.step_generator import StepGenerator
+from .live.routes import routes
+from .loop.critic_loop import CriticLoop
+from .loop.judge import Judge
+from .plan.edit_plan import EditPlan, plan_routes
+from .plan.planner import Planner
+from .story.export import Export
+from .story.feedback import FeedbackNode
+from .story.storyboard import Storyboard
+from .story.trajectory import LoadTrajectory, SaveTrajectory
+from .try_loop.close import TryClose
+from .try_loop.expanded import INNER_NODES
+from .try_loop.open import TryOpen
 
 NODES: list[type[io.ComfyNode]] = [
     LoadAgent,

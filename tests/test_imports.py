@@ -50,21 +50,21 @@ HEAVY = {
     "jinja2",
 }
 LIGHT = (
-    "backend.loop",
-    "backend.journal",
+    "backend.loop.loop",
+    "backend.journal.journal",
     "backend.types",
     "backend.chat",
     "backend.generators",
-    "backend.generators.painted",
+    "backend.generators.fake",
     "backend.scorers",
     "backend.exporters",
-    "backend.agents",
+    "backend.agents.critic",
     "cli",
-    "cli.run",
-    "cli.plan",
-    "cli.judge",
-    "cli.export",
-    "cli.doctor",
+    "cli.commands.run",
+    "cli.commands.plan",
+    "cli.commands.judge",
+    "cli.commands.export",
+    "cli.commands.doctor",
 )
 MODULES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
@@ -182,7 +182,7 @@ def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
         "spec = importlib.util.spec_from_file_location(name, root + '/__init__.py', submodule_search_locations=[root])\n"
         "package = importlib.util.module_from_spec(spec); sys.modules[name] = package; spec.loader.exec_module(package)\n"
         "assert callable(package.comfy_entrypoint)\n"
-        "for module in ('backend.loop', 'backend.journal', 'backend.agents', 'cli.run'):\n"
+        "for module in ('backend.loop.loop', 'backend.journal.journal', 'backend.agents.critic', 'cli.commands.run'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
         "print(generators.open_generator('painted').draw('x', None, 0).size)\n"
@@ -197,18 +197,20 @@ def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
 
 def test_every_registered_name_has_its_module() -> None:
     from interleave_thinker.backend import chat, exporters, generators, scorers
-    from interleave_thinker.cli.lazy import COMMANDS
+    from interleave_thinker.cli.lazy_group import COMMANDS
 
-    for seam, package in (
-        (chat, "chat"),
-        (generators, "generators"),
-        (scorers, "scorers"),
-        (exporters, "exporters"),
-    ):
-        for target in seam.REGISTRY.values():
-            file = ROOT / "backend" / package / f"{target.rpartition('.')[2]}.py"
-            assert file.is_file() or (file.with_suffix("") / "__init__.py").is_file(), f"{target} has no file"
-    for target, _ in COMMANDS.values():
-        module = importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.cli")
+    targets = [
+        *(
+            importlib.util.resolve_name(target, "interleave_thinker.backend")
+            for seam in (chat, generators, scorers)
+            for target in seam.REGISTRY.values()
+        ),
+        *(importlib.util.resolve_name(target, exporters.__name__) for target in exporters.REGISTRY.values()),
+        *(
+            importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.cli")
+            for target, _ in COMMANDS.values()
+        ),
+    ]
+    for module in targets:
         path = ROOT.joinpath(*module.split(".")[1:])
-        assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file(), f"{target} has no file"
+        assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file(), f"{module} has no file"

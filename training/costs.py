@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..backend.agent_shapes import agent_shape
-from ..backend.memory_needs import GB
-from .grpo_settings import GrpoTraining, vllm_length
-from .memory import PROMPT_TOKENS, Memory, image_tokens
-from .policy_model import ModelTraining
-from .sft import SftTraining
+from ..backend.vram.agent_shapes import agent_shape
+from ..backend.vram.footprint import GB
+from .grpo.settings import GrpoTraining, vllm_length
+from .sft.train import SftTraining
+from .trainer.policy import ModelTraining
+from .vram import PROMPT_TOKENS, Memory, image_tokens
 
 KEPT = 3
 """Checkpoints on the disk at once: two are kept, and a third is written before the older one goes."""

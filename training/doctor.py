@@ -15,19 +15,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..backend.agent_shapes import SHAPES, published_config
-from ..backend.chat.checkpoints import read_json
+from ..backend.checkpoints.checkpoint import read_json
 from ..backend.errors import SettingsError
-from ..backend.memory_needs import GB
 from ..backend.tinyworld import checkpoint
+from ..backend.vram.agent_shapes import SHAPES, published_config
+from ..backend.vram.footprint import GB
 from . import costs
-from .grpo_settings import GrpoTraining, batches
-from .libraries import TRAINERS, missing, outdated, require
-from .memory import Memory, groups, meta_model, reckon
-from .policy_model import ModelTraining, libraries_of
-from .recipe_files import about, read_recipe, recipe_names, stages_in
-from .sft import SftTraining
-from .step_rewards import DrawingSettings
+from .grpo.settings import GrpoTraining, batches
+from .recipes.recipe import about, read_recipe, recipe_names, stages_in
+from .reward.redraw import DrawingSettings
+from .sft.train import SftTraining
+from .trainer.policy import ModelTraining, libraries_of
+from .trainer.requirements import TRAINERS, missing, outdated, require
+from .vram import Memory, groups, meta_model, reckon
 
 LIBRARIES = (
     "torch",

@@ -17,19 +17,19 @@ from ..backend.errors import SettingsError
 from ..backend.generators import Generator
 from ..backend.prompts import default_prompt_set, prompt_set_of
 from ..backend.scorers import Scorer
-from .critic_reward import RewardSettings
-from .data import show_balance
-from .from_runs import MadeData, make_data
-from .gate import check_gate, enforce, publish, tell_learned
-from .gate_rows import GateSettings, examination, refuse_trained
-from .grpo_data import CriticRlRow, read_rl_rows
-from .grpo_settings import GrpoTraining, rollouts_of, split_held_out
-from .rehearsal import Rehearsal, check_enough, mix, split, without
-from .row_sets import RowSet, read_row_set
-from .run_filter import RunsData
-from .sft import FINAL, SftTraining
-from .sft import train as fine_tune
-from .step_rewards import DrawingSettings
+from .evaluation.gate_rows import GateSettings, examination, refuse_trained
+from .evaluation.regression_gate import check_gate, enforce, publish, tell_learned
+from .grpo.settings import GrpoTraining, rollouts_of, split_held_out
+from .reward.critic_reward import RewardSettings
+from .reward.redraw import DrawingSettings
+from .rows.rl import CriticRlRow, read_rl_rows
+from .rows.row_sets import RowSet, read_row_set
+from .rows.sft import show_balance
+from .runs.convert import MadeData, make_data
+from .runs.filter import RunsData
+from .runs.rehearsal import Rehearsal, check_enough, mix, split, without
+from .sft.train import FINAL, SftTraining
+from .sft.train import train as fine_tune
 
 TRAINED = "trained"
 """Folder of a trained critic that has not passed the gate yet."""
@@ -167,8 +167,8 @@ def _reinforce(
     log: Log,
 ) -> Path:
     """Reinforcement from the critic that passed; its result is published if it passes too."""
-    from .grpo import train
-    from .merge import merge
+    from .grpo.train import train
+    from .trainer.merge import merge
 
     if (trained / "adapter_config.json").is_file():
         merged = out / "sft" / "merged"

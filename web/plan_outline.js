@@ -1,4 +1,4 @@
-// A plan as an outline, written by the same rules as backend/plan_outline.py, which alone reads it.
+// A plan as an outline, written by the same rules as backend/plan_editor/outline.py, which alone reads it.
 //
 // Decision: writing is done here so that the text is up to date the moment a key is pressed; reading is the server's, so
 // that a person sees the same refusals in the list as when the graph is queued.

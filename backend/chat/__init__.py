@@ -6,9 +6,9 @@ from ..registry import open_by_spec
 from .protocol import ChatModel, Message, Reply, ReplySettings
 
 REGISTRY = {
-    "tinyworld": ".chat.tinyworld",
-    "transformers": ".chat.transformers",
-    "openai": ".chat.openai",
+    "tinyworld": ".tinyworld.chat",
+    "transformers": ".chat.local.chat",
+    "openai": ".chat.openai.client",
     "scripted": ".chat.scripted",
 }
 

@@ -11,11 +11,11 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from ..answer_grammar import GrammarName
+from ..answers.grammar import GrammarName
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..types import Text, Value
-from .pixels import MAX_PIXELS, MOST_PIXELS
+from .image_limits import MAX_PIXELS, MOST_PIXELS
 
 MAX_TOKENS = 4096
 """Of an answer for which no other limit is set."""

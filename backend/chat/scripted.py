@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..bounded_reader import parse_json, read_bytes
 from ..errors import ChatError, SettingsError
+from ..files.bounded_reader import parse_json, read_bytes
 from ..prompts import PromptSet
 from .protocol import Message, Reply, ReplySettings
 

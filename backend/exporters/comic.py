@@ -12,10 +12,10 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ..report.outcomes import summarize, title_of
 from ..types import Trajectory
-from .folder import write_whole
-from .story_pages import Page, page_image, smaller_file, story_pages
-from .wording import summarize, title_of
+from .layout.files import write_whole
+from .layout.pages import Page, page_image, smaller_file, story_pages
 
 FILE_NAME = "story.cbz"
 WIDTH = 1240

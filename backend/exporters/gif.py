@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from ..types import Trajectory
-from .animation import film, write_film
+from .layout.frames import film, write_film
 
 FILE_NAME = "story.gif"
 SIDE = 640

@@ -9,9 +9,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..report.outcomes import (
+    Told,
+    duration,
+    kept_word,
+    outcome,
+    stop_sentence,
+    summarize,
+    title_of,
+    told_steps,
+)
 from ..types import RunSettings, StepResult, Trajectory
-from .folder import PictureFolder, write_whole
-from .wording import Told, duration, kept_word, outcome, stop_sentence, summarize, title_of, told_steps
+from .layout.files import PictureFolder, write_whole
 
 FILE_NAME = "story.md"
 SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")

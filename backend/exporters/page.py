@@ -13,12 +13,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ..drift import StepDrift, drift_of_steps
 from ..pictures import Picture
-from ..types import Attempt, RunSettings, StepResult, Trajectory
-from .changes import Piece, changes
-from .folder import write_whole
-from .wording import (
+from ..report.drift import StepDrift, drift_of_steps
+from ..report.outcomes import (
     duration,
     kept_word,
     outcome,
@@ -29,6 +26,9 @@ from .wording import (
     tone_of,
     tone_of_attempt,
 )
+from ..report.prompt_diff import Piece, changes
+from ..types import Attempt, RunSettings, StepResult, Trajectory
+from .layout.files import write_whole
 
 FILE_NAME = "index.html"
 HERE = Path(__file__).parent

@@ -1,7 +1,7 @@
 """A run as a PDF: a title page and a page a step, for printing and mailing.
 
-Decision: pages are as wide as A4 and as high as the story's pictures need (story_pages.py); a contents list names every
-step. How text stays selectable without a PDF library is told in pdf_file.py.
+Decision: pages are as wide as A4 and as high as the story's pictures need (layout/pages.py); a contents list names every
+step. How text stays selectable without a PDF library is told in layout/pdf_writer.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
+from ..report.outcomes import title_of
 from ..types import Trajectory
-from .folder import write_whole
-from .pdf_file import PdfFile, references, words
-from .story_pages import PAPER, Page, Written, story_pages, write_text
-from .wording import title_of
+from .layout.files import write_whole
+from .layout.pages import PAPER, Page, Written, story_pages, write_text
+from .layout.pdf_writer import PdfFile, references, words
 
 FILE_NAME = "story.pdf"
 WIDTH = 2480

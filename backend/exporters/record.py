@@ -2,7 +2,7 @@
 
 Decision: `prompt` is the step's original prompt and `refine_prompt` what the critic proposed after seeing `target_img`, ""
 after True, as published; the file says so (`refine_prompt_is`). An attempt that was drawn with something else than the
-entry before proposed (several candidates of one try) says that too (`drawn_with`). Reading is in record_reader.py.
+entry before proposed (several candidates of one try) says that too (`drawn_with`). Reading is in execution_record/reader.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..execution_record.proposals import Meaning, drawn_after
+from ..execution_record.reader import (
+    FILE_NAME,
+    MEANING,
+    Record,
+    RecordEntry,
+    RecordImage,
+    read_record,
+    stated,
+)
 from ..types import Trajectory
-from .folder import PictureFolder, write_whole
-from .record_prompts import Meaning, drawn_after
-from .record_reader import FILE_NAME, MEANING, Record, RecordEntry, RecordImage, read_record, stated
+from .layout.files import PictureFolder, write_whole
 
 __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
 

@@ -16,10 +16,19 @@ from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
 from ..pictures import Picture
+from ..report.outcomes import (
+    Told,
+    Tone,
+    kept_word,
+    outcome,
+    stop_sentence,
+    told_steps,
+    tone_of,
+    tone_of_attempt,
+)
 from ..types import RunSettings, Trajectory
-from .folder import write_whole
-from .sheet_text import Block, wrap
-from .wording import Told, Tone, kept_word, outcome, stop_sentence, told_steps, tone_of, tone_of_attempt
+from .layout.files import write_whole
+from .layout.typesetting import Block, wrap
 
 FILE_NAME = "sheet.png"
 MAX_SIDE = 12_000

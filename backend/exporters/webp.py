@@ -11,7 +11,7 @@ from PIL import features
 
 from ..errors import SettingsError
 from ..types import Trajectory
-from .animation import film, write_film
+from .layout.frames import film, write_film
 
 FILE_NAME = "story.webp"
 SIDE = 1024

@@ -6,10 +6,10 @@ from ..registry import open_by_spec
 from .protocol import Generator
 
 REGISTRY = {
-    "tinyworld": ".generators.tinyworld",
+    "tinyworld": ".tinyworld.generator",
     "diffusers": ".generators.diffusers",
     "http": ".generators.http",
-    "painted": ".generators.painted",
+    "painted": ".generators.fake",
 }
 
 __all__ = ["REGISTRY", "Generator", "open_generator"]

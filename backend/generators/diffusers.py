@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from ..checkpoints.one_reader import READING
 from ..counters import count
 from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
-from ..one_reader import READING
 from ..pictures import Picture
-from .kept_encodings import DrawLevers, KeptEncodings
+from .encoding_cache import DrawLevers, KeptEncodings
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 from .protocol import bounded_identity

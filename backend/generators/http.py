@@ -3,7 +3,7 @@
 Decision: the service is a foreign machine. Its answer is bounded in size and read through a model that ignores what it
 does not know; connection faults, 429 and 5xx are tried three times, everything else is an error at once, and a
 `success: false` is the service's word and not tried again. All tries of a request have one deadline, and it can be
-cancelled at any moment (remote_call.py). A key comes from the environment only, because the identity, which names the
+cancelled at any moment (remote/call.py). A key comes from the environment only, because the identity, which names the
 URL and all options, is written into every run's folder.
 """
 
@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
 from ..pictures import MAX_PIXELS, Picture
-from ..remote_call import RemoteCall
-from ..remote_server import RemoteServer
+from ..remote.api_keys import KEY_VARIABLE
+from ..remote.call import RemoteCall
+from ..remote.server import RemoteServer
 from .protocol import bounded_identity
 
-KEY_VARIABLE = "INTERLEAVE_GENERATOR_KEY"
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
 HEALTH_SECONDS = 10.0

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..atomic import write_text
-from ..bounded_reader import read_text
 from ..errors import SettingsError
+from ..files.atomic import write_text
+from ..files.bounded_reader import read_text
 
 SLOT = re.compile(r"\{(text_input|original_instruction|rewritten_prompt)\}")
 FOLDER_NAME = "prompt_set"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from ..bounded_reader import read_text
 from ..errors import SettingsError
+from ..files.bounded_reader import read_text
 from . import FOLDER_NAME, MAX_TEMPLATE, PromptSet
 
 MODULE = Path("UEval") / "system.py"

@@ -6,7 +6,7 @@ from ..registry import open_by_spec
 from .protocol import Scorer
 
 REGISTRY = {
-    "tinyworld": ".scorers.tinyworld",
+    "tinyworld": ".tinyworld.scorer",
     "judge": ".scorers.judge",
 }
 

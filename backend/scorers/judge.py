@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from ..answer_text import split_reply
+from ..answers.reply_text import split_reply
 from ..chat import ChatModel, Message, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture

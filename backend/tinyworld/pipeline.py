@@ -17,8 +17,8 @@ import torch
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from PIL import Image
 
+from ..checkpoints.model_folder import check_files, check_weights
 from ..errors import SettingsError
-from ..model_folder import check_files, check_weights
 from .codec import CellCodec
 from .drawing import PAGE
 
@@ -31,7 +31,7 @@ CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Channels of a cell's noise that say whether it goes wrong, and how (training/tinyworld/generator_batches.py)."""
+"""Channels of a cell's noise that say whether it goes wrong, and how (training/tinyworld/models/generator_batches.py)."""
 LUCK_SPREAD = 1.1
 """Luck is drawn this much wider than in training, since decoding mends about half of what would have gone wrong: a world
 in which every second story needs a critic."""

@@ -9,7 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from interleave_thinker.backend.prompts import PromptSet
-from interleave_thinker.training.small_checkpoint import learn_processor, rotary, save_untrained
+from interleave_thinker.training.tinyworld.models.small_checkpoint import (
+    learn_processor,
+    rotary,
+    save_untrained,
+)
 
 VOCABULARY = 2048
 ADAPTER = "adapter"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from interleave_thinker.backend.agents import Critic, Planner
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Message, ReplySettings
-from interleave_thinker.backend.chat import transformers as local
-from interleave_thinker.backend.events import AttemptDrawn, Finished
-from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.backend.types import RunSettings, Trajectory

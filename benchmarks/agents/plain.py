@@ -12,8 +12,8 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.agents import critic_message
-from interleave_thinker.backend.answers import read_plan, read_verdict
+from interleave_thinker.backend.agents.critic import critic_message
+from interleave_thinker.backend.answers.reading import read_plan, read_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet, fill
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from interleave_thinker.backend.agents import Hold
-from interleave_thinker.backend.chat.levers import PLAIN, Levers
+from interleave_thinker.backend.agents.asking import Hold
+from interleave_thinker.backend.chat.engine.settings import PLAIN, Levers
 
 from .work import Form
 

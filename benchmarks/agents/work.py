@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from interleave_thinker.backend.answers import write_plan, write_verdict
+from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 

@@ -9,22 +9,9 @@ from __future__ import annotations
 from .edit_encoders import encode_qwen_edit, encode_qwen_edit_plus, encode_z_image_omni
 from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
-from .memory import (
-    AgentModel,
-    ManagedModel,
-    agent_device,
-    explaining_want_of_memory,
-    make_room,
-)
+from .memory import AgentModel, ManagedModel, agent_device, explaining_want_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
-from .progress import (
-    NodeProgress,
-    Preview,
-    as_preview,
-    listening_to_steps,
-    report_step,
-    small_preview,
-)
+from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step, small_preview
 from .results import nothing, shown_files, shown_images
 from .routes import Route, register_routes
 from .sampling import (

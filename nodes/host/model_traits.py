@@ -11,7 +11,7 @@ from typing import Any
 import comfy.model_management as memory
 
 from ...backend.errors import SettingsError
-from ..model_families import ModelTraits
+from ..inputs.model_traits import ModelTraits
 
 TEXT_WIDTHS = ("context_in_dim", "context_dim", "cap_feat_dim", "text_feat_dim")
 

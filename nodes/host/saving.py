@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import folder_paths
 
 from ...backend.errors import JournalError, SettingsError
-from ...backend.file_names import name_fault
+from ...backend.files.names import name_fault
 
 LONGEST_PREFIX = 200
 LONGEST_NAME = 100

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import chat_server
-from image_service import image_service
 from PIL import Image
+from support.chat_server import chat_server
+from support.image_service import image_service
 
 from .comfy_server import ROOT, ComfyServer
 from .klein_graphs import Graph
@@ -132,7 +132,7 @@ def lend_pipeline(host: ComfyServer) -> None:
     """Put a tiny pipeline where the graph looks for its own."""
     folder = host.base / "models" / "diffusers" / PIPELINE
     if not folder.exists():
-        from tiny_pipelines import stable_diffusion
+        from support.tiny_pipelines import stable_diffusion
 
         folder.parent.mkdir(parents=True, exist_ok=True)
         stable_diffusion(folder)

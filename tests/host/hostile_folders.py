@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.types import Trajectory
 
 Spoil = Callable[[Path, Path], None]

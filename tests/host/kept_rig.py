@@ -16,10 +16,10 @@ from PIL import Image
 from shim.tiny_families import make_family
 
 from interleave_thinker.backend.counters import counting
-from interleave_thinker.backend.generators.kept_encodings import DrawLevers
+from interleave_thinker.backend.generators.encoding_cache import DrawLevers
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.nodes.comfy_generator import ComfyGenerator
-from interleave_thinker.nodes.draw_settings import DrawSettings
+from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator
+from interleave_thinker.nodes.sampling.settings import DrawSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [

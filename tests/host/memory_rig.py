@@ -22,13 +22,13 @@ import torch
 from booked_card import CARD, CPU, KILO, card, fresh, on_card
 from comfy.model_patcher import ModelPatcher
 
-from interleave_thinker.backend.agent_shapes import agent_shape
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.memory_needs import agent_work
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.vram.agent_shapes import agent_shape
+from interleave_thinker.backend.vram.footprint import agent_work
+from interleave_thinker.nodes.agents.managed_chat import ManagedChat, others_leave
 from interleave_thinker.nodes.host import memory as ours
-from interleave_thinker.nodes.managed_chat import ManagedChat, others_leave
 
 SHORT = ReplySettings(max_tokens=3)
 ASK = [Message(role="user", content=("A boat?",))]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import ChatServer, chat_server
+from support.chat_server import ChatServer, chat_server
 
 from .comfy_server import ComfyServer, HostError
 from .example_graphs import CHECKPOINTS, REQUEST, need_checkpoints
@@ -30,7 +30,7 @@ PLAN = f"<think>easy</think><answer>{json.dumps({'execution_plan': [STEP]})}</an
 @pytest.fixture(scope="module")
 def agent(host: ComfyServer) -> Path:
     """An untrained checkpoint of the real architecture in the host's agent folder."""
-    from tiny_checkpoint import build_checkpoint
+    from support.tiny_checkpoint import build_checkpoint
 
     folder = host.base / "models" / "interleave_agents" / AGENT
     folder.mkdir(parents=True)

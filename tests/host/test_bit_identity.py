@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.policy import seed_of
+from interleave_thinker.backend.loop.policy import seed_of
 
 from .comfy_server import ComfyServer
 from .klein_graphs import image_edit, story, text_to_image

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.policy import seed_of
-from interleave_thinker.nodes.draw_settings import kontext_size
+from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.nodes.sampling.settings import kontext_size
 
 from . import family_graphs as official
 from .comfy_server import ComfyServer

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.edited_plan import EditedPlan, EditedStep
-from interleave_thinker.backend.plan_edit import read_edits
-from interleave_thinker.backend.plan_json import plan_object
-from interleave_thinker.backend.plan_outline import write_outline
+from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, EditedStep
+from interleave_thinker.backend.plan_editor.json_form import plan_object
+from interleave_thinker.backend.plan_editor.merge import read_edits
+from interleave_thinker.backend.plan_editor.outline import write_outline
 from interleave_thinker.backend.types import Step
 
 from . import test_browser

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.nodes.old_host import NODE_IDS
+from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from .comfy_server import PACK, ComfyServer, HostHome
 from .example_graphs import NAMES, WORKFLOWS, changed, id_of, surroundings, twin

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from small_agents import OneInThree, OnePlan
+from support.small_agents import OneInThree, OnePlan
 
-from interleave_thinker.backend.generators.painted import PaintedGenerator
-from interleave_thinker.backend.journal import Journal
-from interleave_thinker.backend.journal_choices import read_choices
-from interleave_thinker.backend.loop import run
+from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Request
 
 from .comfy_server import ComfyServer, HostHome

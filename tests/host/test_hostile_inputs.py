@@ -17,10 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
-from image_service import image_service
-from stories import make_trajectory
+from support.image_service import image_service
+from support.stories import make_trajectory
 
-from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.backend.journal.copy import save_trajectory
 
 from .comfy_server import PACK, ROOT, ComfyServer
 from .hostile_folders import make_folders

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_pipelines
-from image_service import ImageService, image_service
+from support import tiny_pipelines
+from support.image_service import ImageService, image_service
 
 from .comfy_server import ComfyServer, HostError
 from .klein_graphs import Graph, node, story

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from interleave_thinker.nodes.old_host import NODE_IDS
+from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from .comfy_server import PACK, ROOT, ComfyServer, HostHome
 from .example_graphs import NAMES, id_of, need_checkpoints, twin

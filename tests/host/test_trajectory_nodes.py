@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
-from stories import make_trajectory
+from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.feedback import read_feedback
-from interleave_thinker.backend.journal import load_trajectory
-from interleave_thinker.backend.run_copy import save_trajectory
+from interleave_thinker.backend.feedback.log import read_feedback
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Trajectory
-from interleave_thinker.nodes.run_folder import run_folder
-from interleave_thinker.training.data import read_rows
+from interleave_thinker.nodes.inputs.run_folder import run_folder
+from interleave_thinker.training.rows.sft import read_rows
 
 from .comfy_server import ComfyServer, HostError
 from .klein_graphs import Graph, node

@@ -15,22 +15,23 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.agents import Critic, Planner
+from ...backend.agents.critic import Critic
+from ...backend.agents.planner import Planner
 from ...backend.errors import AnswerError
-from ...backend.events import Finished
-from ...backend.generators.tinyworld import TinyWorldGenerator
-from ...backend.loop import run
-from ...backend.memory import Memory
-from ...backend.policy import SeedRule
-from ...backend.roles import Judges
-from ...backend.scorers.tinyworld import faults
+from ...backend.journal.store import Memory
+from ...backend.loop.events import Finished
+from ...backend.loop.loop import run
+from ...backend.loop.policy import SeedRule
+from ...backend.loop.protocols import Judges
 from ...backend.tinyworld.drawing import draw
+from ...backend.tinyworld.generator import TinyWorldGenerator
 from ...backend.tinyworld.reading import read_page
+from ...backend.tinyworld.scorer import faults
 from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
 from ...backend.types import Plan, Request, RunSettings, Trajectory
-from ..statistics import Share, share
-from .judged_pages import Drawn, balanced
-from .requests import Story, random_story
+from ..evaluation.intervals import Share, share
+from .data.judged_pages import Drawn, balanced
+from .data.requests import Story, random_story
 
 Log = Callable[[str], None]
 TIMED_STORIES = 9
@@ -195,7 +196,7 @@ def _is_right(trajectory: Trajectory, story: Story) -> bool:
 def right_steps(trajectory: Trajectory) -> list[bool]:
     """For each drawn step, whether its page is what its own prompt makes of its own source."""
     from ...backend.errors import ScorerError
-    from ...backend.scorers.tinyworld import TinyWorldScorer
+    from ...backend.tinyworld.scorer import TinyWorldScorer
 
     outcomes = []
     for result in trajectory.results:

@@ -72,9 +72,9 @@ class CountedPaint:
         while time.monotonic() < until:
             memory.throw_exception_if_processing_interrupted()
             time.sleep(0.02)
-        images = pack("nodes.images")
+        images = pack("nodes.inputs.images")
         picture = None if source is None else images.to_pictures(source)[0]
-        painter = pack("backend.generators.painted").PaintedGenerator(64)
+        painter = pack("backend.generators.fake").PaintedGenerator(64)
         drawn = painter.draw(f"{model['name']} {prompt}", picture, seed)
         return (images.to_batch(drawn.image).repeat(batch, 1, 1, 1),)
 
@@ -132,7 +132,7 @@ class SlowAgent:
 
         answer = '<answer>{"previous_step_success": false, "refine_prompt": "better"}</answer>'
         chat = Slow([f"<think>{'word ' * words}</think>{answer}"] * 9)
-        return (pack("nodes.managed_chat").ManagedChat(chat),)
+        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
 
 
 COUNTED: dict[str, type] = {

@@ -39,9 +39,9 @@ class GivenPlan:
             )
             for number, line in enumerate(prompts.splitlines(), 1)
         ]
-        pictures = () if images is None else pack("nodes.images").to_pictures(images)
+        pictures = () if images is None else pack("nodes.inputs.images").to_pictures(images)
         return (
-            pack("nodes.sockets").PlannedRequest(
+            pack("nodes.inputs.sockets").PlannedRequest(
                 request=types.Request(text=request, images=pictures), plan=types.Plan(steps=tuple(steps))
             ),
         )
@@ -75,7 +75,7 @@ class ScriptedAgent:
                 return super().reply(messages, settings, slowly)
 
         chat = Chat(scripted.REPLIES.validate_json(replies))
-        return (pack("nodes.managed_chat").ManagedChat(chat),)
+        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
 
 
 class WritingClip:

@@ -19,27 +19,28 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ....backend.agents import Critic, Planner, critic_message
-from ....backend.atomic import write_text
+from ....backend.agents.critic import Critic, critic_message
+from ....backend.agents.planner import Planner
 from ....backend.chat import open_chat
 from ....backend.chat.protocol import ChatModel, ReplySettings
 from ....backend.errors import TrainingError
-from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
-from ....backend.memory import Memory
+from ....backend.files.atomic import write_text
+from ....backend.journal.store import Memory
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ....backend.scorers.tinyworld import faults
 from ....backend.tinyworld import checkpoint
+from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from ....backend.tinyworld.reading import read_page, read_pages
+from ....backend.tinyworld.scorer import faults
 from ....backend.tinyworld.wording import edit_text, prompt_text
 from ....backend.types import Plan, RunSettings, Step, Verdict
-from ...critic_check import greedy_answers
-from ...grpo_data import as_conversation
-from ...rewards import read_answer
+from ...evaluation.held_out import greedy_answers
+from ...reward.terms import read_answer
+from ...rows.rl import as_conversation
+from ..data.judged_pages import Drawn, balanced, real
+from ..data.requests import Story, random_story
 from ..evaluation import Told, measure_planner, request_of, tell_stories
-from ..judged_pages import Drawn, balanced, real
-from ..requests import Story, random_story
-from . import entangled
+from . import single_agent as entangled
 
 if TYPE_CHECKING:
     from .settings import AblationSettings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 
-from ...statistics import Share
+from ...evaluation.intervals import Share
 from .table import Findings
 
 LEFT, WIDTH, LINE, TOP = 330, 900, 38, 46

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...checkpointing import claim_run
-from ...libraries import TRAINERS, require
-from .chain import all_jobs
-from .jobs import run_jobs
+from ...trainer.requirements import TRAINERS, require
+from ...trainer.resume import claim_run
+from .job_runner import run_jobs
+from .pipeline import all_jobs
 from .plot import as_svg
 from .settings import AblationSettings
 from .table import Findings, as_markdown, collect

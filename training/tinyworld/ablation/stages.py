@@ -1,6 +1,6 @@
 """The trainings of the ablation, each a job: its data, its checkpoint, in a folder of its own.
 
-Decision: these are the same functions that train any critic (sft.py, grpo.py) with settings of a small machine; only where
+Decision: these are the same functions that train any critic (training/sft, training/grpo) with settings of a small machine; only where
 the rows come from and what is switched off differs between the rows of the table.
 """
 
@@ -11,24 +11,25 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from ....backend.generators.tinyworld import TinyWorldGenerator, load_pipeline
-from ....backend.scorers.tinyworld import TinyWorldScorer
 from ....backend.tinyworld import checkpoint
-from ...critic_reward import RewardSettings
-from ...data import SftRow, read_rows, write_rows
-from ...grpo import train as train_by_reward
-from ...grpo_data import read_rl_rows
-from ...grpo_settings import GrpoTraining
-from ...sft import SftTraining, train
-from ...step_rewards import DrawingSettings
-from ..agents import PROMPT_SET, untrained
-from ..critic_data import make_rendered
-from ..planner_data import in_buckets
-from ..planner_data import make as make_requests
-from ..rl_data import RL_FILE, make_rl
-from ..trajectories import make_filtered, make_unfiltered
-from .entangled import corpus, make_planning
+from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
+from ....backend.tinyworld.scorer import TinyWorldScorer
+from ...grpo.settings import GrpoTraining
+from ...grpo.train import train as train_by_reward
+from ...reward.critic_reward import RewardSettings
+from ...reward.redraw import DrawingSettings
+from ...rows.rl import read_rl_rows
+from ...rows.sft import SftRow, read_rows, write_rows
+from ...sft.train import SftTraining, train
+from ..data.critic_rows import make_rendered
+from ..data.planner_rows import in_buckets
+from ..data.planner_rows import make as make_requests
+from ..data.prompts import PROMPT_SET
+from ..data.rl_rows import RL_FILE, make_rl
+from ..data.trajectories import make_filtered, make_unfiltered
+from ..models.agents import untrained
 from .settings import AblationSettings
+from .single_agent import corpus, make_planning
 
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline

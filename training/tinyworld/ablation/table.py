@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from ...statistics import Difference, Share, paired, share
-from .chain import CHAIN, ROWS, all_jobs, measured, seed_folder
-from .jobs import Job
+from ...evaluation.intervals import Difference, Share, paired, share
+from .job_runner import Job
 from .measures import ATTEMPTS, Measured, Remedies, read_measured, read_next_steps, read_remedies
+from .pipeline import CHAIN, ROWS, all_jobs, measured, seed_folder
 from .settings import AblationSettings
 
 

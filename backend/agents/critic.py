@@ -1,0 +1,129 @@
+"""The critic: two pictures and two prompts in, one verdict out.
+
+Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot be read is a
+verdict of None, never a guess: the loop then redraws or stops as its policy says, and the attempt tells what was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..answers.reading import (
+    GRAMMAR_OF_VERDICTS,
+    GRAMMAR_OF_VERDICTS_FIRST,
+    read_verdict,
+)
+from ..chat.protocol import ChatModel, Message, RepliesTogether, Reply, ReplySettings
+from ..errors import AnswerError, ChatError, SettingsError
+from ..pictures import Picture
+from ..prompts import PromptSet, default_prompt_set
+from ..types import Verdict
+from .asking import (
+    IMAGE_MARK,
+    Hold,
+    OnToken,
+    filled_parts,
+    held,
+    identity_of,
+    message_of,
+    read_reply,
+    retried,
+)
+
+
+class Critic:
+    """Judges one image against its step's original prompt. `settings` default to greedy with a watched verdict."""
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        prompt_set: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        hold: Hold = "retry",
+    ) -> None:
+        self.chat = chat
+        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
+        self.settings = held(settings or ReplySettings(watch_verdict=True), "verdict", hold)
+        self.hold: Hold = hold
+
+    @property
+    def prompt_set_digest(self) -> str:
+        return self.prompt_set.digest
+
+    @property
+    def identity(self) -> str:
+        return identity_of(self.chat, self.prompt_set, self.settings)
+
+    def judge(
+        self,
+        before: Picture | None,
+        after: Picture,
+        original_prompt: str,
+        prompt_used: str,
+        on_token: OnToken | None = None,
+    ) -> Verdict:
+        """The verdict on `after`; `before` None (drawn from text) is shown as a white page of the same size.
+
+        A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that cannot be
+        read give success None with the problem as reasoning. Raises ChatError, Cancelled.
+        """
+        message = self._question(before, after, original_prompt, prompt_used)
+        return self._verdict(
+            message, self.chat.reply([message], self.settings, on_token), prompt_used, on_token
+        )
+
+    @property
+    def judges_together(self) -> bool:
+        return isinstance(self.chat, RepliesTogether)
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises ChatError, also where
+        the chat backend cannot do that (`judges_together`)."""
+        if not isinstance(self.chat, RepliesTogether):
+            raise ChatError("This agent answers one question at a time.")
+        questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
+        replies = self.chat.reply_together(questions, self.settings)
+        return [
+            self._verdict(question, reply, prompt_used, None)
+            for question, reply in zip(questions, replies, strict=True)
+        ]
+
+    def _question(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Message:
+        pictures = (before or Picture.white(after.size), after)
+        return critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
+
+    def _verdict(
+        self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
+    ) -> Verdict:
+        try:
+            again = retried(self.settings, "verdict", self.hold)
+            form = GRAMMAR_OF_VERDICTS_FIRST if self.prompt_set.verdict_first else GRAMMAR_OF_VERDICTS
+            verdict, reply = read_reply(first, self.chat, question, again, read_verdict, form, on_token)
+        except AnswerError as problem:
+            return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
+        keep = verdict.success or not verdict.refined_prompt.strip()
+        return Verdict(
+            success=verdict.success,
+            refined_prompt=prompt_used if keep else verdict.refined_prompt,
+            reasoning=verdict.reasoning,
+            probability=reply.probability,
+        )
+
+
+def critic_message(
+    prompt_set: PromptSet, pictures: Sequence[Picture], original_prompt: str, prompt_used: str
+) -> Message:
+    """The question that a critic is asked, the two pictures (before, after) in it. Raises SettingsError."""
+    parts = filled_parts(
+        prompt_set.critic, original_instruction=original_prompt, rewritten_prompt=prompt_used
+    )
+    if len(parts) not in (1, len(pictures) + 1):
+        raise SettingsError(
+            f"The critic's template has {len(parts) - 1} {IMAGE_MARK} mark(s).",
+            "It needs two (before, after) or none.",
+        )
+    return message_of(parts, pictures)

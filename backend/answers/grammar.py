@@ -1,0 +1,90 @@
+"""The grammar of agents' answers in Lark, for decoding that is held to it: whatever it lets through, answers.py can read.
+
+Decision: the reader is tolerant, the grammar is not: it is the form that agents are asked for, as JSON or as a Python
+literal throughout, with everything ruled out that the reader rejects (a step without content, numbers that do not rise, tags
+or further steps inside a string, the word None where there must be words). Reasoning is free text. White space is
+bounded, since models that are held to a grammar like to end in it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from ..types import MAX_STEPS
+
+GrammarName = Literal["plan", "verdict"]
+
+# White space as Python's `\s` and `strip` know it; other engines leave the separators 1c..1f out.
+BLANK = r"[\s\x1c-\x1f]"
+TAG = rf"<{BLANK}*\/?{BLANK}*(think|answer){BLANK}*>"
+# Escapes that stand for plain letters are left out: they could spell what is ruled out below.
+HIGH = r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+WORDS = rf"""
+THOUGHT: /(?s:.*)/ & ~/(?is:.*{TAG}.*)/
+GAP: /[ \n]{{1,4}}/
+W: /[ \n\t]{{1,24}}/
+S: /[ \t]{{1,4}}/
+RULED_OUT: /(?is:.*(step_number|{TAG}).*)/
+NOTHING: /({BLANK}|\\[nrt]|\\u[0-9a-fA-F]{{4}})*(None)?({BLANK}|\\[nrt]|\\u[0-9a-fA-F]{{4}})*/
+CHARACTERS: /([^"\\\x00-\x1f]|\\(["\\\/nrt]|{HIGH}))*/ & ~RULED_OUT
+DOUBLE: /([^"\\\x00-\x1f]|\\["'\\nrt])*/ & ~RULED_OUT
+SINGLE: /([^'\\\x00-\x1f]|\\["'\\nrt])*/ & ~RULED_OUT
+JSON_TEXT: "\"" CHARACTERS "\""
+JSON_WORDS: "\"" (CHARACTERS & ~NOTHING) "\""
+PYTHON_TEXT: "\"" DOUBLE "\"" | "'" SINGLE "'"
+PYTHON_WORDS: "\"" (DOUBLE & ~NOTHING) "\"" | "'" (SINGLE & ~NOTHING) "'"
+thought[suffix="</think>"]: THOUGHT
+reasoning: "<think>" thought
+answer: "<answer>" W? (json | python) W? "</answer>"
+"""
+STYLES = {"json": ("null", "true", "false"), "python": ("None", "True", "False")}
+
+
+@cache
+def answer_grammar(name: GrammarName, thinking: bool = False) -> str:
+    """The grammar of a whole reply: the reasoning, if any, then the answer, then the end. A verdict may stand before its
+    reasoning. `thinking`: the prompt has opened `<think>` already."""
+    body = _plan() if name == "plan" else _verdict()
+    if thinking:
+        start = "start: thought GAP? answer"
+    elif name == "plan":
+        start = "start: (reasoning GAP?)? answer"
+    else:
+        start = "start: (reasoning GAP?)? answer | answer GAP? reasoning"
+    return f"{start}\n{WORDS}{body}"
+
+
+def _verdict() -> str:
+    return "\n".join(
+        f'{style}: "{{" W? {_key(style, "previous_step_success")} ("{true}" | "{false}") W? "," W? '
+        f'{_key(style, "refine_prompt")} {style.upper()}_TEXT W? "}}"'
+        for style, (_, true, false) in STYLES.items()
+    )
+
+
+def _plan() -> str:
+    """A chain of rules, one for each step number, because a grammar cannot count."""
+    rules = []
+    for style, (null, _, _) in STYLES.items():
+        text, words = f"{style.upper()}_TEXT", f"{style.upper()}_WORDS"
+        starts = " | ".join(f"{style}_{number}" for number in range(1, MAX_STEPS + 1))
+        rules += [
+            f'{style}: "{{" W? {_key(style, "execution_plan")} "[" W? ({starts}) W? "]" W? "}}"',
+            f'{style}_content: "," W? {_key(style, "step_name")} ({text} | "{null}") W? '
+            f'"," W? {_key(style, "instruction")} ({text} | "{null}") W? "," W? ({style}_drawn | {style}_told) W? "}}"',
+            f'{style}_drawn: {_key(style, "prompt")} {words} W? "," W? '
+            f'{_key(style, "auxiliary_text")} ({text} | "{null}")',
+            f'{style}_told: {_key(style, "prompt")} "{null}" W? "," W? {_key(style, "auxiliary_text")} {words}',
+        ]
+        for number in range(1, MAX_STEPS + 1):
+            later = f' (W? "," W? {style}_{number + 1})?' if number < MAX_STEPS else ""
+            rules.append(
+                f'{style}_{number}: "{{" W? {_key(style, "step_number")} "{number}" W? {style}_content{later}'
+            )
+    return "\n".join(rules)
+
+
+def _key(style: str, name: str) -> str:
+    quoted = f'"\\"{name}\\""' if style == "json" else f'("\'{name}\'" | "\\"{name}\\"")'
+    return f'{quoted} W? ":" S?'

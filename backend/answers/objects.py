@@ -1,0 +1,324 @@
+"""Reads one object of an agent's answer: JSON or a Python literal, and what models make of the two.
+
+Decision: one reader of our own that looks at every character a fixed number of times. A library that repairs anything cannot
+say what it guessed, and needs the square of the length for it. An object is read strictly first: every text between
+quotes that are escaped as JSON or Python escape them. Only such an object may hold tags or answers in its texts, since
+only there it is beyond doubt what is quoted. Otherwise it is read once more with what models leave out or add (quotes within
+a text, names without quotes, commas at an end, brackets that are never closed), and says so (`repaired`), so that
+what it says is not taken on trust.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import AnswerError
+
+MAX_DEPTH = 40
+MAX_VALUES = 10_000
+"""Most values in one object: a plan of the most steps has about 600."""
+
+# A brace in prose ("the set {a, b}") begins no answer: something like a key must follow it.
+OBJECT_START = re.compile(
+    r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,30}:"
+)
+KEY = re.compile(
+    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w -]{0,40}[”’]?))\s{0,30}:"
+)
+CUT_KEY = re.compile(r"[\"'“‘]?[\w -]{0,80}[\"'”’]?\s*")
+BLANK = re.compile(r"\s*")
+STRICT_TEXT = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*", re.DOTALL) for quote in ('"', "'")}
+WORD = re.compile(r"[^,}\]\n]*")
+NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+NOT_IN_A_WORD = re.compile(r"[\"“”{\[]")
+CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’"}
+# What may follow the quote that ends a text; models leave quotes and apostrophes within a text unescaped.
+_KEY_FOLLOWS = r"[\"'“‘]?[A-Za-z_][\w -]{0,40}[\"'”’]?\s{0,30}:"
+_AFTER_MEMBER = rf"\s*(?:[}}\]]|\Z|,\s*(?:[}}\]]|\Z|{_KEY_FOLLOWS}))"
+_AFTER_ITEM = r"\s*(?:[}\],]|\Z)"
+LOOSE_TEXT = {
+    (quote, in_list): re.compile(
+        rf"[^{end}\\]*(?:(?:\\.|{end}(?!{_AFTER_ITEM if in_list else _AFTER_MEMBER}))[^{end}\\]*)*", re.DOTALL
+    )
+    for quote, end in CLOSING.items()
+    for in_list in (False, True)
+}
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+ESCAPED = {
+    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
+ONLY_JSON, ONLY_PYTHON = "JSON", "Python"
+SURROGATE = re.compile("[\ud800-\udfff]")
+CONTROL = re.compile(r"[\x00-\x1f]")
+ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class FoundObject:
+    """One object of a reply: `value`, and its source from `start` to `end`. `places` tells where the value of each key of the
+    outermost object begins (a text: after its quote). `open_depth` counts brackets never closed (0: whole).
+    `strict`: there is no doubt about what is quoted in it; `repaired`: it is neither JSON nor a Python literal.
+    `alone`: it is not part of a sentence (reply_text.py)."""
+
+    value: dict[str, Any]
+    text: str = field(repr=False)
+    start: int
+    end: int
+    places: dict[str, int]
+    repaired: bool = False
+    strict: bool = False
+    open_depth: int = 0
+    open_string: bool = False
+    alone: bool = True
+
+    @property
+    def raw(self) -> str:
+        return self.text[self.start : self.end]
+
+
+def read_object(text: str, start: int, limit: int, closed: bool = False) -> FoundObject:
+    """The object whose brace stands at `start`. If it is not written strictly, it ends at `limit` at the latest; `closed`:
+    something ends it there (a tag), so that a word before it is whole. Raises AnswerError."""
+    reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
+    try:
+        return reader.read()
+    except _NotStrictError:
+        pass
+    except _EndError:
+        if limit == len(text):
+            return reader.found()
+    return _ObjectReader(text, start, limit, strict=False, closed=closed).read()
+
+
+def strict_or_end(text: str, start: int) -> tuple[FoundObject | None, int]:
+    """The object at `start` if it is whole and every text in it is quoted and escaped properly, else None; and where it ends or
+    ceases to be one. Raises AnswerError where two equal keys disagree, and for one that is too large."""
+    reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
+    try:
+        found = reader.read()
+    except _NotStrictError:
+        return None, reader.at
+    except _EndError:
+        return None, len(text)
+    return found, found.end
+
+
+def open_quote(raw: str) -> str:
+    """The quote of the text in which the source of an object breaks off; empty where it is outside of texts."""
+    last = deque(ANY_TEXT.finditer(raw), maxlen=1)
+    return last[0].group(1) if last and last[0].group(2) != last[0].group(1) else ""
+
+
+class _NotStrictError(Exception):
+    """The object is not written strictly."""
+
+
+class _EndError(Exception):
+    """The text ends within the object."""
+
+
+class _ObjectReader:
+    """Goes through one object from its brace to its end."""
+
+    def __init__(self, text: str, start: int, limit: int, strict: bool, closed: bool) -> None:
+        self._text, self._start, self._limit = text, start, limit
+        self._strict, self._closed = strict, closed
+        self.at = start
+        self._depth = 0
+        self._values = 0
+        self._value: dict[str, Any] = {}
+        self._open_string = False
+        self._places: dict[str, int] = {}
+        self._languages: set[str] = set()
+        self._is_neither = False
+
+    def read(self) -> FoundObject:
+        try:
+            self._object(self._value)
+        except _EndError:
+            if self._strict:
+                raise
+        return self.found()
+
+    def found(self) -> FoundObject:
+        """What has been read so far."""
+        mixed = len(self._languages) > 1 or self._is_neither
+        return FoundObject(
+            value=self._value,
+            text=self._text,
+            start=self._start,
+            end=self._limit if self._depth else self.at,
+            places=self._places,
+            repaired=mixed or not self._strict or self._depth > 0,
+            strict=self._strict,
+            open_depth=self._depth,
+            open_string=self._open_string,
+        )
+
+    def _object(self, value: dict[str, Any]) -> None:
+        """Read into `value`, so that what was there is kept where the text ends."""
+        self._enter()
+        while True:
+            if self._next() == "}":
+                return self._leave()
+            key = self._key()
+            self._next()
+            if self._depth == 1:
+                # A quote before a word is no part of it.
+                self._places.setdefault(key, self.at + (self._text[self.at] in CLOSING))
+            if self._text[self.at] in "{[":
+                if key in value:
+                    raise AnswerError(f"The answer gives {key!r} twice.", self._around())
+                value[key] = item = {} if self._text[self.at] == "{" else []
+                self._container(item)
+            else:
+                self._put(value, key, self._scalar(in_list=False))
+            self._after_value("}")
+
+    def _list(self, value: list[Any]) -> None:
+        self._enter()
+        while True:
+            first = self._next()
+            if first == "]":
+                return self._leave()
+            if first in "{[":
+                item: dict[str, Any] | list[Any] = {} if first == "{" else []
+                value.append(item)
+                self._container(item)
+            else:
+                value.append(self._scalar(in_list=True))
+            self._after_value("]")
+
+    def _container(self, item: Any) -> None:
+        if isinstance(item, dict):
+            self._object(item)
+        else:
+            self._list(item)
+
+    def _put(self, value: dict[str, Any], key: str, item: Any) -> None:
+        before = value.get(key, item)
+        if before is not item and (before != item or isinstance(before, bool) != isinstance(item, bool)):
+            raise AnswerError(
+                f"The answer gives two different values for {key!r}.", f"{before!r}, {item!r}"[:400]
+            )
+        value[key] = item
+
+    def _enter(self) -> None:
+        self._depth += 1
+        self.at += 1
+        if self._depth > MAX_DEPTH:
+            raise AnswerError(
+                f"The answer is nested more than {MAX_DEPTH} levels deep.", self._text[self._start :]
+            )
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        self.at += 1
+
+    def _next(self) -> str:
+        """The next character that is not blank."""
+        found = BLANK.match(self._text, self.at, self._limit)
+        self.at = found.end() if found else self.at
+        if self.at >= self._limit:
+            raise _EndError
+        return self._text[self.at]
+
+    def _after_value(self, end: str) -> None:
+        """Past the comma after a value; an end stays."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise AnswerError(f"The answer has more than {MAX_VALUES} values.", self._text[self._start :])
+        following = self._next()
+        if following == ",":
+            self.at += 1
+            if self._next() == end:
+                self._languages.add(ONLY_PYTHON)
+        elif following != end:
+            self._fail()
+
+    def _key(self) -> str:
+        found = KEY.match(self._text, self.at, self._limit)
+        if found is None:
+            rest = CUT_KEY.match(self._text, self.at, self._limit)
+            if rest is not None and rest.end() == self._limit:
+                raise _EndError
+            return self._fail()
+        self.at = found.end()
+        double, single, bare = found.groups()
+        if bare is not None:
+            if self._strict:
+                self._fail()
+            return bare.strip("“”‘’ ")
+        if single is not None:
+            self._languages.add(ONLY_PYTHON)
+        return self._unescaped(double if single is None else single)
+
+    def _scalar(self, in_list: bool) -> object:
+        quote = self._text[self.at]
+        if quote in "\"'" or (quote in CLOSING and not self._strict):
+            return self._quoted(quote, in_list)
+        found = WORD.match(self._text, self.at, self._limit)
+        word = found.group() if found else ""
+        self.at += len(word)
+        if self.at >= self._limit and not self._closed:
+            # Cut off, it may have been the beginning of another word.
+            raise _EndError
+        word = word.rstrip()
+        if word in WORDS:
+            self._languages.add(ONLY_PYTHON if word[0] in "TFN" else ONLY_JSON)
+            return WORDS[word]
+        if NUMBER.fullmatch(word):
+            return int(word) if word.lstrip("-").isdigit() else float(word)
+        if self._strict or not word or NOT_IN_A_WORD.search(word):
+            self._fail()
+        return word
+
+    def _quoted(self, quote: str, in_list: bool) -> str:
+        pattern = STRICT_TEXT[quote] if self._strict else LOOSE_TEXT[quote, in_list]
+        found = pattern.match(self._text, self.at + 1, self._limit)
+        end = found.end() if found else self.at + 1
+        if end >= self._limit or self._text[end] != CLOSING[quote]:
+            self._open_string = True
+            raise _EndError
+        content = self._text[self.at + 1 : end]
+        self.at = end + 1
+        if quote == "'":
+            self._languages.add(ONLY_PYTHON)
+        return self._unescaped(content)
+
+    def _unescaped(self, content: str) -> str:
+        if CONTROL.search(content):
+            self._is_neither = True
+        if "\\" not in content:
+            return content
+        content = ESCAPE.sub(self._character, content)
+        if SURROGATE.search(content):
+            # JSON writes one character of the higher planes as two halves.
+            content = content.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return content
+
+    def _character(self, found: re.Match[str]) -> str:
+        token = found.group(1)
+        if len(token) > 1 and int(token[1:], 16) < 0x110000:
+            if token[0] != "u":
+                self._languages.add(ONLY_PYTHON)
+            return chr(int(token[1:], 16))
+        if token == "'":
+            self._languages.add(ONLY_PYTHON)
+        elif token == "/":
+            self._languages.add(ONLY_JSON)
+        elif token not in ESCAPED:
+            self._is_neither = True
+        return ESCAPED.get(token, found.group())
+
+    def _fail(self) -> Any:
+        if self._strict:
+            raise _NotStrictError
+        raise AnswerError("The answer is not an object that can be read.", self._around())
+
+    def _around(self) -> str:
+        return self._text[max(self._start, self.at - 100) : self.at + 100]

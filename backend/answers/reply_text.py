@@ -1,0 +1,216 @@
+"""Takes an agent's reply apart: its thoughts, the places where an answer may stand, and the objects in them.
+
+Decision: what is quoted never decides. A tag or a brace inside the text of an object that is written strictly is part of that
+text. What stands in a thought is no answer, and a thought that is never closed has none after it, whatever it mentions; if the
+reply only closes one, its prompt had opened it, and all before that is thought (but for an answer with which the reply
+begins: an agent that thinks does not). Without an <answer> tag an object counts only if it stands alone: nothing is on its lines
+but white space, a code fence or list brackets. An object within a sentence is spoken about, not said. Braces are counted
+first, and each character is looked at a fixed number of times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..errors import AnswerError
+from ..types import MAX_TEXT
+from .objects import OBJECT_START, FoundObject, open_quote, read_object, strict_or_end
+
+__all__ = ["TAG", "FoundObject", "Place", "SplitReply", "find_objects", "frame", "open_quote", "split_reply"]
+
+TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think|answer)\s*>", re.IGNORECASE)
+TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
+MAX_ANSWERS = 20
+MAX_BRACKETS = 5_000
+"""Most opening brackets in a reply; a plan of the most steps has about 100."""
+MAX_BESIDE = 60
+"""Longest rest of a line, in characters, that is looked at for whether an object stands alone."""
+BEFORE_ALONE = re.compile(r"(?:```[\w+-]{0,20})?\s*\[?")
+CUT_TAG = re.compile(r"</?[a-z]{0,6}$", re.IGNORECASE)
+AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of a reply, from `begin` to `end`. `tagged`: it stands in <answer>; `closed`: a tag ends it."""
+
+    text: str = field(repr=False)
+    begin: int
+    end: int
+    tagged: bool = False
+    closed: bool = False
+
+    @property
+    def content(self) -> str:
+        return self.text[self.begin : self.end]
+
+
+@dataclass(frozen=True)
+class SplitReply:
+    """A reply taken apart: the reasoning, the places where an answer may stand, and all thoughts that are closed."""
+
+    reasoning: str
+    places: tuple[Place, ...]
+    thoughts: tuple[Place, ...] = ()
+
+
+def split_reply(text: str) -> SplitReply:
+    """Part the thoughts from the answers: the <answer> tags, or all that is no thought if there are none. Raises AnswerError if
+    the reply is longer than MAX_TEXT characters, is not Unicode text, or has too many brackets or answers."""
+    if len(text) > MAX_TEXT:
+        raise AnswerError(f"The reply has {len(text)} characters; at most {MAX_TEXT} are read.", text[:200])
+    if lone := re.search("[\ud800-\udfff]", text):
+        raise AnswerError("The reply holds half a character.", text[max(0, lone.start() - 40) : lone.end()])
+    if text.count("{") + text.count("[") > MAX_BRACKETS:
+        raise AnswerError(f"The reply has more than {MAX_BRACKETS} brackets.", text[:200])
+    return _Splitter(text).split()
+
+
+def find_objects(place: Place) -> Iterator[FoundObject]:
+    """All objects in a place, in order, whatever stands between them, each with whether it stands alone. Raises AnswerError for
+    one that cannot be read, or in which two equal keys disagree."""
+    text, floor = place.text, place.begin
+    position = text.find("{", floor, place.end)
+    while position >= 0:
+        if OBJECT_START.match(text, position):
+            found = read_object(text, position, place.end, place.closed)
+            alone = _begins_line(text, position, floor) and _ends_line(text, found.end, place.end)
+            yield dataclasses.replace(found, alone=alone)
+            position = floor = max(found.end, position + 1)
+        else:
+            position += 1
+        position = text.find("{", position, place.end)
+
+
+def frame(reasoning: str) -> str:
+    """The reasoning as it must stand between the tags for split_reply to give back exactly this text."""
+    return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
+
+
+class _Splitter:
+    """Goes through a reply from tag to tag."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._wasted = 0
+        self._answers: list[Place] = []
+        self._outside: list[Place] = []
+        self._thoughts: list[Place] = []
+        self._first_answer_end = 0
+        self._reasoning: str | None = None
+
+    def split(self) -> SplitReply:
+        text, position, begins_with = self._text, 0, ""
+        outside_from, tags = 0, 0
+        while tag := self._tag_after(position):
+            name, position = tag.group(1) + tag.group(2).lower(), tag.end()
+            if not tags and not text[: tag.start()].strip():
+                begins_with = name
+            tags += 1
+            self._add_outside(outside_from, tag.start())
+            if name == "answer":
+                position = self._answer(tag.end())
+            elif name == "think":
+                closing = self._closing_thought(tag.end())
+                if closing is None:
+                    if self._reasoning is None:
+                        self._reasoning = text[tag.end() :]
+                    outside_from = len(text)
+                    break
+                position = closing.end()
+                self._thought(tag.end(), closing.start(), begins_with)
+            elif name == "/think" and self._reasoning is None:
+                self._thought(None, tag.start(), begins_with)
+            outside_from = position
+        self._add_outside(outside_from, len(text), closed=False)
+        return SplitReply(
+            reasoning=_unframed(self._reasoning or ""),
+            places=tuple(self._answers or self._outside),
+            thoughts=tuple(self._thoughts),
+        )
+
+    def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
+        """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first one may be thought as
+        well, unless the reply begins with a tag that says otherwise."""
+        if self._reasoning is None:
+            if begins_with == "answer" and begin is None:
+                begin = self._first_answer_end
+                del self._answers[1:]
+            elif not begins_with:
+                self._answers.clear()
+                self._outside.clear()
+                self._thoughts.append(Place(self._text, 0, begin or 0))
+            self._reasoning = self._text[begin or 0 : end]
+        self._thoughts.append(Place(self._text, begin or 0, end))
+
+    def _answer(self, begin: int) -> int:
+        """Note what stands in an <answer>, up to the next tag; where to go on."""
+        if len(self._answers) == MAX_ANSWERS:
+            raise AnswerError(f"The reply has more than {MAX_ANSWERS} <answer> tags.", self._text[:200])
+        after = self._tag_after(begin)
+        end = after.start() if after else len(self._text)
+        self._answers.append(Place(self._text, begin, end, tagged=True, closed=after is not None))
+        if after is not None and after.group(1) and after.group(2).lower() == "answer":
+            end = after.end()
+        if len(self._answers) == 1:
+            self._first_answer_end = end
+        return end
+
+    def _add_outside(self, begin: int, end: int, closed: bool = True) -> None:
+        if begin < end:
+            self._outside.append(Place(self._text, begin, end, closed=closed))
+
+    def _closing_thought(self, position: int) -> re.Match[str] | None:
+        for tag in TAG.finditer(self._text, position):
+            if tag.group(1) and tag.group(2).lower() == "think":
+                return tag
+        return None
+
+    def _tag_after(self, position: int) -> re.Match[str] | None:
+        """The next tag that is not within an object that is written strictly."""
+        while found := TAG_OR_BRACE.search(self._text, position):
+            if found.group() != "{":
+                return found
+            position = found.end()
+            if OBJECT_START.match(self._text, found.start()):
+                strict, end = strict_or_end(self._text, found.start())
+                if strict is not None:
+                    position = end
+                else:
+                    self._waste(end - found.start())
+        return None
+
+    def _waste(self, characters: int) -> None:
+        self._wasted += characters
+        if self._wasted > 4 * MAX_TEXT:
+            raise AnswerError("The reply has too many objects that cannot be read.", self._text[:200])
+
+
+def _begins_line(text: str, position: int, floor: int) -> bool:
+    """Whether nothing but a fence or a list bracket stands between the line's (or the place's) beginning and a position."""
+    begin = max(floor, position - MAX_BESIDE)
+    before = text[begin:position]
+    if "\n" not in before and begin > floor:
+        return False
+    return BEFORE_ALONE.fullmatch(before.rpartition("\n")[2].strip()) is not None
+
+
+def _ends_line(text: str, position: int, limit: int) -> bool:
+    """Whether nothing of weight stands between a position and the line's (or the place's) end."""
+    after = text[position : min(limit, position + MAX_BESIDE)]
+    if "\n" not in after and position + MAX_BESIDE < limit:
+        return False
+    after = after.partition("\n")[0]
+    if limit == len(text):
+        # Where a reply is cut off, so may be the tag that ends its answer.
+        after = CUT_TAG.sub("", after)
+    return AFTER_ALONE.fullmatch(after.strip()) is not None
+
+
+def _unframed(reasoning: str) -> str:
+    """Drop the line breaks with which models frame their reasoning (`frame` adds them where needed)."""
+    framed = len(reasoning) >= 2 and reasoning[0] == "\n" and reasoning[-1] == "\n"
+    return reasoning[1:-1] if framed else reasoning

@@ -1,0 +1,120 @@
+"""Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a True verdict.
+
+Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits) and one after
+(the token). They are plain objects that fit those places, so that this module needs no heavy import; a loop of our own
+calls the same two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal
+
+from ...counters import count
+from ..protocol import Reply, ReplySettings
+from ..verdict_watch import VerdictWatch, probability_of_true
+
+# A character takes at most 4 bytes, so at most 4 byte-level tokens.
+MAX_PENDING = 4
+
+
+class RawLogits:
+    """A logits processor: keeps the raw logits of the next token, and applies the temperature (0: leaves them)."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperature = temperature
+        self.last: Any = None
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.last = scores
+        return scores / self._temperature if self._temperature > 0 else scores
+
+
+class ReplyListener:
+    """A stopping criterion that puts the reply of a batch of one together, token by token."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        end_tokens: Collection[int],
+        verdict_tokens: tuple[Sequence[int], Sequence[int]],
+        settings: ReplySettings,
+        thinking: bool,
+        on_token: Callable[[str], None] | None,
+    ) -> None:
+        self.logits = RawLogits(settings.temperature)
+        self._tokenizer = tokenizer
+        self._end_tokens = end_tokens
+        self._true_tokens, self._false_tokens = (list(side) for side in verdict_tokens)
+        self._on_token = on_token
+        self._thinking = thinking
+        self._watch = VerdictWatch(thinking) if settings.watch_verdict else None
+        self._pending: list[int] = []
+        self._pieces: list[str] = []
+        self._tokens = 0
+        self._finish: Literal["end", "length", "verdict"] = "length"
+
+    def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
+        """True (as a tensor of shape (1,)) once nothing more is wanted."""
+        import torch
+
+        return torch.full((1,), self.take(int(input_ids[0, -1])), dtype=torch.bool, device=input_ids.device)
+
+    def reply(self) -> Reply:
+        """The reply so far."""
+        self._flush()
+        return Reply(
+            text="".join(self._pieces),
+            tokens=self._tokens,
+            probability=self._watch and self._watch.probability(),
+            finish=self._finish,
+            thinking=self._thinking,
+        )
+
+    def take(self, token: int) -> bool:
+        """Take in the next token; True once nothing more is wanted."""
+        self._tokens += 1
+        if token in self._end_tokens:
+            self._finish = "end"
+            self._flush()
+            return True
+        self._pending.append(token)
+        piece = self._text_of_pending()
+        if piece.endswith("\ufffd") and len(self._pending) < MAX_PENDING:
+            return False
+        self._pending.clear()
+        return self._add(piece, token)
+
+    def _add(self, piece: str, token: int | None = None) -> bool:
+        """Take in a piece of text; True if it settles a True verdict."""
+        watch = self._watch
+        if (
+            watch is not None
+            and watch.add(piece)
+            and (token in self._true_tokens or token in self._false_tokens)
+        ):
+            logits = self.logits.last[0].float()
+            watch.measured(
+                probability_of_true(logits[self._true_tokens].tolist(), logits[self._false_tokens].tolist())
+            )
+        is_settled = watch is not None and watch.settled
+        if watch is not None and is_settled:
+            self._finish = "verdict"
+            piece = piece[: len(piece) - watch.stop()]
+            count(stops_at_true=1)
+        self._pieces.append(piece)
+        if self._on_token is not None:
+            self._on_token(piece)
+        return is_settled
+
+    def _flush(self) -> None:
+        if self._pending:
+            piece = self._text_of_pending()
+            self._pending.clear()
+            self._add(piece)
+
+    def _text_of_pending(self) -> str:
+        # Tags are special tokens in some vocabularies and belong to the answer all the same.
+        return self._tokenizer.decode(
+            self._pending, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )

@@ -1,0 +1,275 @@
+"""One base model in memory for any number of chats, each with its own LoRA adapter or none.
+
+Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic on the same
+base share its weights without being told to, and the memory is free once both are gone. Adapters are attached to the
+base's own modules; who replies next selects its adapter under the base's lock. Quantised weights cannot be moved between
+devices, so a host that needs their room has them forgotten, and read again when they are next needed. Weights come onto
+their device when somebody first asks, not when they are loaded, and can leave it: of a planner and a critic on two bases the
+card needs to hold one at a time.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...checkpoints.checkpoint import checkpoint_digest
+from ...checkpoints.one_reader import READING
+from ...counters import count, not_counting
+from ...devices import device_named
+from ...errors import ChatError, SettingsError, boundary
+from ...shown_text import shown_text
+from ..engine.settings import PLAIN, Levers
+from .adapters import check_fit, check_usable, with_merged
+from .loading import DTYPES, QUANTIZATIONS, load_model, load_processor
+
+if TYPE_CHECKING:
+    from ..engine.engine import OwnDecoding
+    from .grammar_processor import GrammarTokens
+
+logger = logging.getLogger(__name__)
+
+BaseKey = tuple[str, str, str, str, str | None, Levers]
+MAIN_MEMORY = "cpu"
+OFF: dict[str, object] = {name: getattr(PLAIN, name) for name in Levers.model_fields}
+"""The value of each lever with which nothing is done."""
+
+
+class SharedBase:
+    """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
+
+    def __init__(
+        self,
+        folder: Path,
+        digest: str,
+        dtype: str,
+        device: str,
+        quantization: str | None,
+        levers: Levers = Levers(),  # noqa: B008 - frozen
+        merged: Path | None = None,
+    ) -> None:
+        """`merged`: an adapter to add to the weights for good."""
+        self.folder = folder
+        self.digest = digest
+        self.lock = threading.RLock()
+        self.levers = levers
+        self._source = (dtype, device, quantization, levers.linear_patches)
+        self.quantization = quantization
+        self._merged = merged
+        self._home = device
+        self._waits = False
+        # First, since it is small: what is wrong with it is said before gigabytes are read.
+        self.processor: Any = load_processor(folder)
+        self.model: Any = self._load()
+        self.switched_off: dict[str, str] = {}
+        """Levers that would have changed answers here, and how that showed."""
+        self.is_settled = not levers.own_loop
+        """Whether it is known which of the levers are on."""
+        self._own_decoding: OwnDecoding | None = None
+        self._grammar_tokens: GrammarTokens | None = None
+        self.dtype = str(self.model.dtype).removeprefix("torch.")
+        self._with_adapters: Any = None
+        self._adapters: dict[str, str] = {}
+        self._selected: str | None = None
+
+    def add_adapter(self, folder: Path) -> str:
+        """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded again."""
+        check_usable(folder)
+        name = checkpoint_digest(folder)
+        with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
+            if name not in self._adapters:
+                check_fit(self.model, folder)
+                self._attach(folder, name)
+                self._adapters[name] = str(folder)
+                self._selected = name
+        return name
+
+    def leave(self) -> None:
+        """Free the device: weights wait in main memory, quantised ones are forgotten; the next use brings them again."""
+        with self.lock:
+            if self._home == MAIN_MEMORY or self.model is None or self._waits:
+                return
+            if self.quantization is not None:
+                self.release()
+            else:
+                self.model.to(MAIN_MEMORY)
+                self._waits = True
+            count(agents_sent_away=1)
+            if self._own_decoding is not None:
+                self._own_decoding.free()
+            _empty_cache(self._home)
+
+    def release(self) -> None:
+        """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
+        with self.lock:
+            self.model = self._with_adapters = self._selected = None
+            if self._own_decoding is not None:
+                self._own_decoding.free()
+            # The library's modules refer to each other in circles.
+            gc.collect()
+
+    def restore(self) -> None:
+        """Have the weights and adapters on their device again; nothing happens if they are there. Raises ChatError."""
+        with self.lock:
+            if self.model is None:
+                self.model = self._load()
+                for name, folder in self._adapters.items():
+                    with boundary(ChatError, f"Adapter {folder!r}"):
+                        self._attach(Path(folder), name)
+                    self._selected = name
+            if self._waits:
+                self.model.to(self._home)
+                self._waits = False
+                count(agents_brought=1)
+
+    @contextmanager
+    def selected(self, adapter: str | None) -> Iterator[Any]:
+        """The model with this adapter (None: without any) for as long as the lock is held."""
+        with self.lock:
+            self.restore()
+            if self._with_adapters is not None and adapter != self._selected:
+                if adapter is None:
+                    self._with_adapters.base_model.disable_adapter_layers()
+                else:
+                    self._with_adapters.base_model.enable_adapter_layers()
+                    self._with_adapters.set_adapter(adapter)
+                self._selected = adapter
+            yield self.model
+
+    @property
+    def context(self) -> int:
+        """Tokens of question and answer together that the model can read."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
+    def own_decoding(self) -> OwnDecoding | None:
+        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock. Raises
+        ChatError.
+
+        The first time it is compared with the library (engine/self_check.py), where the weights are now.
+        """
+        self.restore()
+        if not self.is_settled:
+            from ..engine.self_check import checked_decoding
+
+            self._own_decoding, self.switched_off = checked_decoding(self.model, self.processor, self.levers)
+            for lever, reason in self.switched_off.items():
+                logger.warning(
+                    "%s: %s is switched off: %s.", shown_text(self.folder.name), lever, shown_text(reason)
+                )
+            self.is_settled = True
+        return self._own_decoding
+
+    def settled_levers(self, adapter: str | None) -> Levers:
+        """The levers that are really on, for good: asked before the first reply, the check is made now, on the weights' device,
+        and the device is left again. Raises ChatError, Cancelled."""
+        with self.lock:
+            if not self.is_settled:
+                with self._visiting(), self.selected(adapter):
+                    self.own_decoding()
+        if "own_loop" in self.switched_off:
+            return PLAIN
+        return self.levers.model_copy(update={name: OFF[name] for name in self.switched_off})
+
+    def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
+        """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises ChatError."""
+        if self._grammar_tokens is None:
+            from .grammar_processor import GrammarTokens
+
+            width = self.model.get_output_embeddings().weight.shape[0]
+            self._grammar_tokens = GrammarTokens(self.processor.tokenizer, ends, width)
+        return self._grammar_tokens
+
+    @contextmanager
+    def _visiting(self) -> Iterator[None]:
+        """Weights that wait in main memory may go onto their device inside the block, and are there no more after it. Those in
+        main memory are kept beside them, so that nothing is copied back."""
+        if not self._waits:
+            yield
+            return
+        waiting = [(parameter, parameter.data) for parameter in self.model.parameters()]
+        try:
+            with not_counting():
+                yield
+        finally:
+            for parameter, data in waiting:
+                parameter.data = data
+            with not_counting():
+                self.leave()
+
+    def _load(self) -> Any:
+        """The model in main memory or, if it is quantised, on its device."""
+        with READING:
+            model = load_model(self.folder, *self._source)
+        if self.quantization is None:
+            self._waits = self._home != MAIN_MEMORY
+        else:
+            count(agents_brought=1)
+        return model if self._merged is None else with_merged(model, self._merged)
+
+    def _attach(self, folder: Path, name: str) -> None:
+        from peft import PeftModel
+
+        if self._with_adapters is None:
+            self._with_adapters = PeftModel.from_pretrained(self.model, str(folder), adapter_name=name)
+        else:
+            self._with_adapters.base_model.enable_adapter_layers()
+            self._with_adapters.load_adapter(str(folder), adapter_name=name)
+        self._with_adapters.set_adapter(name)
+        self.model.eval()
+
+
+_bases: weakref.WeakValueDictionary[BaseKey, SharedBase] = weakref.WeakValueDictionary()
+_bases_lock = threading.Lock()
+
+
+def shared_base(
+    folder: Path,
+    dtype: str,
+    device: str,
+    quantization: str | None,
+    share: bool,
+    levers: Levers = Levers(),  # noqa: B008 - frozen
+    merged: Path | None = None,
+) -> SharedBase:
+    """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter `merged`
+    into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
+    if dtype not in DTYPES:
+        raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise SettingsError(
+            f"There is no quantization {quantization!r}.", f"Known: {', '.join(QUANTIZATIONS)}."
+        )
+    device = device_named(device)
+    digest = checkpoint_digest(folder)
+    if merged is not None:
+        check_usable(merged)
+        if quantization is not None:
+            raise SettingsError(
+                f"An adapter cannot be merged into {quantization} weights.",
+                "Merge it into a checkpoint first (interleave-thinker train merge), or leave it an adapter.",
+            )
+        digest += f"+{checkpoint_digest(merged)}"
+    if not share:
+        return SharedBase(folder, digest, dtype, device, quantization, levers, merged)
+    key = (str(folder), digest, dtype, device, quantization, levers)
+    with _bases_lock:
+        base = _bases.get(key)
+        if base is None:
+            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers, merged)
+        return base
+
+
+def _empty_cache(device: str) -> None:
+    """Give freed memory back to the card, so that the next model, and other programs, find it."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    elif device.startswith("mps"):
+        torch.mps.empty_cache()

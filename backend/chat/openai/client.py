@@ -1,0 +1,350 @@
+"""A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
+
+Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid for beyond a
+True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and only before the first
+token. The key comes from the environment and goes nowhere but into the request's header (remote/server.py). While nothing
+arrives, `on_token` is called with an empty text, so that cancelling need not wait for the server, and an answer has a
+deadline for all of it, tries and pauses included (remote/call.py).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ...errors import ChatError, SettingsError
+from ...pictures import Picture
+from ...prompts import PromptSet
+from ...remote.api_keys import check_variable, key_for
+from ...remote.call import OnText, RemoteCall
+from ...remote.key_mask import GrowingMask, KeyMask
+from ...remote.server import RemoteServer
+from ..image_limits import scaled_down
+from ..protocol import Message, Reply, ReplySettings
+from ..verdict_watch import VerdictWatch
+from .stream import Chunk, probability_in, read_chunks
+
+if TYPE_CHECKING:
+    import httpx
+
+KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
+MAX_BODY_SHOWN = 300
+MAX_ARGUMENT = 4096
+TRIES = 3
+TOP_LOGPROBS = 20
+MOST_TOKENS = 65536
+LEAST_TOKENS = 512
+"""A server that refuses an answer for its length is asked for half of it, down to this."""
+NO_ROOM = re.compile(
+    r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
+)
+ENDPOINT = "/chat/completions"
+DEADLINE = 1800.0
+"""Seconds for a whole reply: a long plan at three tokens a second."""
+
+
+class _Retryable(Exception):
+    """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the end."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _TooManyTokens(Exception):
+    """The server has no room for so long an answer; carries the error to raise if it has none for a short one either."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _NoLogprobs(Exception):
+    """The server refuses a request because it asks for log-probabilities."""
+
+
+class OpenAIChat:
+    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text; `deadline` for a whole
+    reply, its tries included."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        key: str | None = None,
+        timeout: float = 300.0,
+        key_variable: str = KEY_VARIABLES[0],
+        deadline: float = DEADLINE,
+    ) -> None:
+        if not (0 < timeout < math.inf and 0 < deadline < math.inf):
+            raise SettingsError("The timeout and the deadline must be above 0 seconds.")
+        self._model = model
+        self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
+        self._server = RemoteServer(self._url, key, ChatError)
+        self._timeout = timeout
+        self._deadline = deadline
+        self._key_variable = key_variable
+        self._most_tokens = MOST_TOKENS
+
+    @property
+    def identity(self) -> str:
+        return f"openai:{self._model}@{self._url}"
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._model!r}, {self._url!r})"
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask the server; raises ChatError with the status and the beginning of its answer, and at the deadline."""
+        body, call = self._body(messages, settings), RemoteCall(self._deadline)
+        late = ChatError(
+            f"{self._url} did not finish its answer within {self._deadline:g} s.",
+            "Set a later deadline if the model is slow, or allow fewer tokens.",
+        )
+        return call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
+
+    def _ask(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        with self._server.faults():
+            return self._ask_until_answered(body, settings, on_token, call)
+
+    def _ask_until_answered(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        from tenacity import (
+            Retrying,
+            retry_if_exception_type,
+            sleep_using_event,
+            stop_after_attempt,
+            stop_when_event_set,
+            wait_exponential,
+        )
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Retryable),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(call.hung_up),
+            sleep=sleep_using_event(call.hung_up),
+            wait=wait_exponential(multiplier=0.2, max=2.0),
+            reraise=True,
+        )
+        try:
+            while True:
+                try:
+                    return retrying(self._ask_once, body, settings, on_token, call)
+                except _NoLogprobs:
+                    # The verdict is in the text as well; only its probability is lost.
+                    body = {name: value for name, value in body.items() if "logprobs" not in name}
+                except _TooManyTokens as refused:
+                    if body["max_tokens"] <= LEAST_TOKENS:
+                        raise refused.error from refused
+                    body = {**body, "max_tokens": max(LEAST_TOKENS, body["max_tokens"] // 2)}
+                    # The next request need not be refused again.
+                    self._most_tokens = body["max_tokens"]
+        except _Retryable as failed:
+            raise failed.error from failed
+
+    def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [_as_json(message, settings.max_pixels) for message in messages],
+            "max_tokens": min(settings.limit, self._most_tokens),
+            "temperature": settings.temperature,
+            "seed": settings.seed,
+            "stream": True,
+        }
+        if settings.temperature > 0 and settings.top_p < 1:
+            body |= {"top_p": settings.top_p}
+        if settings.temperature > 0 and settings.top_k:
+            # No part of the protocol: left out where it is not set, and an error where a server refuses it.
+            body |= {"top_k": settings.top_k}
+        if settings.watch_verdict:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        return body
+
+    def _ask_once(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        import httpx
+
+        started = False
+        try:
+            with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
+                self._raise_for_status(response, "logprobs" in body)
+                reading = _Reading(settings.watch_verdict, on_token, self._server.mask)
+                for chunk in read_chunks(self._server, response):
+                    started = True
+                    if reading.add(chunk):
+                        break
+                return reading.reply()
+        except httpx.TimeoutException as error:
+            wrong = ChatError(
+                f"{self._url} did not answer within {self._timeout:g} s ({type(error).__name__}).",
+                "Is the server busy, or the model still loading?",
+            )
+            if isinstance(error, httpx.ConnectTimeout):
+                raise _Retryable(wrong) from error
+            raise wrong from error
+        except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+            said = self._server.quote(f"{type(error).__name__}: {error}")
+            wrong = ChatError(
+                f"{self._url} cannot be reached ({said}).", "Is the server running, and is the address right?"
+            )
+            if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
+                raise wrong from error
+            raise _Retryable(wrong) from error
+
+    def _raise_for_status(self, response: httpx.Response, with_logprobs: bool) -> None:
+        if response.status_code == 200:
+            return
+        text = self._server.refusal(response)
+        if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
+            raise _NoLogprobs
+        hint = (
+            f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else ""
+        )
+        error = ChatError(f"{self._url} answered with status {response.status_code}: {text}", hint)
+        if response.status_code in (400, 413, 422) and "top_k" in text:
+            error.hint = "This server does not know top_k: leave it out."
+        elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
+            error.hint = "Start the server with a longer context (vLLM: --max-model-len), or show the agent fewer images."
+            raise _TooManyTokens(error)
+        if response.status_code == 429 or response.status_code >= 500:
+            raise _Retryable(error)
+        raise error
+
+
+class _Reading:
+    """Puts a reply together from chunks, without the key."""
+
+    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
+        self._parts: list[str] = []
+        self._tokens = 0
+        self._in_reasoning = False
+        self._finish = "end"
+        self._ended = False
+        self._watch = VerdictWatch() if watch_verdict else None
+        self._on_token = on_token
+        self._mask = GrowingMask(mask)
+
+    def add(self, chunk: Chunk) -> bool:
+        """Take a chunk in; True if nothing after it matters."""
+        reasoning = self._reasoning_in(chunk)
+        text, is_settled = reasoning + chunk.text, self._is_settled_by(reasoning, chunk)
+        if is_settled and self._watch is not None:
+            self._finish = "verdict"
+            text = text[: len(text) - self._watch.stop()]
+        self._take(self._mask.add(text))
+        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
+        if chunk.finish == "length":
+            self._finish = "length"
+        return is_settled
+
+    def _reasoning_in(self, chunk: Chunk) -> str:
+        """What a server took out of the reply, and tells apart, with its tags: as the model wrote it, before the chunk's text."""
+        written = chunk.reasoning
+        if written and not self._in_reasoning:
+            written, self._in_reasoning = f"<think>{written}", True
+        if chunk.text and self._in_reasoning:
+            written, self._in_reasoning = f"{written}</think>", False
+        return written
+
+    def _is_settled_by(self, reasoning: str, chunk: Chunk) -> bool:
+        if self._watch is None:
+            return False
+        # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
+        pieces = chunk.alternatives
+        if "".join(piece for piece, _ in pieces) != chunk.text:
+            pieces = ((chunk.text, ()),)
+        for piece, alternatives in ((reasoning, ()), *pieces):
+            if self._watch.add(piece):
+                self._watch.measured(probability_in(piece, alternatives))
+        # What comes together with its end is there, and is read to its end.
+        self._ended |= chunk.finish is not None
+        return self._watch.settled and not self._ended
+
+    def reply(self) -> Reply:
+        """The reply so far."""
+        self._take(self._mask.end())
+        return Reply.model_validate(
+            {
+                "text": "".join(self._parts),
+                "tokens": self._tokens,
+                "probability": self._watch and self._watch.probability(),
+                "finish": self._finish,
+            }
+        )
+
+    def _take(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._on_token(text)
+
+
+def _as_json(message: Message, area: int) -> dict[str, Any]:
+    if all(isinstance(part, str) for part in message.content):
+        return {"role": message.role, "content": "".join(str(part) for part in message.content)}
+    content: list[dict[str, Any]] = []
+    for part in message.content:
+        if isinstance(part, Picture):
+            content.append({"type": "image_url", "image_url": {"url": scaled_down(part, area).data_url()}})
+        else:
+            content.append({"type": "text", "text": part})
+    return {"role": message.role, "content": content}
+
+
+def open(
+    argument: str, *, timeout: float = 300.0, key_variable: str | None = None, deadline: float = DEADLINE
+) -> OpenAIChat:
+    """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from INTERLEAVE_API_KEY or
+    OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only where keys.key_for allows it: for a
+    server that a stranger may have named. `timeout` and `deadline` as for OpenAIChat. Raises SettingsError for another form."""
+    if key_variable is not None:
+        check_variable(key_variable)
+    match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
+    if match is None or len(argument) > MAX_ARGUMENT:
+        raise SettingsError(
+            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} is not MODEL@BASE_URL.",
+            "Such as openai:qwen3-vl@http://127.0.0.1:8000/v1.",
+        )
+    model, url = match.groups()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise SettingsError(f"The server's address is not valid ({error}).") from error
+    if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
+        raise SettingsError(
+            "The server's address may hold a host, a port and a path only.",
+            f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
+        )
+    if key_variable is None:
+        return OpenAIChat(model, url, _key_from_environment(), timeout, deadline=deadline)
+    named = key_variable or KEY_VARIABLES[0]
+    return OpenAIChat(model, url, key_for(key_variable, url), timeout, named, deadline)
+
+
+def _key_from_environment() -> str | None:
+    for name in KEY_VARIABLES:
+        key = os.environ.get(name, "").strip()
+        if key and not re.fullmatch(r"[!-~]+", key):
+            raise SettingsError(f"{name} holds characters that no key has.", "Set it to the key alone.")
+        if key:
+            return key
+    return None
+
+
+def _without_secrets(argument: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)

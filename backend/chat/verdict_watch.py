@@ -1,0 +1,171 @@
+"""Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how probable True was.
+
+Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict is: wherever
+the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs more: the reply begins with its
+<answer>, or its thought has just been closed (also one that its prompt had opened), and the answer up to there is written
+strictly, so that nothing that may follow can make it read as False. P(True) is the softmax over the tokens that can begin True or False,
+measured wherever a verdict's word may begin and reported for the one that is read in the end; the same rule as
+Qwen3-Reranker's, sigmoid(logit_yes - logit_no), extended to spellings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ..answers.reading import find_verdict
+from ..answers.reply_text import TAG
+from ..errors import AnswerError
+from ..types import MAX_TEXT
+
+AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])", re.IGNORECASE)
+FIRST_LETTER = re.compile("[tfTF]")
+CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
+BEFORE_ANSWER = re.compile(r"\s*(?:```[\w+-]{0,20}\s*)?")
+TAIL = 220
+LONGEST_KEY = 120
+"""Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
+MAX_LOOKS = 20
+"""How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to its end."""
+MAX_MEASURED = 1000
+TRUE_SPELLINGS = ("True", "true", " True", " true")
+FALSE_SPELLINGS = ("False", "false", " False", " false")
+
+
+class Encoder(Protocol):
+    """The part of a tokenizer that is needed here."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]: ...
+
+
+class VerdictWatch:
+    """Follows a reply piece by piece. `settled` is True once it says True and nothing after that could turn it."""
+
+    def __init__(self, thinking: bool | None = None) -> None:
+        """`thinking`: whether the prompt ends inside an opened <think>; None where nobody can tell (a server's)."""
+        self.settled = False
+        self._tail = "<think>" if thinking else ""
+        self._parts = [self._tail]
+        self._length = len(self._tail)
+        self._word = -1
+        self._measured: dict[int, float | None] = {}
+        self._looks = 0
+        self._settled_at = 0
+
+    def add(self, piece: str) -> bool:
+        """Append a piece; True if a word begins in it that may be the verdict's, whose P(True) can then be given to `measured`."""
+        tail = self._tail + piece
+        start, new = self._length - len(self._tail), len(self._tail)
+        self._length += len(piece)
+        self._parts.append(piece)
+        self._tail = tail[-TAIL:]
+        if self.settled or self._length > MAX_TEXT or "success" not in tail.lower():
+            return False
+        words: list[int] = []
+        if FIRST_LETTER.search(piece):
+            found = (one.end() for one in AT_VERDICT.finditer(tail, max(0, new - LONGEST_KEY)))
+            words = [word for word in found if word >= new]
+        for word in (self._word - start, *words):
+            closed = CLOSED_TRUE.match(tail, word) if word >= 0 else None
+            if closed is not None and closed.end() > new and self._looks < MAX_LOOKS and not self.settled:
+                self._look(start + word, start + closed.end())
+        self._word = start + words[-1] if words else self._word
+        return bool(words)
+
+    def stop(self) -> int:
+        """Take back what stands after the point at which the verdict was settled, all of it in the last piece; its length."""
+        surplus = self._length - self._settled_at
+        self._parts, self._length = ["".join(self._parts)[: self._settled_at]], self._settled_at
+        return surplus
+
+    def measured(self, probability: float | None) -> None:
+        """P(True) where the last word began that `add` told of."""
+        if len(self._measured) < MAX_MEASURED:
+            self._measured[self._word] = probability
+
+    def probability(self) -> float | None:
+        """P(True) at the verdict that is read from the reply so far; None if there is none, or it was not measured."""
+        if not any(one is not None for one in self._measured.values()):
+            return None
+        try:
+            _, _, at = find_verdict("".join(self._parts))
+        except AnswerError:
+            return None
+        return self._measured.get(at)
+
+    def _look(self, word: int, end: int) -> None:
+        """Ask whether the verdict whose word begins here is settled where it is closed."""
+        self._looks += 1
+        self._settled_at = end
+        self.settled = is_settled("".join(self._parts)[:end], word)
+
+
+def is_settled(text: str, word: int) -> bool:
+    """Whether a reply that begins like this says True with the word at this place, whatever follows it (but for a contradiction,
+    which would make it unreadable)."""
+    try:
+        verdict, found, at = find_verdict(text)
+    except AnswerError:
+        return False
+    return bool(verdict.success) and at == word and found.strict and _may_stop(text, found.start)
+
+
+def _may_stop(text: str, start: int) -> bool:
+    """Whether no thought and no text of an object can be open where the object at `start` begins, by the tags before it: it
+    follows the reply's first <answer> or the end of its thought, and at most a code fence stands between."""
+    tags = list(TAG.finditer(text, 0, start))
+    names = [tag.group(1) + tag.group(2).lower() for tag in tags]
+    if (
+        not tags
+        or len(TAG.findall(text)) > len(tags)
+        or not BEFORE_ANSWER.fullmatch(text, tags[-1].end(), start)
+    ):
+        return False
+    begins = not text[: tags[0].start()].strip()
+    if names[-1] == "answer":
+        if len(tags) == 1:
+            return begins
+        if text[tags[-2].end() : tags[-1].start()].strip():
+            return False
+        names.pop()
+    if begins and names[0] == "think":
+        depth = [name for name in names if name.endswith("think")]
+        return names[-1] == "/think" and _ends_where_it_closes(depth)
+    # A thought that the prompt had opened.
+    return "think" not in names and names.count("/think") == 1 and names[-1] == "/think"
+
+
+def _ends_where_it_closes(names: Sequence[str]) -> bool:
+    """Whether the first of nested thoughts is closed by the last of these tags and not before."""
+    depths = list(itertools.accumulate(1 if name == "think" else -1 for name in names))
+    return depths.index(0) == len(depths) - 1 if 0 in depths else False
+
+
+def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First tokens of the spellings of True and of False; a token that can begin both belongs to neither."""
+    sides = []
+    for spellings in (TRUE_SPELLINGS, FALSE_SPELLINGS):
+        encoded = (tokenizer.encode(spelling, add_special_tokens=False) for spelling in spellings)
+        sides.append({tokens[0] for tokens in encoded if tokens})
+    both = sides[0] & sides[1]
+    return tuple(sorted(sides[0] - both)), tuple(sorted(sides[1] - both))
+
+
+def probability_of_true(true_logits: Iterable[float], false_logits: Iterable[float]) -> float | None:
+    """Softmax mass of the True side (0..1) from logits or log-probabilities; None unless both sides have one."""
+    true_mass, false_mass = _log_sum_exp(true_logits), _log_sum_exp(false_logits)
+    if true_mass is None or false_mass is None:
+        return None
+    difference = max(-700.0, min(700.0, false_mass - true_mass))
+    return 1.0 / (1.0 + math.exp(difference))
+
+
+def _log_sum_exp(values: Iterable[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return None
+    highest = max(finite)
+    return highest + math.log(sum(math.exp(value - highest) for value in finite))

@@ -1,0 +1,201 @@
+"""Fetches a checkpoint from the Hugging Face Hub into a folder of its own, because a person asked for exactly that.
+
+Decision: the library is asked what there is (addresses, sizes, checksums, the mirror and token of the environment); the
+bytes are read here, since its own download cannot be cancelled. Only safetensors, JSON and tokenizer files are fetched,
+and the configuration first, so that the wrong kind of model is refused before its gigabytes. Files gather in a hidden
+folder, which becomes the checkpoint when all are whole; an interrupted download goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ChatError, SettingsError
+from .checkpoint import ARCHITECTURES, HUB_ID, WANTED_FILES, find_checkpoint, read_json
+
+if TYPE_CHECKING:
+    import httpx
+
+PROMPT_FILES = "prompt_set/*.txt"
+SPARE_BYTES = 1024**3
+BLOCK_BYTES = 1024**2
+TIMEOUT_SECONDS = 60.0
+OnBytes = Callable[[int, int], None]
+"""Told how many bytes are there and how many there will be; may raise Cancelled."""
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    size: int
+    sha256: str | None
+    url: str
+
+
+def check_hub_id(hub_id: str) -> None:
+    """Raise SettingsError unless this is an OWNER/NAME of the hub, which is a safe path as well."""
+    parts = hub_id.split("/")
+    if not HUB_ID.fullmatch(hub_id) or any(not part.strip(".") for part in parts) or len(hub_id) > 200:
+        raise SettingsError(
+            f"{hub_id[:80]!r} is not the name of a model on the Hugging Face Hub.",
+            "Such as Qwen/Qwen3-VL-8B-Instruct.",
+        )
+
+
+def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -> Path:
+    """Download a Qwen3-VL checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left alone.
+
+    Raises SettingsError for another name, ChatError if the hub has no such checkpoint in safetensors or cannot be
+    reached, if the disk is too small or a file arrives damaged; Cancelled from `on_bytes`.
+    """
+    check_hub_id(hub_id)
+    folder = root / hub_id
+    if folder.exists():
+        return find_checkpoint(str(folder))
+    files, headers = _listing(hub_id)
+    staging = root / f".download-{hub_id.replace('/', '--')}"
+    staging.mkdir(parents=True, exist_ok=True)
+    total = sum(file.size for file in files)
+    have = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
+    free = shutil.disk_usage(staging).free
+    if total - have + SPARE_BYTES > free:
+        raise ChatError(
+            f"{hub_id} needs {total / 1e9:.1f} GB in {str(root)!r}, where {free / 1e9:.1f} GB are free.",
+            "Make room, or name another folder for interleave_agents in extra_model_paths.yaml.",
+        )
+    done = 0
+    with _client(headers) as client:
+        for file in files:
+            start = done
+
+            def count(bytes_of_file: int, start: int = start) -> None:
+                if on_bytes is not None:
+                    on_bytes(start + bytes_of_file, total)
+
+            _fetch(client, file, staging / file.name, count)
+            done += file.size
+            if file.name == "config.json":
+                _check_kind(hub_id, staging)
+    find_checkpoint(str(staging))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging.rename(folder)
+    return folder
+
+
+def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
+    from huggingface_hub import HfApi, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    api = HfApi(library_name="interleave-thinker")
+    try:
+        info = api.model_info(hub_id, files_metadata=True)
+    except OfflineModeIsEnabled as error:
+        raise ChatError(
+            f"{hub_id} cannot be downloaded: the environment says HF_HUB_OFFLINE.", "Unset it, and restart."
+        ) from error
+    except HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", None)
+        hint = {
+            401: "Is the name right? A private model needs HF_TOKEN in the environment.",
+            403: "Accept its licence on its page, and set HF_TOKEN in the environment.",
+            404: "Is the name right?",
+        }.get(status or 0, "")
+        raise ChatError(
+            f"The Hugging Face Hub gives no access to {hub_id} (status {status}).", hint
+        ) from error
+    except OSError as error:
+        raise _unreachable(error) from error
+    except Exception as error:
+        # Of which library the connection errors are differs between versions of the hub's client.
+        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
+            raise
+        raise _unreachable(error) from error
+    files = [
+        _File(
+            name=sibling.rfilename,
+            size=sibling.size or 0,
+            sha256=sibling.lfs.sha256 if sibling.lfs else None,
+            url=hf_hub_url(hub_id, sibling.rfilename, revision=info.sha),
+        )
+        for sibling in info.siblings or ()
+        if _wanted(sibling.rfilename)
+    ]
+    names = {file.name for file in files}
+    if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
+        raise ChatError(f"{hub_id} is not a checkpoint in safetensors.", "Choose another one.")
+    return sorted(files, key=lambda file: (file.name != "config.json", file.name)), api._build_hf_headers()
+
+
+def _wanted(name: str) -> bool:
+    if "/" in name:
+        return fnmatch.fnmatchcase(name, PROMPT_FILES) and name.count("/") == 1
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in WANTED_FILES)
+
+
+def _check_kind(hub_id: str, staging: Path) -> None:
+    kind = read_json(staging / "config.json").get("model_type")
+    if kind not in ARCHITECTURES:
+        shutil.rmtree(staging)
+        raise ChatError(
+            f"{hub_id} is a {str(kind)[:40]!r} model; agents need one of {', '.join(ARCHITECTURES)}."
+        )
+
+
+def _client(headers: dict[str, str]) -> httpx.Client:
+    import httpx
+
+    return httpx.Client(headers=headers, follow_redirects=True, timeout=TIMEOUT_SECONDS)
+
+
+def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[int], None]) -> None:
+    import httpx
+
+    if path.is_file() and path.stat().st_size == file.size:
+        on_bytes(file.size)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    have = part.stat().st_size if part.is_file() else 0
+    try:
+        with client.stream("GET", file.url, headers={"Range": f"bytes={have}-"} if have else {}) as response:
+            if response.status_code not in (200, 206):
+                raise ChatError(f"{file.name} could not be downloaded (status {response.status_code}).")
+            have = have if response.status_code == 206 else 0
+            with part.open("ab" if have else "wb") as target:
+                for chunk in response.iter_bytes():
+                    have += len(chunk)
+                    if have > file.size:
+                        break
+                    target.write(chunk)
+                    on_bytes(have)
+    except httpx.HTTPError as error:
+        raise _unreachable(error) from error
+    except OSError as error:
+        raise ChatError(f"{str(part)!r} cannot be written ({error.strerror or error}).") from error
+    if have != file.size or (file.sha256 and _sha256(part) != file.sha256):
+        part.unlink()
+        raise ChatError(f"{file.name} arrived damaged and was thrown away.", "Start the download again.")
+    part.rename(path)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _unreachable(error: Any) -> ChatError:
+    text = re.sub(r"\s+", " ", str(error))[:200]
+    return ChatError(
+        f"The Hugging Face Hub cannot be reached ({type(error).__name__}: {text}).",
+        "What has arrived is kept; start it again when there is a connection.",
+    )

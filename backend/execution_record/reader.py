@@ -1,0 +1,286 @@
+"""Reads `execution_record.json` in the three forms found in the wild (FORMATS: data files).
+
+Decision: a record is a stranger's file. Its images are looked for in its own folder and below a folder that the reader is
+given, never elsewhere (image_places.py); pictures are opened when asked for, so a record of ten thousand entries costs no
+more than its JSON; an image that is not there is kept as missing, because published records often travel without their
+pictures. A verdict is a bool, one of the spellings of a bool, or unknown (None); anything else is an error and not a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ..answers.published_plan import shift_of
+from ..errors import JournalError, PictureError
+from ..files.bounded_reader import read_json
+from ..files.image_places import ImagePlaces
+from ..pictures import Picture
+from ..types import MAX_ATTEMPTS, MAX_STEPS, Several, Text
+from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
+
+FILE_NAME = "execution_record.json"
+MEANING = "refine_prompt_is"
+BESIDE = ("", "images")
+"""Folders, from the record's own, in which its images are looked for by their base names."""
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+MAX_ENTRIES = MAX_ATTEMPTS
+
+WHITE_PAGE = re.compile(r"(?:^|[/\\])white\.png$")
+"""Published name of the page before an image that is drawn from text."""
+STEP_NUMBER = re.compile(r"^[0-9]{1,9}$")
+
+Form = Literal["attempts", "last", "texts"]
+
+
+class RecordImage(BaseModel):
+    """An image of a record: the path as it was written, and the file if it is there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    written: str
+    file: Path | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such file."""
+        return self.file is None
+
+    def open(self) -> Picture:
+        """Read the picture; raises JournalError if it is missing, too large or damaged."""
+        if self.file is None:
+            raise JournalError(f"Image {self.written!r} of the record is missing.")
+        try:
+            return Picture.open(self.file)
+        except PictureError as error:
+            raise JournalError(f"Image {self.written!r} of the record cannot be read ({error}).") from error
+
+
+def _read_success(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"true": True, "false": False, "none": None, "null": None, "": None}.get(
+            value.strip().lower(), value
+        )
+    return value
+
+
+def stated(value: Any) -> Any:
+    """A text of a record, None for one that says nothing ("" and the word None)."""
+    return None if value in ("", "None") else value
+
+
+def _none_to_empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
+Words = Annotated[Text, BeforeValidator(_none_to_empty)]
+OptionalText = Annotated[Text | None, BeforeValidator(stated)]
+WrittenPath = Annotated[Annotated[str, Field(max_length=4096)] | None, BeforeValidator(stated)]
+
+
+class _Entry(BaseModel):
+    """One entry as written, in any of the forms."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    step: int = Field(ge=0, le=10**9)
+    prompt: OptionalText = None
+    refine_prompt: OptionalText = None
+    drawn_with: OptionalText = None
+    source_img: WrittenPath = None
+    target_img: WrittenPath = None
+    image: WrittenPath = None
+    success: Annotated[Annotated[bool, Field(strict=True)] | None, BeforeValidator(_read_success)] = None
+    reasoning: Words = ""
+    text: Words = ""
+
+
+class RecordEntry(BaseModel):
+    """One attempt (forms "attempts" and "last") or one told step (form "texts"); steps are counted from 1.
+
+    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: not told), `proposed`
+    what the critic proposed after seeing it ("": nothing, as after True; None: not told).
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int
+    prompt: str | None = None
+    drawn_with: str | None = None
+    proposed: str | None = None
+    source: RecordImage | None = None
+    target: RecordImage | None = None
+    success: bool | None = None
+    reasoning: str = ""
+    text: str = ""
+
+
+class RecordStep(BaseModel):
+    """A step of the record's plan."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    step_number: int = Field(ge=0, le=10**9)
+    step_name: Words = ""
+    instruction: OptionalText = None
+    prompt: OptionalText = None
+    auxiliary_text: OptionalText = None
+
+
+class Record(BaseModel):
+    """A record of any form; what a form does not hold is empty. `ours` if it was written by this package: only then is an
+    all-white source a picture, and not the published sign for "drawn from text"."""
+
+    model_config = ConfigDict(frozen=True)
+
+    form: Form
+    user_input: str = ""
+    plan: tuple[RecordStep, ...] = ()
+    reasoning: str = ""
+    entries: tuple[RecordEntry, ...] = ()
+    ours: bool = False
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The images, as written, that are not there."""
+        images = [image for entry in self.entries for image in (entry.source, entry.target) if image]
+        return tuple(dict.fromkeys(image.written for image in images if image.missing))
+
+
+class _Context(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    execution_plan: Several[RecordStep] = Field(default=(), max_length=MAX_STEPS)
+    reasoning: Words = ""
+
+
+class _Attempts(BaseModel):
+    """Form (a)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    user_input: Words = ""
+    global_context: _Context = _Context()
+    steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
+    refine_prompt_is: Meaning | None = None
+
+
+class _Entries(BaseModel):
+    """Forms (b) and (c), brought to a list."""
+
+    steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
+
+
+def read_record(path: str | Path, images: Path | None = None) -> Record:
+    """Read a record file, or the one in a folder; images are also looked for below `images`.
+
+    Raises JournalError if it is damaged, of no known form, too large, if it cannot be told what its refined prompts are,
+    or if a link leads out of these folders.
+    """
+    path = Path(path)
+    path = path / FILE_NAME if path.is_dir() else path
+    data = read_json(path, JournalError, "Record", MAX_RECORD_BYTES)
+    places = ImagePlaces(path.parent, JournalError, images, BESIDE)
+    try:
+        if isinstance(data, dict) and "steps" in data:
+            return _attempts(_Attempts.model_validate(data), places, path)
+        if isinstance(data, dict) and 0 < len(data) <= MAX_ENTRIES and all(map(STEP_NUMBER.match, data)):
+            numbered = sorted(((int(key), value) for key, value in data.items()), key=lambda item: item[0])
+            rows = [
+                {**value, "step": number} if isinstance(value, dict) else value for number, value in numbered
+            ]
+            entries = _Entries.model_validate({"steps": rows}).steps
+            prompts = [Prompts(one.refine_prompt or one.prompt, None) for one in entries]
+            return Record(form="last", entries=_entries(entries, prompts, _shift(entries), places))
+        if isinstance(data, list):
+            entries = _Entries.model_validate({"steps": data}).steps
+            told = [Prompts(None, None)] * len(entries)
+            return Record(form="texts", entries=_entries(entries, told, _shift(entries), places))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise JournalError(
+            f"{str(path)!r}: {where}: {first['msg']}.", "It is not an execution record."
+        ) from error
+    raise JournalError(
+        f"{str(path)!r} has none of the known forms of an execution record.",
+        "Known: an object with `steps`, an object of step numbers, a list of steps.",
+    )
+
+
+def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
+    plan = whole.global_context.execution_plan
+    by_plan = {step.step_number: step.prompt for step in plan}
+    places_of: dict[int, list[int]] = {}
+    for place, entry in enumerate(whole.steps):
+        places_of.setdefault(entry.step, []).append(place)
+    written = [
+        Written(one.prompt or by_plan.get(one.step), one.refine_prompt, one.success, one.drawn_with)
+        for one in whole.steps
+    ]
+    steps = [[written[place] for place in found] for found in places_of.values()]
+    meaning = whole.refine_prompt_is or meaning_of(steps)
+    if meaning is None:
+        raise JournalError(
+            f"It cannot be told what the refine_prompt of {str(path)!r} is: an accepted attempt has another one than it was "
+            "drawn with, and a first attempt another one than its step.",
+            f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn with" at its top.',
+        )
+    prompts = [Prompts(None, None)] * len(written)
+    for found, step in zip(places_of.values(), steps, strict=True):
+        for place, one in zip(found, prompts_of(step, meaning), strict=True):
+            prompts[place] = one
+    shift, entry_shift = _shifts(plan, whole.steps)
+    return Record(
+        form="attempts",
+        user_input=whole.user_input,
+        plan=tuple(step.model_copy(update={"step_number": step.step_number + shift}) for step in plan),
+        reasoning=whole.global_context.reasoning,
+        entries=_entries(whole.steps, prompts, entry_shift, places),
+        ours=whole.refine_prompt_is is not None or meaning is Meaning.drawn_with,
+    )
+
+
+def _shift(entries: tuple[_Entry, ...]) -> int:
+    return shift_of(one.step for one in entries)
+
+
+def _shifts(plan: tuple[RecordStep, ...], entries: tuple[_Entry, ...]) -> tuple[int, int]:
+    """What to add to the numbers of the plan and of the entries, which are counted alike unless their prompts deny it."""
+    of_plan, of_entries = shift_of(step.step_number for step in plan), _shift(entries)
+    if of_plan and not of_entries:
+        prompts = {step.step_number: step.prompt for step in plan}
+        told = [(one.step, one.prompt) for one in entries if one.prompt]
+        if not told or any(prompts.get(number) == prompt for number, prompt in told):
+            return of_plan, of_plan
+    return of_plan, of_entries
+
+
+def _entries(
+    entries: tuple[_Entry, ...], prompts: list[Prompts], shift: int, places: ImagePlaces
+) -> tuple[RecordEntry, ...]:
+    return tuple(
+        RecordEntry(
+            step=entry.step + shift,
+            prompt=entry.prompt,
+            drawn_with=told.drawn_with,
+            proposed=told.proposed,
+            source=_source(entry.source_img, places),
+            target=_image(entry.target_img or entry.image, places),
+            success=entry.success,
+            reasoning=entry.reasoning,
+            text=entry.text,
+        )
+        for entry, told in zip(entries, prompts, strict=True)
+    )
+
+
+def _source(written: str | None, places: ImagePlaces) -> RecordImage | None:
+    return None if written and WHITE_PAGE.search(written) else _image(written, places)
+
+
+def _image(written: str | None, places: ImagePlaces) -> RecordImage | None:
+    return None if written is None else RecordImage(written=written, file=places.find(written))

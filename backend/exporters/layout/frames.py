@@ -1,0 +1,133 @@
+"""A run as a moving picture: the frames that GIF and WebP share.
+
+Decision: one frame a step, as long as it takes to read; all frames have one size with the picture in the middle, since a
+moving picture cannot change its shape. Every try can be shown too: then refused ones are short and say so.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from ...errors import SettingsError
+from ...pictures import Picture
+from ...report.outcomes import kept_word, outcome, stop_sentence, told_steps
+from ...types import StopReason, Trajectory
+from .files import write_whole
+from .pages import INK, PAPER, SOFT, Color
+from .typesetting import Block, wrap
+
+SHORTEST, LONGEST = 0.1, 60.0
+SMALLEST_SIDE = 256
+LINES = 3
+TEXT_LINES = 16
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A picture, or a text in its place, with the words below it and its share of the full time."""
+
+    picture: Picture | None
+    words: str
+    mark: str
+    share: float
+
+
+def film(
+    trajectory: Trajectory, side: int, seconds: float, attempts: bool, captions: bool
+) -> tuple[list[Image.Image], list[int]]:
+    """The frames, their pictures at most `side` pixels a side, and the milliseconds that each is shown.
+
+    A step takes `seconds` (0.1..60), a try that was not kept half of it. Raises SettingsError.
+    """
+    if not SHORTEST <= seconds <= LONGEST:
+        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {seconds:g}.")
+    frames = _frames(trajectory, attempts)
+    layout = _Layout(frames, side, captions)
+    times = [round(1000 * seconds * frame.share) for frame in frames]
+    return [layout.draw(frame) for frame in frames], times
+
+
+def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: int) -> Path:
+    """Write the frames as one file that starts again at its end; raises JournalError."""
+    buffer = io.BytesIO()
+    frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=times, loop=0, **options)
+    write_whole(path, buffer.getvalue())
+    return path
+
+
+def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
+    frames, missing = [], 0
+    for told in told_steps(trajectory):
+        step, result = told.step, told.result
+        story = step.auxiliary_text or step.instruction or step.name
+        if result is None:
+            missing += 1
+            continue
+        if attempts:
+            for number, attempt in enumerate(result.attempts):
+                if number != result.chosen and attempt.image:
+                    mark = f"try {number + 1}: {outcome(attempt, trajectory.settings).value}"
+                    frames.append(Frame(attempt.image, story, mark, 0.5))
+        quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
+        mark = "" if quiet else stop_sentence(result)
+        if attempts and result.chosen is not None:
+            what = outcome(result.attempts[result.chosen], trajectory.settings).value
+            mark = f"try {result.chosen + 1}: {what}, {kept_word(result, result.chosen)}"
+        if result.image or story:
+            frames.append(Frame(result.image, story, mark, 1.0))
+    if missing or not frames:
+        frames.append(Frame(None, f"Not reached: {missing} of {len(told_steps(trajectory))} steps.", "", 1.0))
+    return frames
+
+
+class _Layout:
+    """The measures that all frames share."""
+
+    def __init__(self, frames: list[Frame], side: int, captions: bool) -> None:
+        sizes = [frame.picture.size for frame in frames if frame.picture] or [(side, side * 3 // 4)]
+        largest = max(max(size) for size in sizes)
+        self._scale = min(1.0, side / largest) if largest >= SMALLEST_SIDE else SMALLEST_SIDE / largest
+        self.width, self.height = (
+            max(1, round(max(lengths) * self._scale)) for lengths in zip(*sizes, strict=True)
+        )
+        self.letters = max(12, min(self.width, 640) // 26)
+        self.small, self.gap = max(10, self.letters * 3 // 4), self.letters // 2
+        self.captions = captions
+        words = [self._words(frame).height + self._mark(frame).height for frame in frames if frame.picture]
+        self.below = 2 * self.gap + max(words, default=0) if captions else 0
+
+    def draw(self, frame: Frame) -> Image.Image:
+        """The frame as an RGB image of `width` by `height` + `below` pixels."""
+        image = Image.new("RGB", (self.width, self.height + self.below), PAPER)
+        canvas = ImageDraw.Draw(image)
+        if frame.picture is None:
+            lines = max(1, (self.height + self.below) // round(self.letters * 1.35) - 2)
+            block = wrap(frame.words, self.letters, self.width - 4 * self.gap, min(TEXT_LINES, lines))
+            top = (self.height + self.below - block.height - self._mark(frame).height) // 2
+            top = self._write(canvas, block, 2 * self.gap, top, INK)
+            self._write(canvas, self._mark(frame), 2 * self.gap, top, SOFT)
+            return image
+        width, height = (max(1, round(length * self._scale)) for length in frame.picture.size)
+        fitted = frame.picture.image.resize((width, height), Image.Resampling.LANCZOS)
+        image.paste(fitted, ((self.width - width) // 2, (self.height - height) // 2))
+        if self.captions:
+            top = self._write(canvas, self._words(frame), self.gap, self.height + self.gap, INK)
+            self._write(canvas, self._mark(frame), self.gap, top, SOFT)
+        return image
+
+    def _words(self, frame: Frame) -> Block:
+        return wrap(frame.words, self.letters, self.width - 2 * self.gap, LINES)
+
+    def _mark(self, frame: Frame) -> Block:
+        return wrap(frame.mark, self.small, self.width - 2 * self.gap, 1)
+
+    @staticmethod
+    def _write(canvas: ImageDraw.ImageDraw, block: Block, left: int, top: int, color: Color) -> int:
+        for line in block.lines:
+            canvas.text((left, top), line, font=block.font, fill=color)
+            top += block.pitch
+        return top

@@ -1,0 +1,237 @@
+"""A story as pages of a book: what stands where, for every export that has pages (PDF, comic archive).
+
+Decision: one page a step, and all pages of one size, which is made from the story's own pictures, so that neither wide
+nor tall ones swim in an empty page. A text that does not fit goes on over the next page; a step's name is cut after
+three lines, and texts that would fill hundreds of pages where they do. Pages say in a small line how each picture was judged, for no export may sound better than the run was.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from ...pictures import Picture
+from ...report.outcomes import Told, stop_sentence, summarize, title_of, told_steps
+from ...types import StopReason, Trajectory
+from .typesetting import Block, wrap
+
+PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
+LOWEST, HIGHEST = 0.62, 1.5
+"""Height of a page as a share of its width, at least and at most."""
+WHOLE = 1_000_000
+LONGEST = 200_000
+"""Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an ellipsis."""
+NAME_LINES = 3
+CONTENTS = 100
+COVER = 0.25
+"""Free height of a title page, as a share of its own, from which on it shows a picture."""
+JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
+
+Color = tuple[int, int, int]
+Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A block of text on a page; `left` and `top` in pixels, `size` the height of its letters."""
+
+    block: Block
+    left: int
+    top: int
+    size: int
+    color: Color
+
+    @property
+    def box(self) -> Box:
+        """Left, top, right and bottom in pixels."""
+        width = max((self.block.font.getlength(line) for line in self.block.lines), default=0)
+        return self.left, self.top, self.left + round(width) + self.size // 4, self.top + self.block.height
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page in pixels; `name` is what a list of contents calls it, empty for a page that goes on."""
+
+    size: tuple[int, int]
+    name: str
+    pictures: tuple[tuple[Picture, Box], ...]
+    texts: tuple[Written, ...]
+
+
+def story_pages(trajectory: Trajectory, width: int) -> list[Page]:
+    """A title page, then every step; pages are `width` pixels wide."""
+    told = told_steps(trajectory)
+    book = _Book(told, width)
+    pages = list(book.title(trajectory))
+    for each in told:
+        pages += book.step(each)
+    return book.numbered(pages)
+
+
+def page_image(page: Page) -> Image.Image:
+    """The page as an RGB image."""
+    image = Image.new("RGB", page.size, PAPER)
+    canvas = ImageDraw.Draw(image)
+    for picture, (left, top, right, bottom) in page.pictures:
+        image.paste(picture.image.resize((right - left, bottom - top), Image.Resampling.LANCZOS), (left, top))
+    for text in page.texts:
+        write_text(canvas, text, text.left, text.top, text.color)
+    return image
+
+
+def write_text(canvas: ImageDraw.ImageDraw, text: Written, left: int, top: int, color: Color | int) -> None:
+    """Draw the lines of a text from this corner on."""
+    for line in text.block.lines:
+        canvas.text((left, top), line, font=text.block.font, fill=color)
+        top += text.block.pitch
+
+
+def smaller_file(image: Image.Image) -> tuple[str, bytes]:
+    """The image as a file: ".png", or ".jpg" of high quality where that is smaller (photographs)."""
+    files = []
+    for ending, kind, options in ((".png", "PNG", {"compress_level": 6}), (".jpg", "JPEG", JPEG)):
+        buffer = io.BytesIO()
+        image.save(buffer, kind, **options)
+        files.append((ending, buffer.getvalue()))
+    return min(files, key=lambda file: len(file[1]))
+
+
+class _Book:
+    """The measures that all pages share."""
+
+    def __init__(self, told: list[Told], width: int) -> None:
+        self.width = width
+        self.longest = max(LONGEST // 100, LONGEST // len(told))
+        self.margin = round(width * 0.06)
+        self.inner = width - 2 * self.margin
+        self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))
+        pictures = [each.result.image for each in told if each.result and each.result.image]
+        tallest = max((self._shown(picture)[1] for picture in pictures), default=round(self.inner * 0.4))
+        words = max(self._caption(each)[1] for each in told)
+        content = 2 * self.margin + tallest + self.plain + words + 3 * self.small
+        self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
+        self.bottom = self.height - self.margin - 2 * self.small
+
+    def title(self, trajectory: Trajectory) -> Iterator[Page]:
+        """The title page; a long request goes on over further ones."""
+        title = title_of(trajectory)
+        name = Written(
+            wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
+            self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
+        )  # fmt: skip
+        top = name.top + name.block.height + self.plain
+        request = trajectory.request.text.strip()
+        rest = self._lines("" if request.rstrip(".") == title else request, self.plain)
+        sums = Written(
+            wrap(summarize(trajectory).sentence, self.small, self.inner, 2),
+            self.margin, self.bottom - 2 * self.small, self.small, SOFT,
+        )  # fmt: skip
+        first, rest = self._take(rest, top, sums.top - self.small, self.plain, SOFT)
+        cover = self._cover(trajectory, first[-1] if first else name, sums.top - self.plain)
+        yield Page((self.width, self.height), title, cover, (name, *first, sums))
+        yield from self._further(rest, SOFT)
+
+    def step(self, told: Told) -> Iterator[Page]:
+        """The page of a step; a long text goes on over further ones."""
+        picture = told.result.image if told.result else None
+        pictures: tuple[tuple[Picture, Box], ...] = ()
+        top = self.margin
+        room = self.bottom - top - self._caption_room(told)
+        if picture:
+            width, height = self._shown(picture, room)
+            left = (self.width - width) // 2
+            pictures = ((picture, (left, top, left + width, top + height)),)
+            top += height + self.plain
+        else:
+            top += round(self.height * 0.12)
+        name = _name(told)
+        texts: list[Written] = []
+        if name:
+            heading = wrap(name, self.heading, self.inner, NAME_LINES)
+            texts.append(Written(heading, self.margin, top, self.heading, INK))
+            top += heading.height + self.plain // 3
+        first, rest = self._take(self._lines(_story(told), self.plain), top, self.bottom, self.plain, INK)
+        texts += first
+        mark = _mark(told)
+        if mark:
+            foot = wrap(mark, self.small, self.inner * 3 // 4, 1)
+            texts.append(Written(foot, self.margin, self.bottom + self.small, self.small, SOFT))
+        contents = name[:CONTENTS] or f"Step {told.step.number}"
+        yield Page((self.width, self.height), contents, pictures, tuple(texts))
+        yield from self._further(rest, INK)
+
+    def numbered(self, pages: list[Page]) -> list[Page]:
+        """The pages with their numbers in the corner, none on the first."""
+        done = pages[:1]
+        for number, page in enumerate(pages[1:], start=2):
+            block = wrap(str(number), self.small, self.inner, 1)
+            left = self.width - self.margin - round(block.font.getlength(str(number)))
+            text = Written(block, left, self.bottom + self.small, self.small, SOFT)
+            done.append(Page(page.size, page.name, page.pictures, (*page.texts, text)))
+        return done
+
+    def _cover(self, trajectory: Trajectory, above: Written, bottom: int) -> tuple[tuple[Picture, Box], ...]:
+        """The story's last picture in what the title leaves free."""
+        pictures = [result.image for result in trajectory.results if result.image]
+        top = above.box[3] + self.plain
+        if not pictures or bottom - top < self.height * COVER:
+            return ()
+        width, height = self._shown(pictures[-1], bottom - top)
+        return ((pictures[-1], (self.margin, top, self.margin + width, top + height)),)
+
+    def _further(self, block: Block, color: Color) -> Iterator[Page]:
+        while block.lines:
+            texts, block = self._take(block, self.margin, self.bottom, self.plain, color)
+            yield Page((self.width, self.height), "", (), texts)
+
+    def _take(
+        self, block: Block, top: int, bottom: int, size: int, color: Color
+    ) -> tuple[tuple[Written, ...], Block]:
+        """As many lines as fit above `bottom`, and the rest."""
+        fitting = max(0, (bottom - top) // block.pitch)
+        lines, rest = block.lines[:fitting], block.lines[fitting:]
+        taken = (
+            (Written(Block(lines, block.font, block.pitch), self.margin, top, size, color),) if lines else ()
+        )
+        return taken, Block(rest, block.font, block.pitch)
+
+    def _lines(self, text: str, size: int) -> Block:
+        return wrap(text, size, self.inner, WHOLE, self.longest)
+
+    def _caption(self, told: Told) -> tuple[int, int]:
+        """Height of the heading, and of heading and story together."""
+        name = _name(told)
+        heading = wrap(name, self.heading, self.inner, NAME_LINES).height + self.plain // 3 if name else 0
+        return heading, heading + self._lines(_story(told), self.plain).height
+
+    def _caption_room(self, told: Told) -> int:
+        """What a picture leaves free below itself: the caption, but never more than a third of the page."""
+        heading, whole = self._caption(told)
+        return min(self.plain + whole, max(self.plain + heading, self.height // 3))
+
+    def _shown(self, picture: Picture, room: int | None = None) -> tuple[int, int]:
+        width, height = picture.size
+        scale = min(self.inner / width, (room or self.inner * 1.2) / height)
+        return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _name(told: Told) -> str:
+    return told.step.name.strip()
+
+
+def _story(told: Told) -> str:
+    step = told.step
+    text = step.auxiliary_text or step.instruction or ""
+    if step.prompt and not (told.result and told.result.image):
+        return "\n".join(part for part in (text, step.prompt) if part)
+    return text
+
+
+def _mark(told: Told) -> str:
+    if told.result is None:
+        return "Not reached"
+    return "" if told.result.stop_reason is StopReason.text_only else stop_sentence(told.result)

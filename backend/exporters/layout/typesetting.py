@@ -1,0 +1,177 @@
+"""Text on a contact sheet: lines broken to a width, in a font that has the letters.
+
+Decision: Pillow's own scalable font, so that a sheet looks the same everywhere, as long as it has all letters of a text
+(it has little beyond ASCII). Else the installed font that has most of them; what no font has is drawn as its plain base
+letter where there is one (é as e), so that a sheet on a bare machine stays readable.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from PIL import ImageFont
+
+from ...types import Trajectory
+
+ELLIPSIS = "…"
+MAX_CHARACTERS = 2000
+OWN = ""
+INSTALLED = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "segoeui.ttf",
+    "Arial Unicode.ttf",
+    "arial.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansCJK-VF.otf.ttc",
+    "NotoSansCJKsc-Regular.otf",
+    "NotoSansCJKjp-Regular.otf",
+    "NotoSansSC-Regular.otf",
+    "NotoSansJP-Regular.otf",
+    "SourceHanSans.ttc",
+    "SourceHanSansSC-Regular.otf",
+    "wqy-microhei.ttc",
+    "wqy-zenhei.ttc",
+    "DroidSansFallbackFull.ttf",
+    "DroidSansFallback.ttf",
+    "msyh.ttc",
+    "simsun.ttc",
+    "meiryo.ttc",
+    "msgothic.ttc",
+    "YuGothM.ttc",
+    "malgun.ttf",
+    "PingFang.ttc",
+    "Hiragino Sans GB.ttc",
+    "AppleSDGothicNeo.ttc",
+    "Nirmala.ttf",
+    "NotoSansArabic-Regular.ttf",
+    "NotoSansDevanagari-Regular.ttf",
+    "NotoSansHebrew-Regular.ttf",
+    "NotoSansThai-Regular.ttf",
+)
+NO_LETTER = "\uffff"
+NOTED = 20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of text with the font that they were measured in; `pitch` is the distance of two lines in pixels."""
+
+    lines: tuple[str, ...]
+    font: Any
+    pitch: int
+
+    @property
+    def height(self) -> int:
+        """Height of all lines in pixels."""
+        return len(self.lines) * self.pitch
+
+
+@lru_cache(maxsize=256)
+def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHARACTERS) -> Block:
+    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes after that
+    many `characters`, ends in an ellipsis.
+
+    Breaks at blanks, and inside a word that is wider than a line (long addresses, scripts without blanks).
+    """
+    cut = text[:characters].strip()
+    name = _font_with(frozenset(cut))
+    font = _font(name, size)
+    cut = "".join(_plain(letter, name) for letter in cut)
+    broken: list[str] = []
+    for paragraph in cut.splitlines():
+        line = ""
+        for word in paragraph.split():
+            candidate = f"{line} {word}" if line else word
+            if font.getlength(candidate) <= width:
+                line = candidate
+                continue
+            if line:
+                broken.append(line)
+            *whole, line = _break_word(word, font, width)
+            broken += whole
+        broken.append(line)
+        if len(broken) > lines:
+            break
+    if len(broken) > lines or (broken and len(text) > characters):
+        broken = broken[:lines]
+        last = broken[-1]
+        while last and font.getlength(last + ELLIPSIS) > width:
+            last = last[:-1]
+        broken[-1] = last.rstrip() + ELLIPSIS
+    return Block(tuple(broken), font, round(size * 1.35))
+
+
+def font_note(trajectory: Trajectory) -> str:
+    """A sentence that names the letters of a story that cannot be drawn here and what to do; empty if all can."""
+    steps = {step.number: step for step in trajectory.plan.steps}
+    steps |= {result.step.number: result.step for result in trajectory.results}
+    texts = [trajectory.request.text]
+    for step in steps.values():
+        texts += [step.name, step.instruction or "", step.prompt or "", step.auxiliary_text or ""]
+    missing = letters_without_font(texts)
+    if not missing:
+        return ""
+    shown = missing if len(missing) <= NOTED else f"{missing[:NOTED]}{ELLIPSIS}"
+    return f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese and Japanese)."
+
+
+def letters_without_font(texts: Iterable[str]) -> str:
+    """The letters of these texts, each once, that no font found here has: they are drawn as empty boxes."""
+    missing: dict[str, None] = {}
+    for text in texts:
+        for paragraph in text.splitlines():
+            name = _font_with(frozenset(paragraph[:MAX_CHARACTERS].strip()))
+            for letter in paragraph:
+                if not _has(name, _plain(letter, name)) and unicodedata.category(letter)[0] not in "CM":
+                    missing[letter] = None
+    return "".join(missing)
+
+
+@lru_cache(maxsize=64)
+def _font(name: str, size: int) -> Any:
+    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[str, ...]:
+    found = [OWN]
+    for name in INSTALLED:
+        try:
+            _font(name, 16)
+        except OSError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _font_with(letters: frozenset[str]) -> str:
+    # max() takes the first of equals: the own font if it has them all.
+    return max(_names(), key=lambda name: sum(_has(name, letter) for letter in letters))
+
+
+@lru_cache(maxsize=65536)
+def _has(name: str, letter: str) -> bool:
+    font = _font(name, 16)
+    return letter.isspace() or bytes(font.getmask(letter)) != bytes(font.getmask(NO_LETTER))
+
+
+def _plain(letter: str, name: str) -> str:
+    if _has(name, letter):
+        return letter
+    base = unicodedata.normalize("NFKD", letter)[0]
+    return base if _has(name, base) else letter
+
+
+def _break_word(word: str, font: Any, width: int) -> list[str]:
+    parts = [""]
+    for letter in word:
+        if parts[-1] and font.getlength(parts[-1] + letter) > width:
+            parts.append("")
+        parts[-1] += letter
+    return parts

@@ -1,0 +1,205 @@
+"""People's words on a run's attempts as training rows of a critic: `critic_sft.json` with its images beside it.
+
+Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it should have
+said; its own reasoning is kept where it was right already, and what should be drawn instead is `remedies`' to say. A row is
+found again by its question, so a later word on the same image replaces the row and one that is taken back removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import FailFast, Field, TypeAdapter, ValidationError
+
+from ..agents.critic import critic_message
+from ..answers.reading import write_verdict
+from ..errors import JournalError, SettingsError
+from ..files.bounded_reader import parse_json
+from ..journal.files import RunFiles, first_fault
+from ..journal.lock import FolderLock
+from ..pictures import Picture
+from ..prompts import PromptSet, default_prompt_set
+from ..types import Attempt, Step, Trajectory, Value, Verdict
+from .log import Feedback
+from .remedies import Remedy, Ruling, refined_range, remedy_of
+from .sft_row import MARK, SftMessage, SftRow
+
+DATA_FILE = "critic_sft.json"
+IMAGES = "images"
+MAX_ROWS = 20_000
+ROWS = TypeAdapter(Annotated[list[SftRow], FailFast(), Field(max_length=MAX_ROWS)])
+
+_writing = threading.Lock()
+
+
+class FeedbackData(Value):
+    """The data file after words were added to it."""
+
+    path: Path
+    rows: int = Field(ge=0, description="Rows in the file now.")
+    skipped: int = Field(default=0, ge=0, description="Words about images that the trajectory does not have.")
+
+
+def add_feedback_rows(
+    folder: Path, trajectory: Trajectory, words: Sequence[Feedback], prompt_set: PromptSet | None = None
+) -> FeedbackData:
+    """Put a row for every word into `folder`/critic_sft.json and the images beside it; all of them or none.
+
+    A word that names another image than the trajectory's attempt is skipped; one that neither accepts, rejects nor
+    gives a better prompt removes its row. Words on later tries of a step say what should have been drawn at the earlier ones.
+    `prompt_set` is the wording of the critic that is to learn, by default the
+    pack's own. Raises SettingsError for an attempt that cannot be judged, AnswerError for words that cannot stand in an
+    answer, and JournalError if the file is damaged, too large, or cannot be written.
+    """
+    wording = prompt_set or default_prompt_set()
+    changes: list[tuple[SftRow, tuple[Picture, ...], bool]] = []
+    skipped = 0
+    for word in words:
+        if word.image and word.image != _image_at(trajectory, word):
+            skipped += 1
+            continue
+        step, attempt, image = find_attempt(trajectory, word)
+        pictures = (attempt.source or Picture.white(image.size), image)
+        verdict = verdict_of_person(attempt, word)
+        remedy = _remedy(trajectory, word, words) if verdict and not verdict.success else None
+        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict, remedy)
+        changes.append((row, pictures, verdict is not None))
+    files = RunFiles(folder)
+    with _writing:
+        _make(folder)
+        lock = FolderLock(Path(folder))
+        lock.take()
+        try:
+            rows = {_question(row): row for row in _read(files)}
+            for row, pictures, kept in changes:
+                rows.pop(_question(row), None)
+                if kept:
+                    rows[_question(row)] = row
+                    for picture in pictures:
+                        _keep(files, picture)
+            if len(rows) > MAX_ROWS:
+                raise JournalError(
+                    f"{str(files.path(DATA_FILE))!r} would have more than {MAX_ROWS} rows.",
+                    "Move it and its images to another folder; a new one is then begun.",
+                )
+            content = [row.written() for row in rows.values()]
+            files.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n", DATA_FILE)
+        finally:
+            lock.release()
+    return FeedbackData(path=files.path(DATA_FILE), rows=len(rows), skipped=skipped)
+
+
+def find_attempt(trajectory: Trajectory, word: Feedback) -> tuple[Step, Attempt, Picture]:
+    """The step, the attempt and the image that a word is about; raises SettingsError if there is no such image."""
+    results = {result.step.number: result for result in trajectory.results}
+    result = results.get(word.step)
+    if result is None:
+        known = ", ".join(str(number) for number in results) or "none"
+        raise SettingsError(f"There is no step {word.step} in this run.", f"Its steps: {known}.")
+    if word.attempt >= len(result.attempts):
+        tries = len(result.attempts)
+        raise SettingsError(f"Step {word.step} has {tries} tries, so there is no try {word.attempt + 1}.")
+    attempt = result.attempts[word.attempt]
+    if attempt.image is None or not result.step.prompt:
+        lacking = "image" if attempt.image is None else "prompt to judge it against"
+        raise SettingsError(f"Try {word.attempt + 1} of step {word.step} has no {lacking}.")
+    return result.step, attempt, attempt.image
+
+
+def _image_at(trajectory: Trajectory, word: Feedback) -> str | None:
+    for result in trajectory.results:
+        if result.step.number == word.step and word.attempt < len(result.attempts):
+            image = result.attempts[word.attempt].image
+            return image.digest if image else None
+    return None
+
+
+def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
+    """The verdict that the critic should have given, None if the word does not say whether the image is right.
+
+    Its refined prompt is the one just used, which is the answer beside True; beside False `remedy_of` knows a better one.
+    """
+    success = success_of(word)
+    if success is None:
+        return None
+    critic = attempt.verdict if attempt.verdict and attempt.verdict.success == success else None
+    reasoning = (word.note or "").strip() or (critic.reasoning if critic else "")
+    return Verdict(success=success, refined_prompt=attempt.prompt, reasoning=reasoning)
+
+
+def success_of(word: Feedback) -> bool | None:
+    """Whether a word says that the image is right; a better prompt alone rejects."""
+    better = bool((word.better_prompt or "").strip())
+    return word.accepted if word.accepted is not None else (False if better else None)
+
+
+def _remedy(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> Remedy:
+    """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on the others."""
+    result = next(one for one in trajectory.results if one.step.number == word.step)
+    said = {
+        one.attempt: success_of(one)
+        for one in words
+        if one.step == word.step and one.image in (None, _image_at(trajectory, one))
+    }
+    rulings = [
+        Ruling(own, True)
+        if (own := said.get(number)) is not None
+        else Ruling(attempt.verdict.success if attempt.verdict else None)
+        for number, attempt in enumerate(result.attempts)
+    ]
+    return remedy_of(result.attempts, rulings, word.attempt, word.better_prompt)
+
+
+def _row(
+    wording: PromptSet,
+    pictures: Sequence[Picture],
+    original: str,
+    used: str,
+    verdict: Verdict | None,
+    remedy: Remedy | None,
+) -> SftRow:
+    message = critic_message(wording, pictures, original, used)
+    question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+    if verdict and remedy:
+        verdict = verdict.model_copy(update={"refined_prompt": remedy.prompt})
+    answer = write_verdict(verdict, wording.verdict_first) if verdict else ""
+    unknown = [refined_range(answer)] if remedy and remedy.source == "none" else []
+    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
+    images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
+    try:
+        return SftRow(messages=turns, images=images, not_learned=unknown)
+    except ValidationError as error:
+        raise SettingsError(f"The attempt cannot be a training row{first_fault(error)}") from error
+
+
+def _question(row: SftRow) -> tuple[str, ...]:
+    return (*(message.content for message in row.messages[:-1]), *row.images)
+
+
+def _read(files: RunFiles) -> list[SftRow]:
+    data = files.read(DATA_FILE)
+    if data is None:
+        return []
+    content = parse_json(data, JournalError, repr(str(files.path(DATA_FILE))))
+    try:
+        return ROWS.validate_python(content)
+    except ValidationError as error:
+        path = str(files.path(DATA_FILE))
+        raise JournalError(f"{path!r}{first_fault(error)}", "Correct it there, or move it away.") from error
+
+
+def _keep(files: RunFiles, picture: Picture) -> None:
+    name = f"{picture.digest}.png"
+    if not files.path(IMAGES, name).exists():
+        files.write(picture.png(), IMAGES, name)
+
+
+def _make(folder: Path) -> None:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JournalError(f"{str(folder)!r} cannot be made ({error.strerror or error}).") from error

@@ -1,0 +1,146 @@
+"""Draws and judges for the loop: nothing is made twice, failures become values, and a draw may begin before it is wanted.
+
+Decision: what is drawn ahead is drawn under the same key as ever and is known to nobody before it is asked for: asked for, it
+is the draw; not asked for, it is thrown away and not remembered, so a run with it has the trajectory of a run without.
+A generator draws one image at a time, so whoever draws waits for what was begun ahead, wanted or not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from ..counters import count
+from ..errors import ChatError, GeneratorError
+from ..generators.protocol import Generator
+from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, Remembers
+from ..pictures import Picture
+from ..types import Attempt, Fault, Verdict
+from .protocols import Judges, JudgesTogether
+
+
+class Makers:
+    """A generator and critics, with the memory of what they made."""
+
+    def __init__(self, generator: Generator, memory: Remembers) -> None:
+        self._generator = generator
+        self._memory = memory
+        self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+
+    def has_drawn(self, prompt: str, source: Picture | None, seed: int) -> bool:
+        """Whether the image for these arguments is there already."""
+        return self._memory.drawn(self._draw_key(prompt, source, seed)) is not None
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
+        """The image for these arguments, and whether it was there already. Raises Cancelled."""
+        key = self._draw_key(prompt, source, seed)
+        remembered = self._memory.drawn(key)
+        if remembered is not None:
+            count(draws_kept=1)
+            return remembered, True
+        begun = self._begun_ahead(key)
+        drawn = begun if begun is not None else self._draw_now(key, source)
+        self._memory.keep_drawn(drawn)
+        return drawn, False
+
+    def draw_ahead(self, prompt: str, source: Picture | None, seed: int) -> None:
+        """Begin to draw in a thread of its own; nothing happens if the image is there already."""
+        key = self._draw_key(prompt, source, seed)
+        if self._memory.drawn(key) is not None:
+            return
+        self._begun_ahead(None)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draws ahead")
+        count(draws_ahead=1)
+        self._ahead = key, self._thread.submit(self._draw_now, key, source)
+
+    def close(self) -> None:
+        """Throw away what was begun ahead, once it is done."""
+        self._begun_ahead(None)
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def judge(
+        self,
+        critic: Judges,
+        original: str,
+        attempts: Sequence[Attempt],
+        before_asking: Callable[[], None],
+    ) -> list[tuple[Judged, bool]]:
+        """The verdicts on attempts with images, all candidates of one try, against the step's original prompt, each with whether
+        it was there already. Raises Cancelled."""
+        keys = [_judge_key(critic, original, attempt) for attempt in attempts]
+        known = {key: found for key in keys if (found := self._memory.judged(key)) is not None}
+        count(judgements_kept=sum(key in known for key in keys))
+        new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
+        if new:
+            before_asking()
+            count(judgements=len(new))
+        made: dict[JudgeKey, Judged] = {}
+        together = isinstance(critic, JudgesTogether) and critic.judges_together
+        for some in [list(new)] if together and new else [[key] for key in new]:
+            began = time.monotonic()
+            verdicts: Sequence[Verdict | None] = [None] * len(some)
+            error = None
+            try:
+                verdicts = _verdicts(critic, original, [new[key] for key in some])
+            except ChatError as failure:
+                error = Fault(where="critic", message=str(failure))
+            seconds = (time.monotonic() - began) / len(some)
+            for key, verdict in zip(some, verdicts, strict=True):
+                made[key] = Judged(key=key, verdict=verdict, error=error, seconds=seconds)
+                self._memory.keep_judged(made[key])
+        return [(known[key], True) if key in known else (made[key], False) for key in keys]
+
+    def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
+        return DrawKey(
+            generator=self._generator.identity,
+            prompt=prompt,
+            seed=seed,
+            source=source.digest if source else None,
+        )
+
+    def _draw_now(self, key: DrawKey, source: Picture | None) -> Drawn:
+        count(draws=1)
+        began = time.monotonic()
+        image, error = None, None
+        try:
+            image = self._generator.draw(key.prompt, source, key.seed)
+        except GeneratorError as failure:
+            error = Fault(where="generator", message=str(failure))
+        return Drawn(key=key, image=image, error=error, seconds=time.monotonic() - began)
+
+    def _begun_ahead(self, wanted: DrawKey | None) -> Drawn | None:
+        """What was begun ahead, if it is what is wanted now; anything else is waited for and thrown away."""
+        if self._ahead is None:
+            return None
+        (key, begun), self._ahead = self._ahead, None
+        if key == wanted:
+            count(draws_ahead_used=1)
+            return begun.result()
+        begun.cancel()
+        wait([begun])
+        count(draws_ahead_wasted=1)
+        return None
+
+
+def _judge_key(critic: Judges, original: str, attempt: Attempt) -> JudgeKey:
+    assert attempt.image is not None, "only images are judged"
+    return JudgeKey(
+        critic=critic.identity,
+        before=attempt.source.digest if attempt.source else None,
+        after=attempt.image.digest,
+        original_prompt=original,
+        prompt_used=attempt.prompt,
+    )
+
+
+def _verdicts(critic: Judges, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
+    first = attempts[0]
+    afters = [attempt.image for attempt in attempts if attempt.image is not None]
+    if len(afters) == 1:
+        return [critic.judge(first.source, afters[0], original, first.prompt)]
+    assert isinstance(critic, JudgesTogether), "only such critics are asked about several"
+    return critic.judge_together(first.source, afters, original, first.prompt)

@@ -1,0 +1,66 @@
+"""What the loop tells the world while it runs: one typed event after another.
+
+Decision: the command line's progress, the nodes' live view, the journal and the tests all consume this one stream, so
+that nothing can be shown that was not recorded, and nothing is recorded that cannot be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..types import Attempt, Plan, Step, StepResult, Trajectory
+
+
+@dataclass(frozen=True)
+class PlanReady:
+    """The plan is there; `reused` if it came from the journal."""
+
+    plan: Plan
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class AttemptStarted:
+    """Attempt number `attempt` (0-based) of a step begins with this prompt and seed."""
+
+    step: Step
+    attempt: int
+    prompt: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class AttemptDrawn:
+    """The image (or the fault) of an attempt is there; not judged yet. `reused`: nothing was drawn for it."""
+
+    step: Step
+    attempt: int
+    record: Attempt
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class AttemptJudged:
+    """The verdict of an attempt is there; `record` holds both. `reused`: the critic was not asked again."""
+
+    step: Step
+    attempt: int
+    record: Attempt
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """A step is done, for the reason in `result.stop_reason`."""
+
+    result: StepResult
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The run is done; the last event of every stream."""
+
+    trajectory: Trajectory
+
+
+Event = PlanReady | AttemptStarted | AttemptDrawn | AttemptJudged | StepFinished | Finished

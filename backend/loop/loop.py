@@ -1,0 +1,254 @@
+"""The run itself: plan, draw, judge, redraw, told as a stream of typed events while it happens.
+
+Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace and stops it
+by closing it; everything finished by then is in the memory, so the same call continues where it was. The rules are in
+policy.py, what is remembered in memory.py; this file only says what follows what.
+
+How a run ends: `Finished` is the last event. A run that ends early (time budget, `on_failure=stop`, cancelled) has fewer
+results than its plan has steps, and its last result's stop reason says why. `Cancelled` and Ctrl-C, from wherever they
+come, still give the step's `StepFinished` and a `Finished` with what there is, and are raised again after that: who only
+iterates cannot mistake a cancelled run for a whole one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator as Telling
+from collections.abc import Iterator
+from functools import partial
+
+from ..errors import Cancelled, SettingsError
+from ..generators.protocol import FollowsAnchor, Generator
+from ..journal.store import Memory, PlanKey, Remembers
+from ..pictures import Picture
+from ..types import Attempt, Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
+from .cached_calls import Makers
+from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
+from .policy import accepted, check_source, choose, first_image, next_prompt, picked, seed_of, source_of
+from .protocols import Judges, Plans, Rests
+
+__all__ = ["GIVEN", "Judges", "Plans", "run"]
+
+GIVEN = "given"
+"""Planner's identity in a trajectory whose plan came from a person."""
+
+
+def run(
+    request: Request,
+    planner: Plans | None,
+    generator: Generator,
+    critic: Judges | None,
+    settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
+    journal: Remembers | None = None,
+    plan: Plan | None = None,
+) -> Iterator[Event]:
+    """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
+
+    `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same planner and
+    request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged. A failed draw or
+    judgement becomes the attempt's `error` and the next attempt follows; a failed planner raises AnswerError or
+    ChatError, an unusable journal JournalError, a source rule without its image SettingsError.
+    """
+    check_source(request, settings)
+    return _Run(request, planner, generator, critic, settings, journal or Memory()).events(plan)
+
+
+class _Run:
+    """The state of one run: what is finished, and the attempts of the step at hand."""
+
+    def __init__(
+        self,
+        request: Request,
+        planner: Plans | None,
+        generator: Generator,
+        critic: Judges | None,
+        settings: RunSettings,
+        memory: Remembers,
+    ) -> None:
+        self.request = request
+        self.planner = planner
+        self.generator = generator
+        self.critic = critic if settings.max_attempts > 1 else None
+        self.settings = settings
+        self.memory = memory
+        self.makers = Makers(generator, memory)
+        self.results: list[StepResult] = []
+        self.attempts: list[Attempt] = []
+
+    def events(self, given: Plan | None) -> Iterator[Event]:
+        self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
+        self.memory.begin(self.request, self.settings, self._identities(planned=given is None))
+        try:
+            plan, planned, reused = self._plan(given)
+            self.identities = self._identities(planned)
+            self.plan = plan
+            yield PlanReady(plan, reused)
+            for step in plan.steps:
+                try:
+                    yield from self._step(step)
+                except (Cancelled, KeyboardInterrupt):
+                    yield self._close(step, StopReason.cancelled)
+                    yield self._finish(plan)
+                    raise
+                if self._ends_after(self.results[-1]):
+                    break
+            yield self._finish(plan)
+        finally:
+            self.makers.close()
+            self.memory.end()
+
+    def _identities(self, planned: bool) -> Identities:
+        planner = self.planner if planned else None
+        digests = [agent.prompt_set_digest for agent in (self.planner, self.critic) if agent]
+        return Identities(
+            planner=planner.identity if planner else GIVEN,
+            generator=self.generator.identity,
+            critic=self.critic.identity if self.critic else "",
+            prompt_set="+".join(dict.fromkeys(digests)),
+        )
+
+    def _plan(self, given: Plan | None) -> tuple[Plan, bool, bool]:
+        """The plan, whether a planner made it, and whether it was there already."""
+        if given is not None:
+            self.memory.keep_plan(given, None)
+            return given, False, False
+        written = self.memory.written_plan()
+        if written is not None:
+            return written, False, True
+        if self.planner is None:
+            raise SettingsError("There is neither a planner nor a plan.", "Give one of them.")
+        key = PlanKey(
+            planner=self.planner.identity,
+            text=self.request.text,
+            images=tuple(image.digest for image in self.request.images),
+        )
+        remembered = self.memory.plan(key)
+        if remembered is not None:
+            return remembered, True, True
+        plan = self.planner.plan(self.request)
+        if isinstance(self.planner, Rests):
+            self.planner.rest(self.critic)
+        self.memory.keep_plan(plan, key)
+        return plan, True, False
+
+    def _step(self, step: Step) -> Iterator[Event]:
+        """Draw and judge one step until a reason to stop; its result is then the last of `results`."""
+        if not step.prompt:
+            yield self._close(step, StopReason.text_only)
+            return
+        source = source_of(self.request, self.results, self.settings)
+        if isinstance(self.generator, FollowsAnchor):
+            self.generator.set_anchor(first_image(self.request.images, self.results))
+        pick = self.memory.picked(step.number)
+        prompt = step.prompt
+        tries = self.settings.max_attempts if self.critic else 1
+        reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
+        while len(self.attempts) < tries:
+            first = len(self.attempts)
+            numbers = range(first, min(first + self.settings.candidates, tries))
+            stopped = yield from self._candidates(step, numbers, prompt, source, pick)
+            if self.settings.judge_last or (stopped is None and len(self.attempts) < tries):
+                yield from self._judge(step, first)
+            candidates = self.attempts[first:]
+            if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):
+                reason = StopReason.accepted
+                break
+            if stopped is not None:
+                reason = stopped
+                break
+            prompt = next_prompt(candidates)
+        if self.attempts and all(attempt.image is None for attempt in self.attempts):
+            reason = StopReason.error
+        chosen = picked(self.attempts, pick)
+        yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
+
+    def _seed(self, step: Step, number: int) -> int:
+        settings = self.settings
+        return seed_of(settings.seed, step.number, number, settings.seed_rule, settings.candidates)
+
+    def _candidates(
+        self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
+    ) -> Telling[Event, None, StopReason | None]:
+        """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did not."""
+        for number in numbers:
+            seed = self._seed(step, number)
+            decided = picked(self.attempts, pick) is not None
+            if decided and not self.makers.has_drawn(prompt, source, seed):
+                return StopReason.picked
+            if time.monotonic() >= self.deadline:
+                return StopReason.budget
+            yield from self._draw(step, number, prompt, source, seed)
+        return None
+
+    def _draw(
+        self, step: Step, number: int, prompt: str, source: Picture | None, seed: int
+    ) -> Iterator[Event]:
+        yield AttemptStarted(step, number, prompt, seed)
+        drawn, reused = self.makers.draw(prompt, source, seed)
+        attempt = Attempt(
+            prompt=prompt,
+            seed=seed,
+            source=source,
+            image=drawn.image,
+            error=drawn.error,
+            seconds=drawn.seconds,
+        )
+        self.attempts.append(attempt)
+        yield AttemptDrawn(step, number, attempt, reused)
+
+    def _judge(self, step: Step, first: int) -> Iterator[Event]:
+        """Judge the attempts from `first` on, together where that is possible."""
+        numbers = [number for number in range(first, len(self.attempts)) if self.attempts[number].image]
+        if self.critic is None or not numbers or step.prompt is None:
+            return
+        drawn = [self.attempts[number] for number in numbers]
+        judged = self.makers.judge(self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn[0]))
+        for number, (found, reused) in zip(numbers, judged, strict=True):
+            attempt = self.attempts[number]
+            seconds = attempt.seconds + found.seconds
+            update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
+            self.attempts[number] = attempt.model_copy(update=update)
+            yield AttemptJudged(step, number, self.attempts[number], reused)
+
+    def _draw_ahead(self, step: Step, attempt: Attempt) -> None:
+        """Begin to draw what follows if this attempt is accepted, where the settings want that; which of several candidates
+        that will be nobody knows."""
+        later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
+        wanted = self.settings.draw_ahead and self.settings.candidates == 1
+        if not wanted or later is None or not later.prompt:
+            return
+        result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
+        results = [*self.results, result]
+        given = self.request.images
+        if isinstance(self.generator, FollowsAnchor) and (
+            first_image(given, results) != first_image(given, self.results)
+        ):
+            return  # its anchor is not known before the verdict
+        seed = self._seed(later, 0)
+        self.makers.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
+
+    def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
+        result = StepResult(
+            step=step,
+            attempts=tuple(self.attempts),
+            chosen=choose(self.attempts, self.settings) if chosen is None else chosen,
+            stop_reason=reason,
+        )
+        self.results.append(result)
+        self.attempts = []
+        return StepFinished(result)
+
+    def _ends_after(self, result: StepResult) -> bool:
+        failed = result.stop_reason in (StopReason.tries_used_up, StopReason.error)
+        return result.stop_reason is StopReason.budget or (failed and self.settings.on_failure == "stop")
+
+    def _finish(self, plan: Plan) -> Finished:
+        trajectory = Trajectory(
+            request=self.request,
+            plan=plan,
+            results=tuple(self.results),
+            settings=self.settings,
+            identities=self.identities,
+        )
+        self.memory.finish(trajectory)
+        return Finished(trajectory)

@@ -1,0 +1,69 @@
+"""What the loop asks of those who take part in a run: who plans, who judges, and whose weights can wait.
+
+Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and agents.py are equals to the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from ..pictures import Picture
+from ..types import Plan, Request, Verdict
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def prompt_set_digest(self) -> str: ...
+
+    def plan(self, request: Request) -> Plan:
+        """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
+        ...
+
+
+@runtime_checkable
+class Judges(Protocol):
+    """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def prompt_set_digest(self) -> str: ...
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
+        ...
+
+
+@runtime_checkable
+class JudgesTogether(Protocol):
+    """A critic that may be able to compare several images with the one before at once."""
+
+    @property
+    def judges_together(self) -> bool:
+        """Whether it can; if not, it is asked about one after another, so that nothing is lost when it fails in between."""
+        ...
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        """A verdict on each of the images, which were drawn with the same prompt. Raises ChatError or Cancelled."""
+        ...
+
+
+@runtime_checkable
+class Rests(Protocol):
+    """A planner whose weights can leave the card; they come back by themselves if it is asked again."""
+
+    def rest(self, staying: object) -> None:
+        """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then nothing happens."""
+        ...

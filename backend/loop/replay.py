@@ -1,0 +1,114 @@
+"""A run as far as it came, read from its records by running the loop over them with nobody there to make more.
+
+Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by the loop
+itself. Whoever stands in for planner, generator and critic cancels the run at the first gap.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import Cancelled, JournalError
+from ..journal.journal import Journal
+from ..journal.store import Drawn, Judged, PlanKey
+from ..pictures import Picture
+from ..types import (
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Trajectory,
+    Verdict,
+)
+from .events import Finished
+from .loop import run
+
+
+def replay(journal: Journal) -> Trajectory | None:
+    """The trajectory that the records give, its last step cancelled where they end; None if there is no plan.
+
+    Raises JournalError if a record is damaged.
+    """
+    record = journal.record()
+    events = run(
+        journal.request(),
+        _AbsentAgent(record.identities.planner),
+        _AbsentGenerator(record.identities.generator),
+        _AbsentAgent(record.identities.critic) if record.identities.critic else None,
+        record.settings.model_copy(update={"time_budget": None}),
+        _Past(journal),
+    )
+    with suppress(Cancelled):
+        for event in events:
+            if isinstance(event, Finished):
+                identities = event.trajectory.identities
+                kept = identities.model_copy(update={"prompt_set": record.identities.prompt_set})
+                return event.trajectory.model_copy(update={"settings": record.settings, "identities": kept})
+    return None
+
+
+class _Past:
+    """A journal that is only read: nothing taken, nothing written, and recorded failures are found too."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.written_plan, self.plan = journal.written_plan, journal.plan
+        self.drawn, self.judged = journal.draw_record, journal.judge_record
+        self.picked = journal.picked
+
+    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        pass
+
+    def keep_drawn(self, drawn: Drawn) -> None:
+        pass
+
+    def keep_judged(self, judged: Judged) -> None:
+        pass
+
+    def finish(self, trajectory: Trajectory) -> None:
+        pass
+
+
+class _AbsentGenerator:
+    """Stands where the generator stood; asked for what is not recorded, it ends the run."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        raise Cancelled("Not drawn yet.")
+
+
+class _AbsentAgent:
+    """Stands where planner or critic stood, likewise."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.prompt_set_digest = ""
+
+    def plan(self, request: Request) -> Plan:
+        raise Cancelled("Not planned yet.")
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        raise Cancelled("Not judged yet.")
+
+
+def load_trajectory(folder: str | Path) -> Trajectory:
+    """Read a run's folder, finished or not: an unfinished run ends with a step that was cancelled.
+
+    Raises JournalError if there is no run, it has no plan yet, or a file of it is damaged or too new.
+    """
+    journal = Journal(folder)
+    journal.record()
+    trajectory = journal.trajectory() or replay(journal)
+    if trajectory is None:
+        raise JournalError(f"The run in {str(folder)!r} has no plan yet.", "Run the same command again.")
+    return trajectory

@@ -1,0 +1,168 @@
+"""An edited plan as JSON: the form in which planners answer (FORMATS: what an agent answers), and `locked`.
+
+Decision: an agent's answer is read tolerantly, a person's is not, since a person can be asked: a field that is unknown
+or of the wrong kind is refused, with the line of its step, instead of being dropped or guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from ..answers.published_plan import shift_of, words_of
+from ..types import MAX_STEPS
+from .edited_plan import (
+    DIGEST,
+    EditedPlan,
+    EditedStep,
+    PlanTextError,
+    checked_text,
+    line_at,
+    make_step,
+    rising,
+    too_many_steps,
+)
+
+STEPS, MADE_FROM = "execution_plan", "made_from"
+SPACE = " \t\n\r"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    number: int | None = Field(
+        default=None, ge=0, lt=10**18, validation_alias=AliasChoices("step_number", "number")
+    )
+    name: str | None = Field(default=None, validation_alias=AliasChoices("step_name", "name"))
+    instruction: str | None = None
+    prompt: str | None = None
+    auxiliary_text: str | None = None
+    locked: bool = False
+
+
+def plan_object(plan: EditedPlan) -> dict[str, Any]:
+    """The plan as JSON values; `json.dumps` of it is read back by `read_json` as an equal plan."""
+    steps = [
+        {
+            "step_number": one.step.number,
+            "step_name": one.step.name,
+            "instruction": one.step.instruction,
+            "prompt": one.step.prompt,
+            "auxiliary_text": one.step.auxiliary_text,
+            **({"locked": True} if one.locked else {}),
+        }
+        for one in plan.steps
+    ]
+    return {STEPS: steps, **({MADE_FROM: list(plan.made_from)} if plan.made_from else {})}
+
+
+def write_json(plan: EditedPlan) -> str:
+    """The plan as JSON text, indented for reading."""
+    return json.dumps(plan_object(plan), ensure_ascii=False, indent=2)
+
+
+def read_json(text: str) -> EditedPlan:
+    """The plan of a JSON text, an object with `execution_plan` or its list alone; raises PlanTextError.
+
+    A missing `step_number` is the one after the step before; numbers that do not rise are given anew. Published plans are
+    read as meant: steps counted from 0, and words that stand in `instruction` alone.
+    """
+    text = checked_text(text)
+    whole = _decoded(text)
+    made_from: Any = ()
+    if isinstance(whole, dict):
+        made_from = whole.get(MADE_FROM, ())
+        unknown = sorted(set(whole) - {STEPS, MADE_FROM})
+        if unknown:
+            raise PlanTextError(
+                f"The plan has an unknown field {unknown[0][:60]!r}.", f"It has {STEPS!r} alone."
+            )
+        whole = whole.get(STEPS)
+    if not isinstance(whole, list) or not whole:
+        raise PlanTextError(f"The plan has no steps: {STEPS!r} must be a list with at least one.")
+    if not isinstance(made_from, (list, tuple)) or not all(
+        isinstance(one, str) and DIGEST.fullmatch(one) for one in made_from
+    ):
+        raise PlanTextError(f"{MADE_FROM!r} is damaged.", "Delete it; the text is then the whole plan.")
+    steps: list[EditedStep] = []
+    shift = shift_of(number for one in whole[:MAX_STEPS] if (number := _given_number(one)) is not None)
+    for index, offset in enumerate(_offsets(text)):
+        if index == MAX_STEPS:
+            raise too_many_steps(line_at(text, offset))
+        number = steps[-1].step.number + 1 if steps else 1
+        steps.append(_step(whole[index], number, shift, line_at(text, offset)))
+    return EditedPlan(steps=rising(steps), made_from=tuple(made_from[:MAX_STEPS]))
+
+
+def _given_number(value: object) -> int | None:
+    given = value.get("step_number", value.get("number")) if isinstance(value, dict) else None
+    return given if isinstance(given, int) else None
+
+
+def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
+    if not isinstance(value, dict):
+        raise PlanTextError(f", step {number}: it is no object with fields.", line=line)
+    try:
+        entry = _Entry.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        given = value.get("step_number", value.get("number", number))
+        field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
+        raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
+    instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
+    fields = entry.model_dump(exclude={"locked"}) | {
+        "number": number if entry.number is None else entry.number + shift,
+        "name": entry.name or "",
+        "instruction": instruction,
+        "auxiliary_text": words,
+    }
+    return EditedStep(step=make_step(fields, line), locked=entry.locked)
+
+
+def _decoded(text: str) -> object:
+    try:
+        return _JSON.decode(text)
+    except json.JSONDecodeError as error:
+        raise PlanTextError(
+            f", column {error.colno}: this is not JSON ({error.msg}).", line=error.lineno
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise PlanTextError(
+            f"The plan is not JSON that can be read ({str(error).splitlines()[0][:80]})."
+        ) from error
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for name, item in pairs:
+        if name in value:
+            raise PlanTextError(f"The plan gives {name[:60]!r} twice in one object.", "Keep one of the two.")
+        value[name] = item
+    return value
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_without_doubles)
+
+
+def _offsets(text: str) -> Iterator[int]:
+    """Where each step begins in a text that is known to be JSON of the right shape."""
+    position = _past_space(text, 0)
+    while text[position] != "[":
+        key, position = _JSON.raw_decode(text, _past_space(text, position + 1))
+        position = _past_space(text, _past_space(text, position) + 1)
+        if key == STEPS:
+            break
+        position = _past_space(text, _JSON.raw_decode(text, position)[1])
+    while text[position] != "]":
+        start = _past_space(text, position + 1)
+        yield start
+        position = _past_space(text, _JSON.raw_decode(text, start)[1])
+
+
+def _past_space(text: str, position: int) -> int:
+    while position < len(text) and text[position] in SPACE:
+        position += 1
+    return position

@@ -1,0 +1,35 @@
+"""A run in lines of text: what happened at each attempt, as the nodes and the console show it.
+
+Decision: one wording for all places, made from the recorded attempts alone, so that no report is better than the run.
+"""
+
+from __future__ import annotations
+
+from ..types import Attempt, RunSettings, Trajectory
+from .drift import drift_of_steps
+from .outcomes import Outcome, outcome, stop_sentence, summarize, told_steps
+
+
+def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
+    """What became of an attempt, with the critic's probability or the fault that came instead."""
+    words = outcome(attempt, settings)
+    if attempt.error is not None and words in (Outcome.failed, Outcome.not_judged):
+        return f"{words.value}: {attempt.error.message}"
+    probability = attempt.verdict.probability if attempt.verdict else None
+    return words.value if probability is None else f"{words.value}, P(success) {probability:.0%}"
+
+
+def report(trajectory: Trajectory) -> str:
+    """Every step with how it ended and its drift, and every try with the critic's word and the prompt it was drawn with."""
+    lines = [summarize(trajectory).sentence]
+    drifts = drift_of_steps(trajectory)
+    for told in told_steps(trajectory):
+        end = stop_sentence(told.result) if told.result else "Not reached"
+        lines += ["", f"{told.step.number}. {told.step.name or told.step.instruction or 'Step'}: {end}"]
+        for number, attempt in enumerate(told.result.attempts if told.result else ()):
+            mark = ">" if told.result and number == told.result.chosen else " "
+            lines.append(f" {mark} try {number + 1}: {attempt_words(attempt, trajectory.settings)}")
+            lines.append(f"     {attempt.prompt}")
+        if told.step.number in drifts and (words := drifts[told.step.number].sentence):
+            lines.append(f"   drift: {words}")
+    return "\n".join(lines)

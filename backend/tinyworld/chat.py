@@ -1,0 +1,33 @@
+"""The tiny world's planner and critic: shipped Qwen3-VL checkpoints, opened like any other local one."""
+
+from __future__ import annotations
+
+from ..chat.engine.settings import Levers
+from ..chat.local import chat as transformers
+from ..chat.local.chat import TransformersChat
+from ..errors import SettingsError
+from . import checkpoint
+
+ROLES = ("planner", "critic")
+
+
+def open(
+    argument: str,
+    *,
+    adapter: str | None = None,
+    dtype: str = "float32",
+    levers: Levers = Levers(),  # noqa: B008 - frozen
+) -> TransformersChat:
+    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
+
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are not kept: they are
+    a dozen tokens, and reading prompts whole, and answers token by token, rounds as it always did; `levers` that were set win.
+    """
+    if argument not in ROLES:
+        raise SettingsError(
+            f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
+        )
+    own = Levers(prefix_bytes=0, draft_tokens=0).model_copy(update=levers.model_dump(exclude_unset=True))
+    return transformers.open(
+        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=own
+    )

@@ -1,0 +1,248 @@
+"""Which model is meant when memory is to be planned: a known name, a folder, or a single file of weights.
+
+Decision: known names need nothing on the disk; what is on the disk is counted from its own headers and configuration. What
+cannot be told from these is an error that names the known models, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
+from ..checkpoints.weights import Tensors, tensors_of
+from ..errors import ChatError, SettingsError, boundary
+from ..tinyworld import checkpoint
+from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
+from .image_shapes import (
+    HUB_IDS,
+    KNOWN,
+    UNET_WIDTHS,
+    UNET_WIDTHS_ATTENDING,
+    WIDTHS,
+    Denoiser,
+    Encoder,
+    ImageShape,
+    Vae,
+)
+
+AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
+"""Short names of the known agents, such as qwen3-vl-8b."""
+ELSEWHERE = ("openai", "scripted", "http", "painted", "none")
+"""Kinds of agents and generators that put nothing on the card that is planned for."""
+SAME = 0.01
+"""How far the numbers of weights of two files of one model may differ, as a share."""
+MOST = 10**15
+"""No number of a shape is larger: a thousand times the weights of the largest models there are."""
+PARTS_OF_ONE_FILE = {
+    "denoiser": ("model.diffusion_model.",),
+    "vae": ("first_stage_model.", "vae."),
+    "encoder": ("conditioner.", "cond_stage_model.", "text_encoders."),
+}
+"""Where the parts of a whole model lie in one file, as ComfyUI reads it."""
+
+
+@dataclass(frozen=True)
+class NamedAgent:
+    """An agent as it was asked for; equal names are one model in memory."""
+
+    name: str
+    shape: AgentShape
+
+
+def named_agent(spec: str) -> NamedAgent | None:
+    """The agent behind a known name, a folder, a hub id in the local cache, or a spec such as transformers:FOLDER.
+
+    None if it is not on this card (openai:MODEL@URL). Raises SettingsError.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind in ELSEWHERE:
+        return None
+    if kind == "tinyworld":
+        return NamedAgent(spec, folder_shape(checkpoint(argument or "planner")))
+    name = argument if kind == "transformers" else spec
+    known = AGENTS.get(name.lower(), name)
+    if known in SHAPES:
+        return NamedAgent(known, agent_shape(published_fields(known)))
+    try:
+        folder = find_checkpoint(name)
+    except ChatError as error:
+        hint = f"{error.hint} Known without a folder: {', '.join(AGENTS)}.".strip()
+        raise SettingsError(error.message, hint) from error
+    return NamedAgent(str(folder), folder_shape(folder))
+
+
+def folder_shape(folder: Path) -> AgentShape:
+    """The shape of a checkpoint folder: widths from its config.json, weights from its files. Raises SettingsError."""
+    with _planning(folder):
+        try:
+            shape = agent_shape(_dense(read_json(folder / "config.json")))
+        except KeyError as error:
+            raise SettingsError(
+                f"{str(folder / 'config.json')!r} lacks {error.args[0]!r}, so its memory cannot be planned."
+            ) from error
+        if 0 in (shape.layers, shape.patch, shape.merge):
+            raise ValueError("0 layers, or patches of 0 pixels")
+        _check_numbers(asdict(shape))
+    tensors = tensors_of(folder)
+    vision = sum(count for name, count in tensors.items() if "visual." in name)
+    table = sum(count for name, count in tensors.items() if "embed_tokens" in name or "lm_head" in name)
+    layers = sum(tensors.values()) - vision - table
+    return replace(shape, layer_weights=layers, table_weights=table, vision_weights=vision)
+
+
+def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with the width that a mixture of experts works at, where there is one."""
+    text = dict(fields["text_config"])
+    if "moe_intermediate_size" in text:
+        text["intermediate_size"] = text["moe_intermediate_size"] * text["num_experts_per_tok"]
+    return {**fields, "text_config": text}
+
+
+def named_image_model(spec: str) -> ImageShape | None:
+    """The image model behind a known name, a diffusers folder or hub id, a single file, or a spec such as diffusers:FOLDER.
+
+    None if it is not on this card (http:URL). Raises SettingsError.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind in ELSEWHERE:
+        return None
+    if kind == "tinyworld":
+        return pipeline_shape(Path(argument) if argument else checkpoint("generator"))
+    name = argument if kind in ("diffusers", "file") else spec
+    known = HUB_IDS.get(name, name.lower())
+    if known in KNOWN:
+        return KNOWN[known]
+    with _planning(name):
+        path = path_of(name)
+    if path.is_dir():
+        return pipeline_shape(path)
+    if path.is_file():
+        return file_shape(path)
+    raise SettingsError(
+        f"There is no image model {name!r}: no folder, no file, no known name.",
+        f"Known without a file: {', '.join(KNOWN)}, tinyworld.",
+    )
+
+
+def pipeline_shape(folder: Path) -> ImageShape:
+    """The shape of a diffusers folder: weights from its files, widths from its configurations. Raises SettingsError."""
+    with _planning(folder):
+        shape = _pipeline_shape(folder)
+        _check_numbers(asdict(shape))
+    return shape
+
+
+def _pipeline_shape(folder: Path) -> ImageShape:
+    index = read_json(folder / "model_index.json")
+    counts: dict[str, int] = {}
+    for part, value in index.items():
+        if (
+            isinstance(value, list)
+            and Path(part).name == part
+            and (folder / part).is_dir()
+            and any((folder / part).glob("*.safetensors"))
+        ):
+            counts[part] = sum(tensors_of(folder / part).values())
+    main = next((part for part in ("transformer", "unet") if part in counts), None)
+    if main is None:
+        raise SettingsError(
+            f"{str(folder)!r} has neither a transformer nor a UNet with weights in safetensors.",
+            "Is the download complete?",
+        )
+    encoders = {part: count for part, count in counts.items() if part.startswith("text_encoder")}
+    vae = next((part for part in ("vae", "codec") if part in counts), None)
+    encoder = max(encoders, key=lambda part: encoders[part], default=None)
+    return ImageShape(
+        str(folder),
+        _denoiser(read_json(folder / main / "config.json"), counts[main], str(index.get("_class_name"))),
+        _encoder(read_json(folder / encoder / "config.json"), sum(encoders.values()))
+        if encoder
+        else Encoder(0, 0, 0, 0, 0),
+        _vae(read_json(folder / vae / "config.json"), counts[vae]) if vae else Vae(0, width=0),
+    )
+
+
+def _denoiser(config: dict[str, Any], weights: int, pipeline: str) -> Denoiser:
+    from ..generators.pipeline_kinds import KINDS
+
+    kind = KINDS.get(pipeline)
+    references = int(kind is not None and kind.edit == "reference")
+    channels = config.get("block_out_channels")
+    if channels:
+        attends = "Attn" in str((config.get("down_block_types") or ["CrossAttn"])[0])
+        widths = UNET_WIDTHS_ATTENDING if attends else UNET_WIDTHS
+        return Denoiser(weights, int(channels[0]), widths, 1, batch=2, references=references)
+    heads, size = config.get("num_attention_heads"), config.get("attention_head_dim")
+    if not isinstance(heads, int) or not isinstance(size, int):
+        raise SettingsError(
+            f"The configuration of a {config.get('_class_name')!r} does not say how wide it is.",
+            f"Name the known model that it is built like: {', '.join(KNOWN)}.",
+        )
+    # A class that was not counted is taken to need as much as the hungriest that was.
+    widths = WIDTHS.get(str(config.get("_class_name")), max(WIDTHS.values()))
+    batch = 1 if config.get("_class_name") in WIDTHS else 2
+    return Denoiser(weights, heads * size, widths, batch=batch, references=references)
+
+
+def _encoder(config: dict[str, Any], weights: int) -> Encoder:
+    text = config.get("text_config") or config
+    width = int(text.get("hidden_size") or text.get("d_model") or 0)
+    inner = int(text.get("intermediate_size") or text.get("d_ff") or 4 * width)
+    layers = int(text.get("num_hidden_layers") or text.get("num_layers") or 0)
+    return Encoder(weights, width, inner, layers)
+
+
+def _vae(config: dict[str, Any], weights: int) -> Vae:
+    channels = config.get("block_out_channels")
+    if channels:
+        return Vae(weights, int(channels[0]))
+    if "base_dim" in config:
+        return replace(KNOWN["qwen-image-edit"].vae, weights=weights, width=int(config["base_dim"]))
+    return Vae(weights, width=int(config.get("channels", 128)))
+
+
+def file_shape(path: Path) -> ImageShape:
+    """A known model whose diffusion model, or all of it, is this file. Raises SettingsError if none has as many weights."""
+    tensors = tensors_of(path)
+    counts = {part: _under(tensors, prefixes) for part, prefixes in PARTS_OF_ONE_FILE.items()}
+    main = counts["denoiser"] or sum(tensors.values())
+    for shape in KNOWN.values():
+        if abs(shape.denoiser.weights - main) <= SAME * shape.denoiser.weights:
+            return ImageShape(
+                f"{path.name} ({shape.name})",
+                replace(shape.denoiser, weights=main),
+                replace(shape.encoder, weights=counts["encoder"] or shape.encoder.weights),
+                replace(shape.vae, weights=counts["vae"] or shape.vae.weights),
+            )
+    raise SettingsError(
+        f"{str(path)!r} has {main:,} weights, as no known image model has.",
+        f"Name the known model that it is built like: {', '.join(KNOWN)}.",
+    )
+
+
+def _under(tensors: Tensors, prefixes: tuple[str, ...]) -> int:
+    return sum(count for name, count in tensors.items() if name.startswith(prefixes))
+
+
+@contextmanager
+def _planning(model: str | Path) -> Iterator[None]:
+    """Whatever a foreign configuration can hold that is not what belongs there becomes one SettingsError."""
+    try:
+        with boundary(ChatError, f"The memory of {str(model)!r} cannot be planned"):
+            yield
+    except ChatError as error:
+        raise SettingsError(error.message, error.hint) from error
+
+
+def _check_numbers(fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            _check_numbers(value)
+        elif isinstance(value, str):
+            continue
+        elif not isinstance(value, (int, float)) or not 0 <= value <= MOST:
+            raise ValueError(f"{name} cannot be {str(value)[:40]}")

@@ -1,0 +1,256 @@
+"""Which precisions of agents and image model fit on a card together, and what moves on and off it when.
+
+Decision: the peak is the largest sum of what is on the card at one moment, moment by moment: planning, judging, encoding a
+prompt, denoising, decoding. Four arrangements are tried, from nothing that ever moves to everything in turns; the first
+that fits is the plan. Nothing is measured, loaded or downloaded for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field, computed_field
+
+from ..types import Value
+from .footprint import (
+    FRAGMENTS,
+    GB,
+    AgentPrecision,
+    ImagePrecision,
+    agent_weights,
+    critic_work,
+    image_weights,
+    planner_work,
+)
+from .image_shapes import ImageShape, PartName
+from .models import NamedAgent
+
+CARDS = (12, 16, 24, 48, 80)
+"""Cards that are planned for, in the GB of their names, which are GiB."""
+SEEN = 0.98
+"""Share of a card's memory that a program is offered: torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24 on an
+RTX 4090, 79.2 of 80 on an H100."""
+CONTEXT = 0.6 * GB
+"""The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch issue 107667) and
+the workspaces of the matrix and convolution libraries."""
+
+Arrangement = Literal["together", "planner first", "in turns", "part by part"]
+WHAT_MOVES: dict[Arrangement, str] = {
+    "together": "nothing moves: everything stays on the card",
+    "planner first": "the planner leaves before the first image; critic and image model stay",
+    "in turns": "planner, critic and image model take turns: at every attempt the critic makes room for the image model "
+    "and comes back",
+    "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE take turns too",
+}
+COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
+    ("bf16", "bf16"),
+    ("8-bit", "bf16"),
+    ("bf16", "fp8"),
+    ("8-bit", "fp8"),
+    ("4-bit", "bf16"),
+    ("4-bit", "fp8"),
+)
+"""Precisions of agents and image model, the finest first: 8 bits lose next to nothing, 4 bits some points."""
+
+
+class Part(Value):
+    """Something that is on the card at some moment. Bytes."""
+
+    name: Literal["planner", "critic", "denoiser", "encoder", "vae"]
+    weights: float = Field(ge=0)
+    work: float = Field(ge=0, description="The most that it takes beside its weights while it works.")
+
+    @property
+    def alone(self) -> float:
+        return self.weights + self.work
+
+
+class Fit(Value):
+    """One combination of precisions on one card: how it fits, or None. Bytes."""
+
+    agents: AgentPrecision
+    image: ImagePrecision
+    arrangement: Arrangement | None
+    peak: float = Field(
+        description="At the worst moment, reserve included; of the smallest arrangement if none fits."
+    )
+    moved: float = Field(description="Weights brought onto the card at every attempt.")
+    waiting: float = Field(description="Weights that wait in main memory while the loop runs, at most.")
+    short: float = Field(default=0.0, description="Missing on the card, 0 if it fits.")
+    bottleneck: str = Field(default="", description="What needs the most at the worst moment.")
+
+
+class CardPlan(Value):
+    """All combinations on one card; `usable` bytes of it are offered to programs."""
+
+    card: int
+    usable: float
+    fits: tuple[Fit, ...]
+    lower: tuple[str, ...] = Field(default=(), description="What to lower where nothing fits.")
+
+    @computed_field
+    @property
+    def finest(self) -> Fit | None:
+        """The finest precisions that fit in any arrangement."""
+        return next((fit for fit in self.fits if fit.arrangement), None)
+
+    @computed_field
+    @property
+    def steady(self) -> Fit | None:
+        """The finest precisions with which nothing moves while the loop runs."""
+        return next((fit for fit in self.fits if fit.arrangement in ("together", "planner first")), None)
+
+
+class MemoryPlan(Value):
+    """The whole plan for one set of models and one size of image."""
+
+    generator: str
+    planner: str
+    critic: str
+    size: tuple[int, int]
+    reserve: float
+    parts: Mapping[str, tuple[Part, ...]] = Field(description="By precisions, such as 'bf16 + fp8'.")
+    cards: tuple[CardPlan, ...]
+
+
+def plan_memory(
+    image: ImageShape | None,
+    planner: NamedAgent | None,
+    critic: NamedAgent | None,
+    size: tuple[int, int] = (1024, 1024),
+    cards: Sequence[int] = CARDS,
+    reserve: float = 0.0,
+) -> MemoryPlan:
+    """The plan for these models (None: not on this card) at this size in pixels; `reserve` bytes are for other programs."""
+    shared = planner is not None and planner == critic
+    parts = {
+        pair: _parts(image, planner, critic, size[0] * size[1], pair[0], pair[1]) for pair in COMBINATIONS
+    }
+    return MemoryPlan(
+        generator=image.name if image else "not on this card",
+        planner=planner.name if planner else "not on this card",
+        critic=critic.name if critic else "not on this card",
+        size=size,
+        reserve=CONTEXT + reserve,
+        parts={" + ".join(pair): tuple(found) for pair, found in parts.items()},
+        cards=tuple(_card(card, parts, shared, CONTEXT + reserve) for card in cards),
+    )
+
+
+def _parts(
+    image: ImageShape | None,
+    planner: NamedAgent | None,
+    critic: NamedAgent | None,
+    pixels: int,
+    agents: AgentPrecision,
+    images: ImagePrecision,
+) -> list[Part]:
+    found = []
+    if planner is not None:
+        weights = agent_weights(planner.shape, agents)
+        found.append(Part(name="planner", weights=weights, work=planner_work(planner.shape, agents)))
+    if critic is not None:
+        weights = agent_weights(critic.shape, agents)
+        found.append(Part(name="critic", weights=weights, work=critic_work(critic.shape, agents, pixels)))
+    if image is not None:
+        sizes, work = image_weights(image, images), image.work(pixels)
+        names: tuple[PartName, ...] = ("denoiser", "encoder", "vae")
+        found += [Part(name=name, weights=sizes[name], work=work[name]) for name in names if sizes[name]]
+    return found
+
+
+def moments(parts: Sequence[Part], arrangement: Arrangement, shared: bool = False) -> dict[str, float]:
+    """Bytes of weights and work on the card at each moment of a run, by who works then.
+
+    `shared`: planner and critic are one model in memory, which then cannot leave for the other's sake.
+    """
+    weights = {part.name: part.weights for part in parts}
+    if shared:
+        weights["planner"] = 0.0
+    return {
+        part.name: sum(weights.get(name, 0.0) for name in _beside(part.name, arrangement, shared))
+        + part.work * (1 + FRAGMENTS)
+        for part in parts
+    }
+
+
+def _beside(name: str, arrangement: Arrangement, shared: bool) -> set[str]:
+    """Everything whose weights are on the card while `name` works, itself included."""
+    everything = {"planner", "critic", "denoiser", "encoder", "vae"}
+    image = {"denoiser", "encoder", "vae"}
+    if arrangement == "together":
+        return everything
+    if name == "planner":
+        return {"planner", "critic"} if shared else {"planner"}
+    if arrangement == "planner first":
+        return everything - {"planner"}
+    if name == "critic":
+        return {"critic"}
+    if arrangement == "in turns":
+        return image
+    return {name}
+
+
+def _card(
+    card: int,
+    parts: Mapping[tuple[AgentPrecision, ImagePrecision], Sequence[Part]],
+    shared: bool,
+    reserve: float,
+) -> CardPlan:
+    usable = card * 1024**3 * SEEN
+    fits = tuple(
+        _fit(found, shared, reserve, usable, agents, image) for (agents, image), found in parts.items()
+    )
+    smallest = parts[COMBINATIONS[-1]]
+    lower = () if any(fit.arrangement for fit in fits) else _what_to_lower(smallest, fits[-1].bottleneck)
+    return CardPlan(card=card, usable=usable, fits=fits, lower=lower)
+
+
+def _fit(
+    parts: Sequence[Part],
+    shared: bool,
+    reserve: float,
+    usable: float,
+    agents: AgentPrecision,
+    image: ImagePrecision,
+) -> Fit:
+    chosen: Arrangement | None = None
+    found: dict[str, float] = {}
+    for arrangement in WHAT_MOVES:
+        found = moments(parts, arrangement, shared)
+        if max(found.values(), default=0.0) + reserve <= usable:
+            chosen = arrangement
+            break
+    peak = max(found.values(), default=0.0) + reserve
+    everything = sum(part.weights for part in parts if not (shared and part.name == "planner"))
+    planner = sum(part.weights for part in parts if part.name == "planner" and not shared)
+    takes_turns = chosen is not None and chosen in ("in turns", "part by part")
+    # Quantised weights cannot wait anywhere: they are read from the disk again.
+    able = [part for part in parts if agents == "bf16" or part.name not in ("planner", "critic")]
+    waiting = sum(part.weights for part in able if not (shared and part.name == "planner"))
+    planner_waits = sum(part.weights for part in able if part.name == "planner" and not shared)
+    return Fit(
+        agents=agents,
+        image=image,
+        arrangement=chosen,
+        peak=peak,
+        moved=everything - planner if takes_turns else 0.0,
+        waiting=waiting if takes_turns else planner_waits if chosen == "planner first" else 0.0,
+        short=0.0 if chosen else peak - usable,
+        bottleneck=max(found, key=lambda name: found[name], default=""),
+    )
+
+
+def _what_to_lower(parts: Sequence[Part], bottleneck: str) -> tuple[str, ...]:
+    """What would help where even the smallest precisions in turns are too much, what helps most first."""
+    if bottleneck in ("planner", "critic"):
+        return (
+            f"take a smaller {bottleneck} (qwen3-vl-4b, qwen3-vl-2b)",
+            f"ask a {bottleneck} on another machine (openai:MODEL@URL, Remote Agent)",
+        )
+    part = next(one for one in parts if one.name == bottleneck)
+    model = "take a smaller image model"
+    slower = "let ComfyUI keep a part of the image model in main memory, which is slower"
+    size = "draw smaller images (--size)"
+    return (size, model, slower) if part.work > part.weights else (model, slower, size)

@@ -1,0 +1,123 @@
+"""`data`: what people say of runs, and training data of a critic, from runs or from the tiny world's generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ...training.runs.filter import RunsData
+from ..model_options import with_model_options
+from .data_feedback import command as feedback
+
+if TYPE_CHECKING:
+    from ...backend.prompts import PromptSet
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Make a critic's training data.")
+
+Runs = Annotated[list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")]
+SkipBadRuns = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
+]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        "--scorer", help="Who scores images that have no score: tinyworld, or judge:CHAT; empty: nobody."
+    ),
+]
+
+PageRows = Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")]
+PagesOf = Annotated[
+    Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
+]
+PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
+
+
+@app.callback()
+def data() -> None:
+    """Make a critic's training data."""
+
+
+def checkpoint_of(model: str, download: bool) -> Path:
+    """The folder that `--model` names; raises SettingsError or ChatError."""
+    from ...backend.checkpoints.checkpoint import find_checkpoint
+    from ...backend.tinyworld import checkpoint
+
+    kind, _, name = model.partition(":")
+    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download)
+
+
+def wording_of(model: str | None, download: bool) -> PromptSet:
+    """The prompt set of the critic that is to learn: its checkpoint's, else the pack's own."""
+    from ...backend.prompts import default_prompt_set, prompt_set_of
+
+    found = prompt_set_of(checkpoint_of(model, download)) if model else None
+    return found or default_prompt_set()
+
+
+@app.command("from-runs")
+@with_model_options
+def from_runs(
+    *,
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option(help="Folder for critic_sft.json, critic_rl.jsonl, images and report.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "--init",
+            help="Checkpoint of the critic that is to learn, for its wording; empty: the pack's own wording.",
+        ),
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")
+    ] = False,
+    scorer: Score = None,
+    skip_bad: SkipBadRuns = False,
+    settings: RunsData,
+) -> None:
+    """Turn runs and people's words on them (accept, reject, better prompt) into rows for critic-sft and critic-grpo."""
+    from ...backend.scorers import open_scorer
+    from ...training.runs.convert import make_data
+
+    made = make_data(
+        runs,
+        out,
+        settings,
+        wording_of(model, download),
+        open_scorer(scorer) if scorer else None,
+        skip_bad,
+        lambda line: typer.echo(shown_text(line)),
+    )
+    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
+
+
+app.command("feedback")(feedback)
+
+
+@app.command("tinyworld-critic")
+def tinyworld_critic(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for critic_sft.json and its pages.")],
+    rows: PageRows = 2000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make rows of the kind that the tiny world's critic learned from, to mix in against forgetting."""
+    from ...backend.tinyworld import checkpoint
+    from ...backend.tinyworld.generator import load_pipeline
+    from ...training.rows.sft import write_rows
+    from ...training.runs.convert import SFT_FILE
+    from ...training.tinyworld.data.critic_rows import make_mistakes
+
+    made = make_mistakes(out, load_pipeline(generator or checkpoint("generator")), rows, OLD_SEED + seed)
+    write_rows(out / SFT_FILE, made)
+    typer.echo(f"data: {out / SFT_FILE}")
+
+
+OLD_SEED = 40_000
+"""Far from the seeds with which the shipped critic was trained."""

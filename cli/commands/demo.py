@@ -1,0 +1,37 @@
+"""`interleave-thinker demo`: the whole system on its embedded world, with nothing asked and nothing downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.tinyworld import DEMO_REQUEST, DEMO_SEED
+from ...backend.types import RunSettings
+from ..model_options import with_model_options
+from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..run_request import read_request, tell
+
+
+@with_model_options
+def command(
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    local: LocalOptions,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the page and the run.")] = Path(
+        "interleave-demo"
+    ),
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**48, help="Another seed, other pictures.")
+    ] = DEMO_SEED,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+) -> None:
+    """Tell a built-in story and write its page, index.html. Without options it needs no network and no GPU."""
+    request, settings = read_request(DEMO_REQUEST, []), RunSettings(seed=seed)
+    outcome = tell(request, out, settings, planning, judging, drawing, local, as_json=as_json)
+    if show and outcome.page:
+        typer.launch(str(outcome.page))
+    raise typer.Exit(outcome.code)

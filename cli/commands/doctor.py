@@ -1,0 +1,256 @@
+"""`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
+
+Decision: it only looks. Versions come from package metadata without importing the packages, models from folders on this
+machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons what fits which card instead, and
+with `--agent` it loads that one agent and says which savings hold with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...backend.errors import SettingsError
+from ..progress import Lines
+
+PACKAGES = {
+    "torch": "",
+    "torchvision": "",
+    "transformers": "",
+    "diffusers": "",
+    "safetensors": "",
+    "json-repair": "training",
+    "trl": "training",
+    "peft": "training",
+    "accelerate": "training",
+    "datasets": "training",
+    "bitsandbytes": "quantization",
+    "llguidance": "grammar",
+}
+"""Package: the optional extra that brings it, empty for one that is always needed."""
+
+
+DEFAULT_AGENT = "qwen3-vl-8b"
+"""The size of the published planner and critic."""
+TINY_PAGE = (96, 96)
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="Show instead what fits on cards of 12 to 80 GB with this image model: flux2-klein-4b, flux2-klein-9b, "
+            "qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in safetensors.",
+        ),
+    ] = None,
+    planner: Annotated[
+        str | None,
+        typer.Option(
+            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, a checkpoint folder, or openai:MODEL@URL for one that is "
+            f"elsewhere. [default: {DEFAULT_AGENT}]"
+        ),
+    ] = None,
+    critic: Annotated[
+        str | None, typer.Option(help="With --plan: likewise; the same folder is one model.")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="With --plan: WIDTHxHEIGHT. [default: 1024x1024]")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses here, and which were "
+            "switched off because they would change its answers."
+        ),
+    ] = None,
+    reserve: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1000.0, help="With --plan: GB of the card that other programs use, such as a screen."
+        ),
+    ] = 0.0,
+) -> None:
+    """Show what is installed, which device, which models are found, what is missing and how to get it.
+
+    Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and image model fit
+    on which card, and what moves when.
+    """
+    if agent is not None:
+        from .doctor_agent import show_agent
+
+        show_agent(agent, as_json)
+        return
+    if plan is not None:
+        _plan(plan, planner, critic, size, reserve, as_json)
+        return
+    report = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "interleave_thinker": _own_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "device": _device(),
+        "models": {place: [str(path) for path in found] for place, found in _models().items()},
+        "advice": [],
+    }
+    report["advice"] = _advice(report)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _show(report)
+    raise typer.Exit(
+        int(any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items()))
+    )
+
+
+def _plan(
+    generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
+) -> None:
+    from ...backend.vram.footprint import GB
+    from ...backend.vram.models import NamedAgent, named_agent, named_image_model
+    from ...backend.vram.placement import plan_memory
+    from .doctor_vram import lines
+
+    tiny = generator.partition(":")[0] == "tinyworld"
+    agents = [
+        named_agent(given or (f"tinyworld:{role}" if tiny else DEFAULT_AGENT))
+        for role, given in (("planner", planner), ("critic", critic))
+    ]
+    if planner is None and critic is None and not tiny and agents[1] is not None:
+        # The published planner and critic are two checkpoints of one size.
+        agents[1] = NamedAgent(f"another {agents[1].name}", agents[1].shape)
+    found = plan_memory(
+        named_image_model(generator),
+        agents[0],
+        agents[1],
+        _size(size) if size else TINY_PAGE if tiny else (1024, 1024),
+        reserve=reserve * GB,
+    )
+    if as_json:
+        print(found.model_dump_json())
+        return
+    view = Lines()
+    for line in lines(found):
+        view.say(line)
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
+    if match is None:
+        raise SettingsError(f"The size {text!r} is not WIDTHxHEIGHT in pixels.", "Such as 1024x768.")
+    return int(match[1]), int(match[2])
+
+
+def _own_version() -> str:
+    from ... import __version__
+
+    return __version__
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _device() -> dict[str, Any]:
+    """Name of the device that models would run on, and its memory in GiB where it is known."""
+    processors = os.cpu_count() or 1
+    cpu = {"name": f"cpu, {processors} processors", "memory_gib": _main_memory()}
+    if find_spec("torch") is None:
+        return cpu
+    import torch
+
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        name = torch.cuda.get_device_name()
+        return {"name": name, "memory_gib": round(total / 2**30, 1), "free_gib": round(free / 2**30, 1)}
+    if torch.backends.mps.is_available():
+        return {"name": "mps", "memory_gib": _main_memory()}
+    return cpu
+
+
+def _main_memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _models() -> dict[str, list[Path]]:
+    """Folders of checkpoints by where they are: shipped, in a ComfyUI installation, in the hub's cache."""
+    shipped = Path(__file__).parents[2] / "backend" / "tinyworld" / "checkpoints"
+    comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
+    return {
+        "shipped": _checkpoints(shipped),
+        "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
+        "hub": sorted(
+            path for path in _hub_cache().glob("models--*Qwen3-VL*") if any(path.glob("snapshots/*"))
+        ),
+    }
+
+
+def _hub_cache() -> Path:
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Sub-folders that hold a model (config.json) or a pipeline (model_index.json)."""
+    named = ("config.json", "model_index.json", "adapter_config.json")
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if any((path / name).is_file() for name in named))
+
+
+def _advice(report: dict[str, Any]) -> list[str]:
+    """One line for everything that is missing: what it would be needed for, and how to get it."""
+    absent = [name for name in PACKAGES if report["packages"][name] is None]
+    advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
+    purposes = {
+        "training": "to train agents",
+        "quantization": "to load agents in 4 or 8 bits",
+        "grammar": "to hold agents' answers to their grammar",
+    }
+    for extra, purpose in purposes.items():
+        lacking = [name for name in absent if PACKAGES[name] == extra]
+        if lacking:
+            advice.append(
+                f'{purpose}, {", ".join(lacking)} is missing: pip install "interleave-thinker[{extra}]"'
+            )
+    if not report["models"]["shipped"]:
+        advice.append("the tiny world's checkpoints are missing: install the package again")
+    if not report["models"]["comfyui"] and not report["models"]["hub"]:
+        advice.append(
+            "for requests beyond the tiny world, get a Qwen3-VL checkpoint: give its folder as "
+            "--planner transformers:FOLDER --critic transformers:FOLDER, or its hub name with --download, or use a "
+            "server with openai:MODEL@URL"
+        )
+    return advice
+
+
+def _show(report: dict[str, Any]) -> None:
+    view = Lines()
+    view.say(f"interleave-thinker {report['interleave_thinker']}", "bold")
+    view.say(f"  python {report['python']} ({sys.executable}), {report['system']}")
+    memory = report["device"]["memory_gib"]
+    view.say(f"  device: {report['device']['name']}{f', {memory} GiB' if memory else ''}")
+    view.say("Packages", "bold")
+    for name, version in report["packages"].items():
+        view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
+    view.say("Models", "bold")
+    for place, found in report["models"].items():
+        for path in found or ["none"]:
+            view.say(f"  {place}: {path}")
+    if report["advice"]:
+        view.say("What is missing", "bold")
+    for line in report["advice"]:
+        view.say(f"  {line}", "yellow")

@@ -1,0 +1,44 @@
+"""`evaluate ablation`: what each stage of training is worth, over several seeds."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...training.tinyworld.ablation.settings import AblationSettings
+from ..model_options import with_model_options
+
+
+@with_model_options
+def command(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of all trainings and figures; the same one goes on.")],
+    settings: AblationSettings,
+) -> None:
+    """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each is worth."""
+    from ...training.tinyworld.ablation.run import ablate
+    from ...training.tinyworld.ablation.table import as_markdown
+
+    asked = shlex.join(["interleave-thinker", *sys.argv[1:]])
+    typer.echo(as_markdown(ablate(out, settings, asked, _commit(), _log)))
+
+
+def _log(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _commit() -> str:
+    """The commit of the checkout that this runs in, "unknown" where it is not one."""
+    folder = Path(__file__).resolve().parents[2]
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return told.stdout.strip() or "unknown"

@@ -1,0 +1,29 @@
+"""`evaluate own-critic`: a critic of one's own, shown end to end in the tiny world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...training.tinyworld.own_critic.evaluate import ShowSettings
+from ..model_options import with_model_options
+
+
+@with_model_options
+def command(
+    *,
+    out: Annotated[
+        Path, typer.Option(help="Folder of runs, training and figures; the same folder again goes on.")
+    ],
+    settings: ShowSettings,
+) -> None:
+    """Retrain the tiny world's critic on runs of a generator with a new habit of failing, and measure what it learned."""
+    from ...training.tinyworld.own_critic.evaluate import as_lines, show
+
+    def log(line: str) -> None:
+        typer.echo(line, err=True)
+
+    for line in as_lines(show(out, settings, log)):
+        typer.echo(line)

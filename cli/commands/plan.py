@@ -1,0 +1,44 @@
+"""`interleave-thinker plan`: what would be drawn, before anything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..model_options import with_model_options
+from ..open_models import LocalOptions, Opener, PlannerOptions
+from ..progress import Lines, plan_lines
+from ..run_request import read_request
+
+
+@with_model_options
+def command(
+    request: Annotated[str, typer.Argument(help="What to tell, in words.")],
+    planning: PlannerOptions,
+    local: LocalOptions,
+    image: Annotated[
+        list[Path] | None, typer.Option("--image", help="An image of the request; repeat in their order.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print it as `run --plan FILE` reads it, to edit and carry out.")
+    ] = False,
+) -> None:
+    """Print the plan of a request."""
+    asked = read_request(request, image or [])
+    view = Lines()
+    if not as_json:
+        view.wait("Planning")
+    try:
+        opener = Opener(local)
+        planner = opener.planner(planning)
+        opener.finish()
+        plan = planner.plan(asked)
+    finally:
+        view.wait("")
+    if as_json:
+        print(plan.model_dump_json(indent=2))
+        return
+    for line in plan_lines(plan):
+        view.say(line)

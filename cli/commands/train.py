@@ -1,0 +1,311 @@
+"""`train`: fine-tuning of any planner or critic, reinforcement learning of the critic, and the tiny world's checkpoints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...training.evaluation.gate_rows import GateSettings
+from ...training.grpo.settings import GrpoTraining
+from ...training.reward.critic_reward import RewardSettings
+from ...training.reward.redraw import DrawingSettings
+from ...training.sft.train import SftTraining
+from ...training.tinyworld.models.generator_batches import GeneratorTraining
+from ...training.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
+from ..config_option import Config, check_recipe
+from ..model_options import with_model_options
+from .data import PageRows, PageSeed, PagesOf, checkpoint_of
+from .train_own_critic import Force, HeldOut, Images, log, refused
+from .train_own_critic import command as own_critic
+
+if TYPE_CHECKING:
+    from ...training.rows.row_sets import RowSet
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
+)
+
+Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "--init",
+        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, or tinyworld:critic.",
+    ),
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")]
+Data = Annotated[
+    Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)
+]
+RlData = Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, counted and listed.")
+]
+
+
+def _fine_tune(
+    model: str,
+    download: bool,
+    data: Path,
+    images: Path | None,
+    out: Path,
+    skip_bad: bool,
+    settings: SftTraining,
+    verdicts: bool,
+    name: str = "final",
+    held_out: RowSet | None = None,
+) -> Path:
+    from ...backend.prompts import prompt_set_of
+    from ...training.evaluation.gate_rows import refuse_trained
+    from ...training.rows.row_sets import RowSet
+    from ...training.rows.sft import check_rows, show_balance, show_problems
+    from ...training.sft.train import train
+    from ...training.trainer.policy import check_options
+
+    check_options(settings)
+    rows, problems = check_rows(data, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    if held_out is not None:
+        refuse_trained(held_out, RowSet(rows, data.parent))
+    if verdicts:
+        show_balance(rows, log)
+    folder = checkpoint_of(model, download)
+    prompts = prompt_set_of(folder)
+    made = train(folder, rows, data.parent, out, settings, prompts, log, skip_bad, name, held_out)
+    log(f"checkpoint: {made}")
+    return made
+
+
+@app.command("planner-sft")
+@with_model_options
+def planner_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    images: Images = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: SftTraining,
+) -> None:
+    """Fine-tune a planner on planner_sft.json."""
+    _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=False)
+
+
+@app.command("critic-sft")
+@with_model_options
+def critic_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    images: Images = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    held_out: HeldOut = None,
+    force: Force = False,
+    settings: SftTraining,
+    gate: GateSettings,
+) -> None:
+    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse than before."""
+    if held_out is None:
+        _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True)
+        return
+    from ...training.evaluation.gate_rows import examination
+    from ...training.evaluation.regression_gate import GateRefused, check_gate, enforce, publish
+    from ...training.own_critic import TRAINED
+    from ...training.rows.row_sets import read_row_set
+    from ...training.sft.train import FINAL
+
+    given = read_row_set(held_out, skip_bad, log, images)
+    asked = examination(given, gate)
+    before = checkpoint_of(model, download)
+    made = _fine_tune(
+        model, download, data, images, out, skip_bad, settings, verdicts=True, name=TRAINED, held_out=asked
+    )
+    if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
+        return
+    result = check_gate(before, made, asked, out, gate, settings.device, log)
+    try:
+        enforce(result, made, force, log)
+    except GateRefused as error:
+        raise refused(error) from error
+    log(f"checkpoint: {publish(made, out / FINAL)}")
+
+
+app.command("own-critic")(own_critic)
+
+
+@app.command("critic-grpo")
+@with_model_options
+def critic_grpo(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: RlData,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows to check on, another critic_rl.jsonl; empty: the last ones of --data.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    images: Images = None,
+    generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
+    scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="File of drawn and scored images, to be shared by runs; empty: within --out."),
+    ] = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: GrpoTraining,
+    reward: RewardSettings,
+    drawing: DrawingSettings,
+) -> None:
+    """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
+    from ...backend.generators import open_generator
+    from ...backend.scorers import open_scorer
+    from ...training.grpo.settings import check_rows_of, split_held_out
+    from ...training.grpo.train import train
+    from ...training.rows.rl import other_sources, read_rl_rows
+    from ...training.rows.sft import show_problems
+    from ...training.trainer.policy import check_options
+
+    check_options(settings)
+    rows, problems = read_rl_rows(data, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    if held_out is not None:
+        checked, problems = read_rl_rows(held_out, skip_bad, images)
+        show_problems(problems, len(checked), log)
+        held = [row.moved(held_out.parent) for row in check_rows_of(checked, settings)]
+        asked_about = {row.edited_image_path for row in held}
+        rows = [row for row in rows if row.moved(data.parent).edited_image_path not in asked_about]
+    else:
+        rows, held = split_held_out(rows, settings)
+    right = sum(row.evaluation.success for row in rows)
+    log(
+        f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
+    )
+    redraws, scores = open_generator(generator), open_scorer(scorer)
+    for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
+        log(warning)
+    made = train(
+        checkpoint_of(model, download),
+        rows,
+        held,
+        data.parent,
+        out,
+        settings,
+        reward,
+        drawing,
+        redraws,
+        scores,
+        cache,
+        log,
+        skip_bad=skip_bad,
+    )
+    log(f"checkpoint: {made}")
+
+
+@app.command("merge")
+def merge_command(
+    *,
+    model: Model,
+    adapter: Annotated[
+        Path, typer.Option(help="LoRA folder that a training made.", exists=True, file_okay=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the merged checkpoint, which must not exist.")],
+    download: Download = False,
+    shard: Annotated[str, typer.Option(help="Largest weight file, such as 4GB.")] = "4GB",
+) -> None:
+    """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
+    from ...training.trainer.merge import merge
+
+    typer.echo(f"checkpoint: {merge(checkpoint_of(model, download), adapter, out, shard)}")
+
+
+@app.command("doctor")
+def doctor_command(
+    context: typer.Context,
+    *,
+    config: Annotated[
+        str | None, typer.Option(help="A recipe to reckon; empty: all that are shipped.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: the recipe's, or those here.")
+    ] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
+) -> None:
+    """Show what this machine can train: libraries, memory, and what the recipes need."""
+    from ...training.doctor import lines
+
+    if config is not None:
+        check_recipe(context, config)
+    for line in lines(config, devices, weights):
+        typer.echo(line)
+
+
+@app.command("tinyworld-generator")
+@with_model_options
+def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
+    """Make the tiny world's generator."""
+    from ...training.tinyworld.models.generator import train
+
+    typer.echo(f"pipeline: {train(settings, out, log)}")
+
+
+@app.command("tinyworld-planner")
+@with_model_options
+def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
+    """Make the tiny world's planner."""
+    from ...training.trainer.requirements import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...training.tinyworld.models.recipes import train_planner
+
+    typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
+
+
+@app.command("tinyworld-critic")
+@with_model_options
+def tinyworld_critic(
+    *,
+    out: Out,
+    generator: Annotated[
+        Path | None, typer.Option(help="Pipeline folder to learn the mistakes of; empty: the shipped one.")
+    ] = None,
+    recipe: CriticRecipe,
+) -> None:
+    """Make the tiny world's critic, from a generator's real pages."""
+    from ...backend.tinyworld import checkpoint
+    from ...training.trainer.requirements import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...training.tinyworld.models.recipes import train_critic
+
+    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
+
+
+@app.command("tinyworld-rl-data")
+def tinyworld_rl_data(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
+    rows: PageRows = 1000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
+    from ...backend.generators import open_generator
+    from ...training.tinyworld.data.rl_rows import make_rl
+
+    drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]

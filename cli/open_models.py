@@ -1,0 +1,227 @@
+"""From the options of a command to a planner, a generator and a critic.
+
+Decision: models are named by specs (NAME or NAME:ARGUMENT, as the registries read them). A planner and a critic that name
+the same model with the same adapter share it, so that it is in memory once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from ..backend.chat.protocol import ReplySettings
+from ..backend.errors import SettingsError
+from ..backend.registry import option_names
+
+if TYPE_CHECKING:
+    from ..backend.agents.asking import Hold
+    from ..backend.agents.critic import Critic
+    from ..backend.agents.planner import Planner
+    from ..backend.chat.protocol import ChatModel
+    from ..backend.generators.protocol import Generator
+    from ..backend.prompts import PromptSet
+
+NONE = "none"
+TINY_WORLD = "tinyworld"
+
+
+SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
+"""Settings of replies that a planner and a critic each have options for."""
+PROMPTS_HELP = "Folder with the prompt set that this model was trained with (as `prompts import` writes it); by default the one beside a local checkpoint, else the pack's own."
+
+
+def reply_option(name: str) -> Any:
+    """An option for a setting of replies, which is the setting's own default where it is not given."""
+    field = ReplySettings.model_fields[name]
+    return FieldInfo.merge_field_infos(field, default=None)
+
+
+class LocalOptions(BaseModel):
+    """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken by one."""
+
+    dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
+        default=None, description="Number type of local models; by default what suits the device."
+    )
+    device: str | None = Field(default=None, description="Device of local models, such as cpu or cuda:0.")
+    quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
+        default=None,
+        description="Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has it (needs torchao).",
+    )
+    download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
+    deadline: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Seconds that a server may take for a whole answer (1800 if not said) or for an image (300).",
+    )
+    levers: str | None = Field(
+        default=None,
+        description="How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md.",
+    )
+    hold: Literal["never", "retry", "always"] = Field(
+        default="retry",
+        description="Hold replies of local agents to the grammar of their answer (needs llguidance): only the second try after "
+        "one that could not be read, always, or never.",
+    )
+
+
+class PlannerOptions(BaseModel):
+    """Who plans."""
+
+    planner: str = Field(
+        default=TINY_WORLD, description="Planner, such as transformers:FOLDER or openai:MODEL@URL."
+    )
+    planner_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the planner.")
+    planner_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
+    planner_max_tokens: int | None = reply_option("max_tokens")
+    planner_temperature: float | None = reply_option("temperature")
+    planner_top_p: float | None = reply_option("top_p")
+    planner_top_k: int | None = reply_option("top_k")
+    planner_seed: int | None = reply_option("seed")
+    planner_max_pixels: int | None = reply_option("max_pixels")
+
+
+class CriticOptions(BaseModel):
+    """Who judges."""
+
+    critic: str = Field(
+        default=TINY_WORLD, description="Critic, such as transformers:FOLDER; none draws each step once."
+    )
+    critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
+    critic_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
+    critic_max_tokens: int | None = reply_option("max_tokens")
+    critic_temperature: float | None = reply_option("temperature")
+    critic_top_p: float | None = reply_option("top_p")
+    critic_top_k: int | None = reply_option("top_k")
+    critic_seed: int | None = reply_option("seed")
+    critic_max_pixels: int | None = reply_option("max_pixels")
+    merge_critic: bool = Field(
+        default=False,
+        description="Add the critic's adapter to weights of its own: it answers sooner, and needs the memory of one more model.",
+    )
+
+
+class GeneratorOptions(BaseModel):
+    """Who draws, and how."""
+
+    generator: str = Field(
+        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or painted."
+    )
+    size: str | None = Field(default=None, description="Size of the images as WIDTHxHEIGHT in pixels.")
+    steps: int | None = Field(default=None, ge=1, description="Sampling steps.")
+    guidance: float | None = Field(default=None, ge=0.0, description="Guidance scale.")
+    strength: float | None = Field(
+        default=None, ge=0.0, le=1.0, description="How much an edit may change, for image-to-image models."
+    )
+
+
+class Opener:
+    """Opens agents and generators for one command; `finish` once all are open."""
+
+    def __init__(self, local: LocalOptions) -> None:
+        given = local.model_dump(exclude={"levers", "hold"})
+        self._shared = {name: value for name, value in given.items() if value not in (None, False)}
+        self._levers = read_levers(local.levers or "")
+        self._hold: Hold = local.hold
+        self._untaken = {*self._shared, *(("levers",) if self._levers else ())}
+        self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
+
+    def planner(self, options: PlannerOptions) -> Planner:
+        """Raises SettingsError or ChatError."""
+        from ..backend.agents.planner import Planner
+
+        chat = self._chat("planner", options.planner, options.planner_adapter)
+        return Planner(
+            chat, prompts_in(options.planner_prompts), reply_settings("planner", options), self._hold
+        )
+
+    def critic(self, options: CriticOptions) -> Critic | None:
+        """None for `none`; raises SettingsError or ChatError."""
+        if options.critic == NONE:
+            return None
+        from ..backend.agents.critic import Critic
+
+        return Critic(
+            self._chat("critic", options.critic, options.critic_adapter, options.merge_critic),
+            prompts_in(options.critic_prompts),
+            reply_settings("critic", options).model_copy(update={"watch_verdict": True}),
+            self._hold,
+        )
+
+    def generator(self, options: GeneratorOptions) -> Generator:
+        """Raises SettingsError or GeneratorError."""
+        from ..backend.generators import REGISTRY, open_generator
+        from ..backend.generators.encoding_cache import DrawLevers
+
+        shared = self._shared_with(option_names("generator", REGISTRY, options.generator), DrawLevers)
+        return open_generator(options.generator, **options.model_dump(exclude={"generator"}), **shared)
+
+    def finish(self) -> None:
+        """Raise SettingsError for an option that none of the opened models could use."""
+        for name in sorted(self._untaken):
+            raise SettingsError(f"--{name} is no option of any of the models named here.", "Leave it out.")
+
+    def _chat(self, role: str, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
+        from ..backend.chat import REGISTRY, open_chat
+        from ..backend.chat.engine.settings import Levers
+
+        # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
+        spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
+        key = (spec, adapter, merge)
+        if key not in self._chats:
+            shared = self._shared_with(option_names("chat backend", REGISTRY, spec), Levers)
+            merging = {"merge": True} if merge else {}
+            self._chats[key] = open_chat(spec, adapter=adapter, **merging, **shared)
+        return self._chats[key]
+
+    def _shared_with(self, accepted: frozenset[str], levers: type[BaseModel]) -> dict[str, object]:
+        taken = {name: value for name, value in self._shared.items() if name in accepted}
+        given = {name: value for name, value in self._levers.items() if name in levers.model_fields}
+        if given and "levers" in accepted:
+            taken["levers"] = validated_levers(levers, given)
+        self._untaken -= set(taken)
+        return taken
+
+
+def reply_settings(role: str, options: BaseModel) -> ReplySettings:
+    """The settings of replies that the options `ROLE_...` give, the others as they are by default."""
+    given = {name: getattr(options, f"{role}_{name}") for name in SAMPLING}
+    return ReplySettings(**{name: value for name, value in given.items() if value is not None})
+
+
+def prompts_in(folder: str | None) -> PromptSet | None:
+    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint; raises SettingsError if there is none."""
+    from ..backend.prompts import FOLDER_NAME, PromptSet
+
+    if folder is None:
+        return None
+    path = Path(folder).expanduser()
+    return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
+
+
+def read_levers(text: str) -> dict[str, str]:
+    """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model has."""
+    from ..backend.chat.engine.settings import Levers
+    from ..backend.generators.encoding_cache import DrawLevers
+
+    known = (*Levers.model_fields, *DrawLevers.model_fields)
+    levers = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if name.strip() not in known or not equals:
+            raise SettingsError(
+                f"--levers: {part!r} sets none.", f"Write NAME=VALUE; known: {', '.join(known)}."
+            )
+        levers[name.strip()] = value.strip()
+    return levers
+
+
+def validated_levers(kind: type[BaseModel], given: dict[str, str]) -> BaseModel:
+    """The levers with these values; raises SettingsError."""
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise SettingsError(f"--levers: {fault['loc'][0]}: {fault['msg']}.") from error

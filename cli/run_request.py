@@ -1,0 +1,141 @@
+"""Carrying out a run for a command: open what it needs, show it going on, write the page, say how it ended.
+
+Decision: `demo` and `run` are this one function with different defaults, so what the demo shows is what a run does.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from ..backend.errors import Cancelled, SettingsError
+from ..backend.exporters import export_by_name
+from ..backend.files.bounded_reader import read_json
+from ..backend.journal.journal import Journal
+from ..backend.loop.events import Finished
+from ..backend.loop.loop import run
+from ..backend.pictures import Picture
+from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
+from .open_models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .progress import GOOD, JsonLines, Lines, plural
+
+MAX_PLAN_FILE = 16 * 1024 * 1024
+
+
+def read_request(text: str, images: list[Path]) -> Request:
+    """The request with its images read; raises SettingsError, or PictureError for a file that is no image."""
+    return Request(text=read_text("The request", text), images=tuple(read_picture(path) for path in images))
+
+
+def read_text(what: str, text: str) -> str:
+    """The text, if it is one that can be stored and asked; raises SettingsError."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{what} is not valid text (character {error.start + 1}).") from error
+    if not text.strip() or len(text) > MAX_TEXT:
+        raise SettingsError(f"{what} must have 1 to {MAX_TEXT} characters, this one has {len(text)}.")
+    return text
+
+
+def read_picture(path: Path) -> Picture:
+    """The picture in a file; raises SettingsError if there is none, PictureError if it cannot be read."""
+    if not path.exists():
+        raise SettingsError(f"There is no image {str(path)!r}.")
+    return Picture.open(path)
+
+
+def read_plan_file(path: Path) -> Plan:
+    """A plan in the form of a run's plan.json; raises SettingsError naming the first wrong field."""
+    from pydantic import ValidationError
+
+    from ..backend.journal.files import first_fault
+
+    content = read_json(path, SettingsError, "Plan", MAX_PLAN_FILE)
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: the exit code, and the page if one was written."""
+
+    code: int
+    page: Path | None
+
+
+def tell(
+    request: Request,
+    out: Path,
+    settings: RunSettings,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    local: LocalOptions,
+    plan: Plan | None = None,
+    as_json: bool = False,
+) -> Outcome:
+    """Run the request in folder `out`, show it, and write its page; Ctrl-C ends it with code 130. Raises InterleaveError."""
+    view = JsonLines() if as_json else Lines()
+    trajectory: Trajectory | None = None
+    stopped = False
+    try:
+        journal = Journal(out)
+        journal.check(request)
+        view.wait("Opening the models")
+        opener = Opener(local)
+        generator = opener.generator(drawing)
+        planner = None if plan is not None else opener.planner(planning)
+        critic = opener.critic(judging) if settings.max_attempts > 1 else None
+        opener.finish()
+        view.wait("Planning")
+        for event in run(request, planner, generator, critic, settings, journal, plan):
+            if isinstance(event, Finished):
+                trajectory = event.trajectory
+            view.show(event)
+    except (KeyboardInterrupt, Cancelled):
+        stopped = True
+    finally:
+        view.wait("")
+    outcome = Outcome(
+        code=130 if stopped or trajectory is None else exit_code(trajectory),
+        page=export_by_name("page", trajectory, out) if trajectory else None,
+    )
+    _conclude(view, outcome, trajectory, out)
+    return outcome
+
+
+def exit_code(trajectory: Trajectory) -> int:
+    """0 if every step of the plan was carried out and none refused, else 3."""
+    whole = len(trajectory.results) == len(trajectory.plan.steps)
+    return 0 if whole and all(result.stop_reason in GOOD for result in trajectory.results) else 3
+
+
+def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path) -> None:
+    results = trajectory.results if trajectory else ()
+    pictures = [out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
+    if isinstance(view, JsonLines):
+        page = str(outcome.page) if outcome.page else None
+        view.result(
+            exit_code=outcome.code, out=str(out), page=page, pictures=[str(path) for path in pictures]
+        )
+    elif trajectory is not None:
+        drawn = [result for result in results if result.stop_reason is not StopReason.text_only]
+        good = sum(result.stop_reason in GOOD for result in drawn)
+        word = "drawn" if not trajectory.identities.critic else "accepted"
+        missing = len(trajectory.plan.steps) - len(results)
+        rest = f", {plural(missing, 'step')} not begun" if missing else ""
+        view.say(f"{good} of {plural(len(drawn), 'picture')} {word}{rest}.", "bold")
+        for path in pictures:
+            view.say(f"  {path}")
+        if outcome.page:
+            view.say(f"Page: {outcome.page}")
+    if outcome.code == 130:
+        typer.secho("Stopped. What was finished is kept; to go on, run the same again:", err=True)
+        typer.secho(f"  {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}", err=True)

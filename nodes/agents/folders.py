@@ -1,0 +1,147 @@
+"""Which agents can be chosen: the built-in ones and the Qwen3-VL checkpoints in the host's agent folders.
+
+Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded unless a
+person asks for exactly that one. A choice is looked up among those found, never joined to a path, so a workflow from a
+stranger cannot reach outside the folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...backend.errors import SettingsError
+from ...backend.files.bounded_reader import read_json
+from ...backend.prompts import FOLDER_NAME, PromptSet
+from .strictness import FROM_THE_AGENT
+
+BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
+NO_ADAPTER = "none"
+ADAPTER = "adapter_config.json"
+TEMPLATE = "critic.txt"
+ARCHITECTURE = "qwen3_vl"
+DEPTH = 2
+MAX_CONFIG = 1024 * 1024
+
+
+def agent_names(roots: Sequence[Path]) -> list[str]:
+    """The built-in agents, then the checkpoints found, as paths relative to their root."""
+    return [*BUILT_IN, *_found(roots, "config.json")]
+
+
+def adapter_names(roots: Sequence[Path]) -> list[str]:
+    """`none`, then the LoRA adapters found."""
+    return [NO_ADAPTER, *_found(roots, ADAPTER)]
+
+
+def named_agent(agent: str, hub_id: str, download: bool, roots: Sequence[Path]) -> str:
+    """Name of the chosen agent: that of the hub where one is given (its folder has the same name), else the listed one.
+
+    Raises SettingsError if there is no such folder, unless it is one of the hub that may be downloaded.
+    """
+    wanted = hub_id.strip()
+    if not wanted:
+        agent_spec(agent, roots)
+        return agent
+    from ...backend.checkpoints.hub import check_hub_id
+
+    check_hub_id(wanted)
+    if not download and wanted not in _found(roots, "config.json"):
+        raise SettingsError(
+            f"The agent {wanted} is not in {places(roots)}.",
+            "Switch on 'download' in Load Agent to fetch it from the Hugging Face Hub (several GB), "
+            "or put its folder there.",
+        )
+    return wanted
+
+
+def places(roots: Sequence[Path]) -> str:
+    """The agents' folders, to read."""
+    return " or ".join(repr(str(root)) for root in roots)
+
+
+def checkpoint_bytes(name: str, roots: Sequence[Path]) -> int:
+    """Bytes of an agent's weight files."""
+    return sum(path.stat().st_size for path in _folder(name, roots, "config.json").glob("*.safetensors"))
+
+
+def agent_spec(name: str, roots: Sequence[Path]) -> str:
+    """Specification of an agent for `open_chat`; raises SettingsError if there is no such agent any more."""
+    return BUILT_IN[name] if name in BUILT_IN else f"transformers:{_folder(name, roots, 'config.json')}"
+
+
+def adapter_folder(name: str, roots: Sequence[Path]) -> str | None:
+    """Folder of an adapter, None for `none`; raises SettingsError if there is no such adapter any more."""
+    return None if name == NO_ADAPTER else str(_folder(name, roots, ADAPTER))
+
+
+def prompt_set_names(roots: Sequence[Path]) -> list[str]:
+    """`from the agent`, then the folders that hold a prompt set, their own or a checkpoint's."""
+    return [
+        FROM_THE_AGENT,
+        *sorted({**_found(roots, f"{FOLDER_NAME}/{TEMPLATE}"), **_found(roots, TEMPLATE)}),
+    ]
+
+
+def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
+    """The prompt set of a choice, None for `from the agent`; raises SettingsError if there is no such one any more."""
+    if name == FROM_THE_AGENT:
+        return None
+    own, beside = _found(roots, TEMPLATE), _found(roots, f"{FOLDER_NAME}/{TEMPLATE}")
+    folder = own.get(name) or (beside[name] / FOLDER_NAME if name in beside else None)
+    if folder is None:
+        raise SettingsError(
+            f"There is no prompt set {name[:200]!r}.",
+            f"Put its folder (of three .txt files, as `prompts import` writes it) into {places(roots)} and press R.",
+        )
+    return PromptSet.load(folder)
+
+
+def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
+    """A string that changes when the files of an agent or adapter change; empty for a built-in or missing one."""
+    folder = _found(roots, marker).get(name)
+    if folder is None:
+        return ""
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return " ".join(f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in files)
+
+
+def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:
+    folder = _found(roots, marker).get(name)
+    if folder is None:
+        kind, found = (
+            ("adapter", _found(roots, marker)) if marker == ADAPTER else ("agent", agent_names(roots))
+        )
+        raise SettingsError(
+            f"There is no {kind} {name[:200]!r}.",
+            f"Put its folder into {places(roots)} and press R, or choose one that is there: "
+            f"{', '.join(list(found)[:9]) or 'none yet'}.",
+        )
+    return folder
+
+
+def _found(roots: Sequence[Path], marker: str) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for root in roots:
+        for folder in sorted(_folders(root, DEPTH)):
+            if (folder / marker).is_file() and (marker != "config.json" or _is_agent(folder / marker)):
+                found.setdefault(folder.relative_to(root).as_posix(), folder)
+    return found
+
+
+def _folders(root: Path, depth: int) -> Iterator[Path]:
+    if not root.is_dir():
+        return
+    for folder in root.iterdir():
+        if folder.is_dir() and not folder.name.startswith("."):
+            yield folder
+            if depth > 1:
+                yield from _folders(folder, depth - 1)
+
+
+def _is_agent(config: Path) -> bool:
+    try:
+        found = read_json(config, SettingsError, limit=MAX_CONFIG)
+    except SettingsError:
+        return False
+    return isinstance(found, dict) and str(found.get("model_type", "")).startswith(ARCHITECTURE)

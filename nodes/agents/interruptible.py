@@ -1,0 +1,71 @@
+"""Generator and critic with the host's cancel button, whatever they are made of, and the critic's words as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...backend.chat.protocol import ChatModel
+from ...backend.generators.protocol import FollowsAnchor, Generator
+from ...backend.pictures import Picture
+from ...backend.types import Verdict
+from .. import host
+from .reply_inputs import settings_of
+
+if TYPE_CHECKING:
+    from ...backend.agents.critic import Critic
+
+
+class InterruptibleGenerator:
+    """Implements Generator around another one."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+
+    @property
+    def identity(self) -> str:
+        return self._generator.identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Draw, or raise Cancelled if the user pressed cancel."""
+        host.stop_if_interrupted()
+        return self._generator.draw(prompt, source, seed)
+
+    def set_anchor(self, anchor: Picture | None) -> None:
+        """Name the story's first image to a generator that asks for it."""
+        if isinstance(self._generator, FollowsAnchor):
+            self._generator.set_anchor(anchor)
+
+
+class ListenedCritic:
+    """Implements loop.Judges around a Critic: `listener` gets its words, and it stops within one of them."""
+
+    def __init__(self, critic: Critic, listener: Callable[[str], None]) -> None:
+        self._critic, self._listener = critic, listener
+
+    @property
+    def identity(self) -> str:
+        return self._critic.identity
+
+    @property
+    def prompt_set_digest(self) -> str:
+        return self._critic.prompt_set_digest
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        """Judge, or raise Cancelled if the user pressed cancel."""
+
+        def hear(text: str) -> None:
+            host.stop_if_interrupted()
+            self._listener(text)
+
+        host.stop_if_interrupted()
+        return self._critic.judge(before, after, original_prompt, prompt_used, hear)
+
+
+def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:
+    """The critic that speaks through this agent; `listener` gets its words as they come."""
+    from ...backend.agents.critic import Critic
+
+    return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), listener)

@@ -1,0 +1,193 @@
+"""The node that loads an agent from the models folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.chat.protocol import ChatModel
+from ...backend.errors import SettingsError
+from .. import host
+from ..inputs.requirements import check_library, needing
+from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.validation import only_text
+from .folders import (
+    BUILT_IN,
+    NO_ADAPTER,
+    adapter_folder,
+    adapter_names,
+    agent_names,
+    agent_spec,
+    checkpoint_bytes,
+    named_agent,
+    places,
+    weights_stamp,
+)
+from .managed_chat import ManagedChat
+from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
+from .reply_inputs import reply_inputs, reply_settings
+from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
+
+SECONDS_BETWEEN_SIGNS = 0.5
+
+
+class LoadAgent(io.ComfyNode):
+    """Loads a planner or critic; the weights go onto the card when it first speaks."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        roots = host.agent_roots()
+        return io.Schema(
+            node_id="InterleaveLoadAgent",
+            display_name="Load Agent",
+            category=CATEGORY,
+            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off the card. "
+            f"Put Qwen3-VL folders into {places(roots)}.",
+            search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
+            inputs=[
+                io.Combo.Input(
+                    "agent",
+                    options=agent_names(roots),
+                    tooltip=f"A built-in agent, or a Qwen3-VL folder in {places(roots)}.",
+                ),
+                io.Combo.Input(
+                    "precision",
+                    options=precisions(),
+                    default=AUTO,
+                    optional=True,
+                    tooltip="Number format of the weights; auto takes the one they are stored in. 8-bit and 4-bit are "
+                    "offered where the library bitsandbytes is installed: about 60 and 45 % of the memory.",
+                ),
+                io.Combo.Input(
+                    "adapter",
+                    options=adapter_names(roots),
+                    default=NO_ADAPTER,
+                    optional=True,
+                    tooltip=f"LoRA adapter laid over the agent: a folder in {places(roots)}.",
+                ),
+                io.Combo.Input(
+                    "strictness",
+                    options=list(STRICTNESS),
+                    default=FROM_THE_AGENT,
+                    optional=True,
+                    tooltip=STRICTNESS_HELP,
+                ),
+                io.String.Input(
+                    "hub_id",
+                    default="",
+                    optional=True,
+                    advanced=True,
+                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, taken instead of 'agent' if given. "
+                    "Nothing is fetched unless 'download' is on.",
+                ),
+                io.Boolean.Input(
+                    "download",
+                    default=False,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into the agents' "
+                    "folder if it is not there yet. Off: nothing is ever downloaded.",
+                ),
+                *reply_inputs(),
+            ],
+            outputs=[
+                AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
+            ],
+        )
+
+    @classmethod
+    def fingerprint_inputs(
+        cls, agent: str = "", adapter: str = NO_ADAPTER, hub_id: str = "", **others: Any
+    ) -> str:
+        if not all(isinstance(one, str) for one in (agent, adapter, hub_id)):
+            return ""
+        roots = host.agent_roots()
+        name = hub_id.strip() or agent
+        return f"{weights_stamp(name, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
+
+    @classmethod
+    def validate_inputs(
+        cls,
+        agent: str = "",
+        precision: str = AUTO,
+        adapter: str = NO_ADAPTER,
+        hub_id: str = "",
+        download: bool = False,
+    ) -> bool | str:
+        # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to do.
+        given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
+        known = {name: value for name, value in given.items() if value is not None}
+        try:
+            only_text("Load Agent", **known)
+            if len(known) < len(given):
+                return True  # what comes over a wire is looked at when the node runs
+            roots = host.agent_roots()
+            name = named_agent(agent, hub_id, download, roots)
+            check_precision(precision, name in BUILT_IN)
+            adapter_folder(adapter, roots)
+        except SettingsError as error:
+            return str(error)
+        return True
+
+    @classmethod
+    def execute(
+        cls,
+        agent: str,
+        precision: str = AUTO,
+        adapter: str = NO_ADAPTER,
+        strictness: str = FROM_THE_AGENT,
+        hub_id: str = "",
+        download: bool = False,
+        **replies: Any,
+    ) -> io.NodeOutput:
+        settings = reply_settings("Load Agent", **replies)
+        only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
+        roots = host.agent_roots()
+        name = named_agent(agent, hub_id, download, roots)
+        check_precision(precision, name in BUILT_IN)
+        if name not in BUILT_IN and hub_id.strip() and download:
+            with host.host_interrupts():
+                fetch(name, roots[0])
+        chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
+        accept_at = STRICTNESS.get(strictness)
+        return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, accept_at, settings))
+
+
+def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
+    """The chat of an agent in the models folder, in host memory; quantised weights go straight onto the card."""
+    from ...backend.chat import open_chat
+
+    options = options_of(precision)
+    quantization = options["quantization"]
+    if adapter is not None:
+        check_library("peft")
+    with needing("transformers", "torchvision"), host.explaining_want_of_memory():
+        spec = agent_spec(name, roots)
+        if name in BUILT_IN:
+            return open_chat(spec, adapter=adapter, dtype=options["dtype"])
+        if quantization is None:
+            # The host's memory manager brings it onto the card when it speaks.
+            return open_chat(spec, adapter=adapter, device="cpu", **options)
+        host.make_room(int(checkpoint_bytes(name, roots) * SHARE_LEFT[quantization]))
+        return open_chat(spec, adapter=adapter, device=host.agent_device(), **options)
+
+
+def fetch(hub_id: str, root: Path) -> None:
+    """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user stops it."""
+    with needing("huggingface-hub", "httpx"):
+        from ...backend.checkpoints.hub import fetch_checkpoint
+
+        progress, shown = host.NodeProgress(), [0.0]
+
+        def show(done: int, total: int) -> None:
+            host.stop_if_interrupted()
+            if done < total and time.monotonic() - shown[0] < SECONDS_BETWEEN_SIGNS:
+                return
+            shown[0] = time.monotonic()
+            progress.show(done / max(total, 1))
+            progress.say(f"downloading {hub_id}: {done / 1e9:.2f} of {total / 1e9:.2f} GB")
+
+        fetch_checkpoint(hub_id, root, show)

@@ -1,0 +1,145 @@
+"""A chat model that lives under the host's memory management and stops when the user presses cancel.
+
+Decision: residence is asked for before every reply, not once: between two replies the diffusion model may have taken
+the card. The memory manager decides who stays, so agents and image model share a card that holds only one of them. What a
+reply takes beside the weights is reckoned from the model's shape and what it is asked, as `doctor --plan` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakSet
+
+from ...backend.chat.image_limits import MAX_PIXELS
+from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings, Settles
+from ...backend.pictures import Picture
+from ...backend.prompts import PromptSet
+from ...backend.vram.agent_shapes import AgentShape, agent_shape
+from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
+from .. import host
+
+BYTES_PER_TOKEN = 3
+"""Of text in UTF-8: English has more, and a Chinese character, mostly one token, has three."""
+UNKNOWN_WORK = 2 * 1024**3
+"""Bytes beside the weights of a model whose shape cannot be read: more than an 8B model takes for a long plan (1.5 GB)."""
+PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
+
+
+_residences: WeakSet[host.ManagedModel] = WeakSet()
+"""Of all agents there are."""
+
+
+class ManagedChat:
+    """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
+
+    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at` is the
+    probability of success that its user wants of it as a critic (strictness.accept_at_of), `settings` how it is to answer
+    (reply_inputs.settings_of). `prompts` wins over the chat's own prompt set.
+    """
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        on_card: bool = True,
+        accept_at: float | None = None,
+        settings: ReplySettings | None = None,
+        prompts: PromptSet | None = None,
+    ) -> None:
+        self.accept_at, self.settings, self._prompts = accept_at, settings, prompts
+        self._chat = chat
+        module = getattr(chat, "model", None) if on_card else None
+        self._residence = None if module is None else residence_of(chat, module)
+        if self._residence is not None:
+            _residences.add(self._residence)
+        self._shape = shape_of(getattr(module, "config", None))
+        self._precision = PRECISIONS.get(getattr(getattr(chat, "base", None), "quantization", None), "bf16")
+        self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
+
+    @property
+    def identity(self) -> str:
+        """The agent's own. If it has to try its weights first, it does so on the card, where it replies."""
+        if self._residence is not None and isinstance(self._chat, Settles) and not self._chat.is_settled:
+            self._residence.ensure_loaded(self.working_bytes((), 0))
+            with host.explaining_want_of_memory():
+                return self._chat.identity
+        return self._chat.identity
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return self._prompts or self._chat.prompt_set
+
+    def is_at(self, residence: host.ManagedModel) -> bool:
+        """Whether these are this agent's weights."""
+        return self._residence is residence
+
+    def get_ram_usage(self) -> int:
+        """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
+        return 0 if self._residence is None else self._residence.size
+
+    def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
+        """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between blocks."""
+        if self._shape is None:
+            return UNKNOWN_WORK
+        words, images = measured(messages)
+        work = agent_work(self._shape, words, images, answer, self._precision, largest)
+        # Reckoned for 16 bits a value.
+        return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
+        host.stop_if_interrupted()
+        if self._residence is not None:
+            # Few answers are as long as they may be, and room for those would send other models away.
+            answer = min(settings.limit, MAX_TOKENS)
+            self._residence.ensure_loaded(self.working_bytes(messages, answer, settings.max_pixels))
+
+        def watch(text: str) -> None:
+            host.stop_if_interrupted()
+            if on_token is not None and text:
+                on_token(text)
+
+        with host.explaining_want_of_memory():
+            return self._chat.reply(messages, settings, watch)
+
+
+def others_leave(staying: object) -> None:
+    """Take every agent but this one off the card: a planner that has planned, before drawing begins."""
+    for residence in list(_residences):
+        if not (isinstance(staying, ManagedChat) and staying.is_at(residence)):
+            residence.leave()
+
+
+def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
+    """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them again."""
+    base = getattr(chat, "base", None)
+    if getattr(base, "quantization", None) is not None:
+        return host.ManagedModel.of_reloadable(base)
+    return host.ManagedModel.of(module)
+
+
+def shape_of(config: Any) -> AgentShape | None:
+    """The shape that a Qwen3-VL configuration gives; None for a model of another kind."""
+    if config is None or not hasattr(config, "to_dict"):
+        return None
+    try:
+        return agent_shape(config.to_dict())
+    except (KeyError, TypeError):
+        return None
+
+
+def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:
+    """A generous estimate of the tokens of a prompt's words, and the areas of its images in pixels."""
+    words, images = 0, []
+    for message in messages:
+        for part in message.content:
+            if isinstance(part, Picture):
+                images.append(part.size[0] * part.size[1])
+            else:
+                words += len(part.encode()) // BYTES_PER_TOKEN
+    return words, images

@@ -1,0 +1,239 @@
+"""Nodes for generators that need no MODEL of the host: diffusers pipelines, image services, the tiny world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.generators.color_match import MATCHES, OFF, color_matched
+from .. import host
+from ..inputs.requirements import needing
+from ..inputs.service_key import URL_VARIABLE, check_service
+from ..inputs.sockets import CATEGORY, GeneratorSocket
+from ..inputs.validation import in_range
+from .color_match_input import COLOR_MATCH_TIP
+from .managed_pipeline import ManagedPipeline
+from .pipeline_names import pipeline_spec
+
+OWN = -1.0
+DTYPES = ["auto", "bfloat16", "float16", "float32"]
+TO_LOOP = "Connect it to a Critic Loop."
+
+
+class TinyWorldGenerator(io.ComfyNode):
+    """The built-in image model: pages of a miniature picture book, on any machine in a moment."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveTinyWorldGenerator",
+            display_name="Tiny World Generator",
+            category=CATEGORY,
+            description="The built-in image model of the tiny world. Needs no download and no graphics card.",
+            search_aliases=["tiny world", "demo", "built-in generator"],
+            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+        )
+
+    @classmethod
+    def execute(cls) -> io.NodeOutput:
+        from ...backend.generators import open_generator
+
+        with needing("diffusers"):
+            return io.NodeOutput(open_generator("tinyworld"))
+
+
+class DiffusersGenerator(io.ComfyNode):
+    """A diffusers pipeline draws and edits the steps, moved on and off the card by ComfyUI."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveDiffusersGenerator",
+            display_name="Diffusers Generator",
+            category=CATEGORY,
+            description="Draws each step with a diffusers pipeline, for models that ComfyUI itself cannot load.",
+            search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
+            inputs=[
+                io.String.Input(
+                    "pipeline",
+                    default="",
+                    tooltip="A folder in models/diffusers (with its model_index.json), or a Hugging Face id.",
+                ),
+                io.Boolean.Input(
+                    "download",
+                    default=False,
+                    tooltip="Fetch a Hugging Face id that is not on this machine yet. Off: nothing is ever downloaded.",
+                ),
+                *_common_inputs("the pipeline's own"),
+                io.Float.Input(
+                    "strength",
+                    default=0.6,
+                    min=0.01,
+                    max=1.0,
+                    step=0.01,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Image to image only: share of the source that is redrawn.",
+                ),
+                io.Combo.Input(
+                    "edit",
+                    options=["auto", "reference", "img2img"],
+                    default="auto",
+                    optional=True,
+                    advanced=True,
+                    tooltip="How the pipeline edits; auto knows it from the pipeline's class.",
+                ),
+                io.Combo.Input(
+                    "dtype",
+                    options=DTYPES,
+                    default="auto",
+                    optional=True,
+                    advanced=True,
+                    tooltip="Number format of the weights; auto takes 16 bits on a card and 32 without one.",
+                ),
+                _color_match_input(),
+            ],
+            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+        )
+
+    @classmethod
+    def execute(
+        cls,
+        pipeline: str,
+        download: bool,
+        strength: float = 0.6,
+        edit: str = "auto",
+        dtype: str = "auto",
+        color_match: str = OFF,
+        **common: Any,
+    ) -> io.NodeOutput:
+        from ...backend.generators import open_generator
+
+        in_range("Diffusers Generator", 0.01, 1, strength=strength)
+        spec = pipeline_spec(pipeline, host.pipeline_roots())
+        options = {
+            **_options(**common),
+            "strength": strength,
+            "edit": edit,
+            "device": "cpu",
+            "dtype": host.pipeline_dtype() if dtype == "auto" else dtype,
+            "download": download,
+        }
+        with needing("diffusers"):
+            generator: Any = open_generator(spec, **options)
+        return io.NodeOutput(color_matched(ManagedPipeline(generator), color_match))
+
+
+class ServiceGenerator(io.ComfyNode):
+    """An image service on this or another machine draws and edits the steps."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveServiceGenerator",
+            display_name="Service Generator",
+            category=CATEGORY,
+            description="Has each step drawn by an image service over HTTP. Prompts and images are sent to it.",
+            search_aliases=["http", "api", "remote", "server", "image service", "generator"],
+            inputs=[
+                io.String.Input(
+                    "url",
+                    default="http://127.0.0.1:8000",
+                    tooltip="Address of the service. A key comes from the environment variable INTERLEAVE_GENERATOR_KEY; "
+                    f"for a service on another machine, name it in {URL_VARIABLE} too.",
+                ),
+                *_common_inputs("the service's own"),
+                io.Float.Input(
+                    "timeout",
+                    default=300.0,
+                    min=1.0,
+                    max=86400.0,
+                    step=1.0,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Seconds to wait for an image.",
+                ),
+                _color_match_input(),
+            ],
+            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+        )
+
+    @classmethod
+    def execute(
+        cls, url: str, timeout: float = 300.0, color_match: str = OFF, **common: Any
+    ) -> io.NodeOutput:
+        from ...backend.generators import open_generator
+
+        in_range("Service Generator", 1, 86400, timeout=timeout)
+        spec = check_service(url)
+        with needing("httpx"):
+            generator: Any = open_generator(spec, deadline=timeout, **_options(**common))
+        generator.interrupted = host.interrupted
+        return io.NodeOutput(color_matched(generator, color_match))
+
+
+def _common_inputs(whose: str) -> list[io.Input]:
+    return [
+        io.Int.Input(
+            "width",
+            default=0,
+            min=0,
+            max=8192,
+            step=16,
+            tooltip=f"Width in pixels; 0 is {whose}, or the source's.",
+        ),
+        io.Int.Input(
+            "height",
+            default=0,
+            min=0,
+            max=8192,
+            step=16,
+            tooltip=f"Height in pixels; 0 is {whose}, or the source's.",
+        ),
+        io.Int.Input("steps", default=0, min=0, max=1000, tooltip=f"Sampling steps; 0 is {whose}."),
+        io.Float.Input(
+            "guidance",
+            default=OWN,
+            min=OWN,
+            max=100.0,
+            step=0.1,
+            round=0.01,
+            tooltip=f"Guidance scale; -1 is {whose}.",
+        ),
+        io.String.Input(
+            "negative",
+            default="",
+            optional=True,
+            advanced=True,
+            tooltip="What must not appear; empty: nothing.",
+        ),
+    ]
+
+
+def _color_match_input() -> io.Input:
+    return io.Combo.Input(
+        "color_match",
+        options=list(MATCHES),
+        default=OFF,
+        optional=True,
+        advanced=True,
+        tooltip=COLOR_MATCH_TIP,
+    )
+
+
+def _options(width: int, height: int, steps: int, guidance: float, negative: str = "") -> dict[str, Any]:
+    """What the common inputs say, in the generators' words; None leaves an option to them."""
+    from ...backend.errors import SettingsError
+
+    in_range("The generator", 0, 8192, width=width, height=height)
+    in_range("The generator", 0, 1000, steps=steps)
+    in_range("The generator", OWN, 100, guidance=guidance)
+    if bool(width) != bool(height):
+        raise SettingsError("Only one of width and height is set.", "Set both, or leave both at 0.")
+    return {
+        "size": f"{width}x{height}" if width else None,
+        "steps": steps or None,
+        "guidance": None if guidance < 0 else guidance,
+        "negative": negative or None,
+    }

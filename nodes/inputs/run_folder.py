@@ -1,0 +1,74 @@
+"""Where a run of the host keeps its journal: one folder a request below the host's output folder.
+
+Decision: the name is made from the request, not asked for. The same request finds its folder again, so a run continues
+after a crash or a cancel, and a changed setting repeats only what it changes; nothing a workflow from a stranger says
+can lead the path anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from ...backend.errors import SettingsError
+from ...backend.journal.picks import CHOICES
+from ...backend.types import Request
+
+PARENT = "interleave-thinker"
+LONGEST_NAME = 40
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+
+Stamp = tuple[int, int] | None
+
+
+def run_folder(output: Path, request: Request) -> Path:
+    """The folder of this request's runs; not created."""
+    content = hashlib.blake2b(request.text.encode(), digest_size=5)
+    for image in request.images:
+        content.update(image.digest.encode())
+    words = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_NAME].strip("-")
+    return output / PARENT / f"{words or 'story'}-{content.hexdigest()}"
+
+
+def known_run(output: Path, name: str) -> Path:
+    """The folder of the run of this name; raises SettingsError unless it is one directly below the runs' folder."""
+    parent = output / PARENT
+    folder = parent / name
+    inside = NAME.fullmatch(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
+    if not inside:
+        raise SettingsError(f"There is no run {name[:100]!r} in {str(parent)!r}.")
+    return folder
+
+
+class ChoiceWatch:
+    """Tells the host when a person's choice has made the kept result of a node out of date.
+
+    The host keeps a node's result as long as its inputs are the same, and a choice is none of them. `edition` of a node
+    rises by one whenever choices.json of a run that the node has carried out was changed since, and never otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[Path, Stamp]] = {}
+        self._editions: dict[str, int] = {}
+
+    def runs(self, node: str, folder: Path) -> None:
+        """The node is about to carry out the run in this folder."""
+        self._seen.setdefault(node, {})[folder] = _stamp(folder)
+
+    def edition(self, node: str) -> int:
+        """Number of times that choices of the node's runs have changed, 0 for an unknown node."""
+        seen = self._seen.get(node, {})
+        changed = {folder: now for folder, before in seen.items() if (now := _stamp(folder)) != before}
+        if changed:
+            seen.update(changed)
+            self._editions[node] = self._editions.get(node, 0) + 1
+        return self._editions.get(node, 0)
+
+
+def _stamp(folder: Path) -> Stamp:
+    try:
+        status = (folder / CHOICES).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

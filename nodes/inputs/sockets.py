@@ -1,0 +1,26 @@
+"""The pack's own socket types, and the one value that exists for a socket alone.
+
+Decision: what travels on a wire is the backend's own object, so that any node may stand at either end: a ChatModel, a
+Generator, a Trajectory. A plan alone cannot be carried out, since its steps may refer to the images of the request;
+hence the plan's wire carries both.
+"""
+
+from __future__ import annotations
+
+from comfy_api.latest import io
+
+from ...backend.types import Plan, Request, Value
+
+CATEGORY = "InterleaveThinker"
+
+AgentSocket = io.Custom("INTERLEAVE_AGENT")
+GeneratorSocket = io.Custom("INTERLEAVE_GENERATOR")
+PlanSocket = io.Custom("INTERLEAVE_PLAN")
+TrajectorySocket = io.Custom("INTERLEAVE_TRAJECTORY")
+
+
+class PlannedRequest(Value):
+    """A request and the plan to carry it out."""
+
+    request: Request
+    plan: Plan

@@ -1,0 +1,239 @@
+"""One execution of the loop as it is told to the browser, and the states of the latest ones for who connects later.
+
+Decision: what is told is made from the loop's events alone. The critic's words are gathered and sent in few pieces, at
+growing intervals: an attempt takes under 20 kB whatever the agent says.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ...backend.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    StepFinished,
+)
+from ...backend.types import Plan, RunSettings, StopReason, Trajectory
+from .messages import (
+    LINE_BYTES,
+    AttemptShown,
+    Message,
+    RunShown,
+    StepShown,
+    WordsShown,
+    attempt_begun,
+    attempt_done,
+    attempt_drawn,
+    clip,
+    step_done,
+    step_shown,
+)
+from .progress import RunView
+
+WORDS_BYTES = 4500
+WORDS_MESSAGES = 16
+FIRST_PAUSE = 0.25
+LONGER = 1.3
+KEPT_RUNS = 64
+
+Send = Callable[[Message], None]
+
+
+class LiveRun:
+    """Follows one execution and sends what changed; `state` is the newest message of every key."""
+
+    def __init__(
+        self,
+        run: str,
+        plan: Plan,
+        settings: RunSettings,
+        judged: bool,
+        send: Send = lambda message: None,
+        node: str = "",
+        workflow: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.run, self.node, self.workflow = run, node, workflow
+        self.view = RunView(plan, settings, judged)
+        self._id = secrets.token_hex(4)
+        self._settings, self._send, self._clock = settings, send, clock
+        self._steps = [step.number for step in plan.steps]
+        self._tries = settings.max_attempts if judged else 1
+        self._seq = 0
+        self._state: dict[str, Message] = {}
+        self._lock = threading.Lock()
+        self._attempt: AttemptShown | None = None
+        self._last_prompt = ""
+        self._words = _Words()
+
+    def follow(self, event: Event) -> None:
+        """Take in one event of the loop and tell it."""
+        self.view.follow(event)
+        if isinstance(event, PlanReady):
+            for step in event.plan.steps:
+                self._tell(step_shown(step))
+        elif isinstance(event, AttemptStarted):
+            self._begin(event)
+        elif isinstance(event, AttemptDrawn) and self._attempt:
+            self._attempt = attempt_drawn(self._attempt, event.record, event.reused)
+            self._tell(self._attempt)
+        elif isinstance(event, AttemptJudged) and self._attempt:
+            self._settle(event)
+        elif isinstance(event, StepFinished):
+            self._finish_step(event)
+        if isinstance(event, Finished):
+            self._tell_run("cancelled" if was_cancelled(event.trajectory) else "finished")
+        else:
+            self._tell_run("running")
+
+    def hear(self, text: str) -> None:
+        """Take in a piece of the critic's words on the attempt at hand."""
+        if self._attempt is None:
+            return
+        due = self._words.add(text, self._clock())
+        if due:
+            at = self._words.sent - len(due)
+            self._tell(
+                WordsShown(step=self._attempt.step, attempt=self._attempt.attempt, at=at, text=due),
+                whole=self._words.told,
+            )
+
+    def fail(self, message: str) -> None:
+        """The run ended with an error."""
+        self.view.line = clip(message, LINE_BYTES)
+        self._tell_run("failed")
+
+    def state(self) -> list[Message]:
+        """The newest message of every key, in the order in which they came."""
+        with self._lock:
+            return sorted(self._state.values(), key=lambda message: message.seq)
+
+    def _begin(self, event: AttemptStarted) -> None:
+        before = event.prompt if event.attempt == 0 else self._last_prompt
+        self._last_prompt = event.prompt
+        self._words = _Words()
+        self._attempt = attempt_begun(event.step, event.attempt, event.prompt, before, event.seed)
+        if event.attempt == 0:
+            self._tell(step_shown(event.step).model_copy(update={"status": "running"}))
+        self._tell(self._attempt)
+
+    def _settle(self, event: AttemptJudged) -> None:
+        assert self._attempt is not None
+        self._attempt = attempt_done(self._attempt, event.record, self._settings)
+        with self._lock:
+            # The verdict holds the reasoning; the raw words were only for the time until then.
+            self._state.pop(f"words {self._attempt.step} {self._attempt.attempt}", None)
+        self._tell(self._attempt)
+
+    def _finish_step(self, event: StepFinished) -> None:
+        attempts = event.result.attempts
+        if self._attempt and attempts and self._attempt.status != "done":
+            self._attempt = attempt_done(self._attempt, attempts[-1], self._settings)
+            self._tell(self._attempt)
+        self._attempt = None
+        self._tell(step_done(event.result))
+
+    def _tell_run(self, status: str) -> None:
+        self._tell(
+            RunShown.model_validate(
+                {
+                    "run": self.run,
+                    "steps": self._steps,
+                    "tries": self._tries,
+                    "status": status,
+                    "share": round(1.0 if status == "finished" else self.view.share, 4),
+                    "line": clip(self.view.line, LINE_BYTES),
+                }
+            )
+        )
+
+    def _tell(
+        self, shown: RunShown | StepShown | AttemptShown | WordsShown, whole: str | None = None
+    ) -> None:
+        with self._lock:
+            self._seq += 1
+            message = Message(id=self._id, seq=self._seq, node=self.node, workflow=self.workflow, shown=shown)
+            kept = shown if whole is None else shown.model_copy(update={"at": 0, "text": whole})
+            self._state[shown.key] = message.model_copy(update={"shown": kept})
+        self._send(message)
+
+
+class _Words:
+    """Gathers a critic's words and says when which of them are to be sent."""
+
+    def __init__(self) -> None:
+        self._all, self._messages, self._bytes = "", 0, 0
+        self._next, self._pause = 0.0, FIRST_PAUSE
+        self.sent = 0
+
+    @property
+    def told(self) -> str:
+        return self._all[: self.sent]
+
+    def add(self, text: str, now: float) -> str:
+        """What is to be sent now, often nothing."""
+        self._all += text
+        if now < self._next or self._messages >= WORDS_MESSAGES or self._bytes >= WORDS_BYTES:
+            return ""
+        fresh = self._all[self.sent :]
+        due = clip(fresh, WORDS_BYTES - self._bytes)
+        self.sent += len(fresh) if due == fresh else len(due)
+        self._messages += 1
+        self._bytes += WORDS_BYTES if due != fresh else len(json.dumps(due))
+        self._next, self._pause = now + self._pause, self._pause * LONGER
+        return due
+
+
+class LiveRuns:
+    """The latest runs of every node, for browsers that connect later; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[tuple[str, str | None], LiveRun] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, run: LiveRun) -> None:
+        """Keep a run as the newest of its node."""
+        with self._lock:
+            key = run.node, run.workflow
+            self._runs.pop(key, None)
+            self._runs[key] = run
+            while len(self._runs) > KEPT_RUNS:
+                self._runs.popitem(last=False)
+
+    def find(self, node: str, workflow: str | None) -> LiveRun | None:
+        """The newest run of this node of this workflow."""
+        with self._lock:
+            return self._runs.get((node, workflow))
+
+
+LIVE_RUNS = LiveRuns()
+
+
+def told_again(run: str, trajectory: Trajectory) -> LiveRun:
+    """A finished run as it would have been told while it went on."""
+    judged = any(attempt.verdict for result in trajectory.results for attempt in result.attempts)
+    live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
+    live.follow(PlanReady(trajectory.plan))
+    for result in trajectory.results:
+        for number, attempt in enumerate(result.attempts):
+            live.follow(AttemptStarted(result.step, number, attempt.prompt, attempt.seed))
+            live.follow(AttemptDrawn(result.step, number, attempt))
+            if attempt.verdict or (attempt.error and attempt.image):
+                live.follow(AttemptJudged(result.step, number, attempt))
+        live.follow(StepFinished(result))
+    live.follow(Finished(trajectory))
+    return live
+
+
+def was_cancelled(trajectory: Trajectory) -> bool:
+    """Whether the user stopped the run."""
+    return bool(trajectory.results) and trajectory.results[-1].stop_reason is StopReason.cancelled

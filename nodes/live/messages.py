@@ -1,0 +1,240 @@
+"""What the browser is told while a story is drawn: small messages under one event name, and the bounds that keep them small.
+
+Decision: a message replaces what was said before under its key (the run, a step, an attempt), so the newest of every key
+together are the whole state. Who connects in the middle is given these; nothing has to be replayed and a message that
+comes twice or late (`seq`) changes nothing. Images are not in messages: they are named by digest, and their files lie in
+the run's folder, which the host serves.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...backend.feedback.log import Feedback
+from ...backend.pictures import Picture
+from ...backend.report.outcomes import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
+from ...backend.report.prompt_diff import changes
+from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason
+
+EVENT = "interleave-thinker"
+VERSION = 1
+PROMPT_BYTES = 1200
+PIECES_BYTES = 1800
+REASONING_BYTES = 2800
+LINE_BYTES = 400
+
+Pieces = list[tuple[Literal["same", "ins", "del"], str]]
+
+
+class Part(BaseModel):
+    """Base of all messages and their parts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Image(Part):
+    """A picture of the run's folder: its digest is the file's name, `<digest>.png`."""
+
+    digest: str
+    width: int
+    height: int
+
+
+class RunShown(Part):
+    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text."""
+
+    kind: Literal["run"] = "run"
+    run: str
+    steps: list[int]
+    tries: int
+    status: Literal["running", "finished", "cancelled", "failed"]
+    share: float = Field(ge=0.0, le=1.0)
+    line: str
+
+    @property
+    def key(self) -> str:
+        return self.kind
+
+
+class StepShown(Part):
+    """A step of the plan and how it stands."""
+
+    kind: Literal["step"] = "step"
+    step: int
+    name: str
+    text: str
+    prompt: str
+    status: Literal["waiting", "running", "done"] = "waiting"
+    tone: Tone = "quiet"
+    sentence: str = ""
+    chosen: int | None = None
+    picked: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"step {self.step}"
+
+
+class AttemptShown(Part):
+    """An attempt: its prompt with what changed since the one before, its image, what the critic said.
+
+    `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
+    """
+
+    kind: Literal["attempt"] = "attempt"
+    step: int
+    attempt: int
+    status: Literal["drawing", "judging", "done"]
+    prompt: Pieces
+    clipped: bool = False
+    seed: int
+    reused: bool = False
+    source: Image | None = None
+    image: Image | None = None
+    outcome: str = ""
+    tone: Tone = "quiet"
+    probability: float | None = None
+    reasoning: str = ""
+    refined: Pieces = []
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return f"attempt {self.step} {self.attempt}"
+
+
+class WordsShown(Part):
+    """The critic's words as they come: `text` belongs at character `at` of all it has said of this attempt."""
+
+    kind: Literal["words"] = "words"
+    step: int
+    attempt: int
+    at: int
+    text: str
+
+    @property
+    def key(self) -> str:
+        return f"words {self.step} {self.attempt}"
+
+
+Shown = Annotated[RunShown | StepShown | AttemptShown | WordsShown, Field(discriminator="kind")]
+
+
+class Message(Part):
+    """A message on its way: `id` names one execution of one node, `seq` counts its messages."""
+
+    version: Literal[1] = VERSION
+    id: str
+    seq: int
+    node: str
+    workflow: str | None = None
+    shown: Shown
+
+
+class State(Part):
+    """The newest message of every key, the images picked for the next run by step number, people's words."""
+
+    version: Literal[1] = VERSION
+    messages: list[Message] = []
+    choices: dict[int, str] = {}
+    feedback: list[Feedback] = []
+
+
+def step_shown(step: Step) -> StepShown:
+    """A step that was not reached yet."""
+    return StepShown(
+        step=step.number,
+        name=clip(step.name or step.instruction or step.prompt or "", 200),
+        text=clip(step.auxiliary_text or "", LINE_BYTES),
+        prompt=clip(step.prompt or "", LINE_BYTES),
+    )
+
+
+def step_done(result: StepResult) -> StepShown:
+    """A step that is over, with the reason."""
+    return step_shown(result.step).model_copy(
+        update={
+            "status": "done",
+            "tone": tone_of(result),
+            "sentence": stop_sentence(result),
+            "chosen": result.chosen,
+            "picked": result.stop_reason is StopReason.picked,
+        }
+    )
+
+
+def attempt_begun(step: Step, number: int, prompt: str, before: str, seed: int) -> AttemptShown:
+    """An attempt that is being drawn; `before` is the prompt of the one before it."""
+    return AttemptShown(
+        step=step.number,
+        attempt=number,
+        status="drawing",
+        prompt=marked(before, prompt),
+        clipped=clip(prompt, PROMPT_BYTES) != prompt,
+        seed=seed,
+    )
+
+
+def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool) -> AttemptShown:
+    """The same attempt with its image, or with the fault that came instead."""
+    failed = attempt.image is None
+    return begun.model_copy(
+        update={
+            "status": "done" if failed else "judging",
+            "source": image_shown(attempt.source),
+            "image": image_shown(attempt.image),
+            "reused": reused,
+            "outcome": Outcome.failed.value if failed else "",
+            "tone": "bad" if failed else "quiet",
+            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
+            "seconds": round(attempt.seconds, 2),
+        }
+    )
+
+
+def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
+    """The same attempt with what the critic said, if one was asked."""
+    what, verdict = outcome(attempt, settings), attempt.verdict
+    changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
+    return drawn.model_copy(
+        update={
+            "status": "done",
+            "outcome": what.value,
+            "tone": tone_of_attempt(what),
+            "probability": verdict.probability if verdict else None,
+            "reasoning": clip(verdict.reasoning, REASONING_BYTES) if verdict else "",
+            "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
+            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
+            "seconds": round(attempt.seconds, 2),
+        }
+    )
+
+
+def image_shown(picture: Picture | None) -> Image | None:
+    """How an image is named in a message."""
+    return picture and Image(digest=picture.digest, width=picture.size[0], height=picture.size[1])
+
+
+def marked(before: str, after: str) -> Pieces:
+    """The later prompt with what was put in and taken out; as a whole where that would be too long to send."""
+    old, new = clip(before, PROMPT_BYTES), clip(after, PROMPT_BYTES)
+    pieces: Pieces = [(piece.kind, piece.text) for piece in changes(old, new)]
+    if len(json.dumps(pieces)) > PIECES_BYTES:
+        return [("same", new)]
+    return pieces
+
+
+def clip(text: str, limit: int) -> str:
+    """The text, cut off with an ellipsis where it would take more than `limit` bytes in JSON as the host writes it."""
+    if len(text) * 6 <= limit or len(json.dumps(text)) <= limit:
+        return text
+    room = limit - len(json.dumps(" …"))
+    for index, character in enumerate(text):
+        room -= len(json.dumps(character)) - 2
+        if room < 0:
+            return text[:index] + " …"
+    return text

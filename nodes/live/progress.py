@@ -1,0 +1,102 @@
+"""A run as the artist follows it on the node, and the report that stays when it is over.
+
+Decision: every line is made from the loop's events, in the words of the exports, so the node cannot say more than was
+recorded; how each step ended (accepted, tries used up, error...) is always said. The host sends the state of the whole
+graph with every move of a bar, so a step has a fixed allowance of moves and of preview bytes, however many tries it takes.
+"""
+
+from __future__ import annotations
+
+from ...backend.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    StepFinished,
+)
+from ...backend.report.outcomes import stop_sentence, summarize
+from ...backend.report.text import attempt_words
+from ...backend.types import Plan, RunSettings, Step
+
+MOVES_PER_STEP = 24
+PREVIEW_BYTES_PER_STEP = 250_000
+
+
+class RunView:
+    """Follows the events of one run: the share of it that is done (0..1) and a line of text."""
+
+    def __init__(self, plan: Plan, settings: RunSettings, judged: bool) -> None:
+        self._drawn = [step.number for step in plan.steps if step.prompt]
+        self._settings = settings
+        self._tries = settings.max_attempts if judged else 1
+        self.share = 0.0
+        self.line = ""
+
+    def follow(self, event: Event) -> None:
+        """Take in one event of the loop."""
+        if isinstance(event, PlanReady):
+            self.line = f"{len(event.plan.steps)} steps"
+        elif isinstance(event, AttemptStarted):
+            self.share = self._position(event.step.number, event.attempt)
+            self.line = self._try(event.step, event.attempt, "drawing")
+        elif isinstance(event, AttemptDrawn):
+            if event.record.image is None:
+                self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
+            else:
+                self.line = self._try(event.step, event.attempt, "found again" if event.reused else "judging")
+        elif isinstance(event, AttemptJudged):
+            self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
+        elif isinstance(event, StepFinished):
+            self.share = self._position(event.result.step.number, self._tries)
+            self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
+        elif isinstance(event, Finished):
+            self.line = summarize(event.trajectory).sentence
+
+    def within_try(self, share: float) -> float:
+        """Share of the whole run when the current draw is at `share` (0..1)."""
+        return self.share + share / self._all_tries
+
+    @property
+    def _all_tries(self) -> int:
+        return max(1, len(self._drawn) * self._tries)
+
+    def _position(self, number: int, tries: int) -> float:
+        steps_before = sum(one < number for one in self._drawn)
+        return (steps_before * self._tries + (tries if number in self._drawn else 0)) / self._all_tries
+
+    def _try(self, step: Step, attempt: int, what: str) -> str:
+        return f"Step {step.number}, try {attempt + 1} of {self._tries}: {what}"
+
+
+class Allowance:
+    """How often a step's bar may move while sampling, and how many bytes its previews may take."""
+
+    def __init__(self, tries: int) -> None:
+        self._moves = max(1, MOVES_PER_STEP // tries)
+        self._last = 0
+        self._bytes = PREVIEW_BYTES_PER_STEP
+
+    def new_step(self) -> None:
+        """A step begins: the bytes are its own."""
+        self._bytes = PREVIEW_BYTES_PER_STEP
+
+    def new_try(self) -> None:
+        """An attempt begins."""
+        self._last = 0
+
+    def may_move(self, share: float) -> bool:
+        """Whether the bar may move to this share (0..1) of the attempt; counts it if so."""
+        move = int(share * self._moves)
+        if move <= self._last:
+            return False
+        self._last = move
+        return True
+
+    def may_send(self, count: int) -> bool:
+        """Whether a preview of `count` bytes may be sent; counts it if so."""
+        if count > self._bytes:
+            return False
+        self._bytes -= count
+        return True

@@ -1,0 +1,107 @@
+"""What a browser may ask of the pack's runs: their state, and to note a person's choice or word.
+
+Decision: a run is named, never given as a path, and only runs directly below output/interleave-thinker are answered for.
+Nothing here draws or judges: a choice is a file in the run's folder that the next queued run reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...backend.feedback.log import Feedback, read_feedback, record_feedback
+from ...backend.journal.picks import pick, read_choices
+from ...backend.loop.replay import load_trajectory
+from ...backend.pictures import DIGEST
+from .. import host
+from ..inputs.run_folder import PARENT, known_run
+from .live_run import LIVE_RUNS, told_again
+from .messages import EVENT, Message, State
+
+NodeId = Annotated[str, Field(max_length=200)]
+RunName = Annotated[str, Field(max_length=100)]
+PREFIX = f"/{EVENT}"
+
+
+class Asked(BaseModel):
+    """Base of what comes from the browser."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class AskLive(Asked):
+    """Which node's newest run."""
+
+    node: NodeId
+    workflow: NodeId | None = None
+
+
+class AskRun(Asked):
+    """Which run."""
+
+    run: RunName
+
+
+class AskChoice(Asked):
+    """Pick an image as a step's result; `picture` None leaves the step to the critic again."""
+
+    run: RunName
+    step: int = Field(ge=1)
+    picture: str | None = Field(pattern=DIGEST.pattern)
+
+
+class AskFeedback(Asked):
+    """A word on an attempt of a run; it replaces what was said of that attempt before."""
+
+    run: RunName
+    feedback: Feedback
+
+
+def live_state(asked: AskLive) -> State:
+    """The newest run of a node, empty if there was none since the server started."""
+    live = LIVE_RUNS.find(asked.node, asked.workflow)
+    if live is None:
+        return State()
+    # The folder comes into being with the run's first step, and may have been deleted since.
+    folder = host.output_folder() / PARENT / live.run
+    return _state(folder, live.state())
+
+
+def run_state(asked: AskRun) -> State:
+    """A run as its folder has it, finished or not; raises SettingsError, JournalError."""
+    folder = known_run(host.output_folder(), asked.run)
+    return _state(folder, told_again(asked.run, load_trajectory(folder)).state())
+
+
+def note_choice(asked: AskChoice) -> State:
+    """Write a choice; the answer has all choices of the run and no messages."""
+    folder = known_run(host.output_folder(), asked.run)
+    pick(folder, asked.step, asked.picture)
+    return _state(folder, [])
+
+
+def note_feedback(asked: AskFeedback) -> State:
+    """Write a word on an attempt; the answer has all words on the run and no messages."""
+    folder = known_run(host.output_folder(), asked.run)
+    record_feedback(folder, asked.feedback)
+    return _state(folder, [])
+
+
+def _state(folder: Path, messages: list[Message]) -> State:
+    return State(
+        messages=messages,
+        choices=dict(read_choices(folder).steps),
+        feedback=read_feedback(folder),
+    )
+
+
+def routes() -> list[host.Route]:
+    """All routes of the pack."""
+    return [
+        host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
+        host.Route("GET", f"{PREFIX}/run", AskRun, run_state),
+        host.Route("POST", f"{PREFIX}/choice", AskChoice, note_choice),
+        host.Route("POST", f"{PREFIX}/feedback", AskFeedback, note_feedback),
+    ]

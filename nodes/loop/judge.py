@@ -1,0 +1,157 @@
+"""The node that asks for one verdict.
+
+Decision: it shares the critic and the rule of acceptance with the loop, and decides nothing else: a reply that cannot be
+read is an error that shows the reply, never a guessed verdict, and a probability that the agent does not report is
+missing, not made up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.chat.protocol import ChatModel
+from ...backend.errors import AnswerError, SettingsError
+from ...backend.loop.loop import Judges
+from ...backend.loop.policy import accepted
+from ...backend.types import Verdict
+from .. import host
+from ..agents.interruptible import ListenedCritic
+from ..agents.reply_inputs import settings_of
+from ..agents.strictness import accept_at_of
+from ..host import expansion
+from ..inputs.images import only_picture
+from ..inputs.request import asked_request
+from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.validation import in_range
+
+OWN_WORD = 0.0
+LONGEST_WORDS = 80_000
+"""Characters of instruction and prompt together: they are one message to the agent, with the question around them."""
+
+
+class Judge(io.ComfyNode):
+    """One verdict of a critic on one image, or on a change from one image to another."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveJudge",
+            display_name="Judge",
+            category=CATEGORY,
+            description="Asks a critic once: does the image show what was asked for, and how should the prompt read if not?",
+            search_aliases=[
+                "critic",
+                "verdict",
+                "compare images",
+                "before after",
+                "evaluate",
+                "score",
+                "check image",
+            ],
+            is_output_node=True,
+            inputs=[
+                AgentSocket.Input("agent", tooltip="The agent that judges, from Load Agent."),
+                io.Image.Input("after", tooltip="The image that is judged."),
+                io.String.Input(
+                    "instruction",
+                    multiline=True,
+                    default="",
+                    tooltip="What the image was to show, or what was to change from before to after.",
+                ),
+                io.Float.Input(
+                    "accept_at",
+                    default=OWN_WORD,
+                    min=0.0,
+                    max=1.0,
+                    step=0.05,
+                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was loaded "
+                    "with, else its own word.",
+                ),
+                io.Image.Input(
+                    "before",
+                    optional=True,
+                    tooltip="The image before the change. Without one the critic is shown a white page, as for a picture "
+                    "from text alone.",
+                ),
+                io.String.Input(
+                    "prompt",
+                    multiline=True,
+                    optional=True,
+                    default="",
+                    tooltip="The prompt that the image was drawn with, if it was another than the instruction.",
+                ),
+            ],
+            outputs=[
+                io.Boolean.Output("success", tooltip="Whether the image passes."),
+                io.Float.Output(
+                    "probability", tooltip="Probability of success, 0 to 1. Not every agent reports one."
+                ),
+                io.String.Output(
+                    "refined_prompt",
+                    display_name="refined prompt",
+                    tooltip="The prompt to draw with next; the one used if the image passes.",
+                ),
+                io.String.Output("reasoning", tooltip="What the critic thought."),
+                io.String.Output(
+                    "verdict_text", display_name="verdict as text", tooltip="All of it, to read."
+                ),
+            ],
+        )
+
+    @classmethod
+    def execute(
+        cls,
+        agent: ChatModel,
+        after: Any,
+        instruction: str,
+        accept_at: float,
+        before: Any = None,
+        prompt: str = "",
+    ) -> io.NodeOutput:
+        if not instruction.strip():
+            raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
+        in_range("Judge", 0, 1, accept_at=accept_at)
+        asked_request(instruction + prompt, None)  # the same bounds as a request's
+        if len(instruction) + len(prompt) > LONGEST_WORDS:
+            raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_WORDS} characters.")
+        shown = only_picture(after, "after")
+        earlier = None if before is None else only_picture(before, "before")
+        with host.host_interrupts():
+            verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
+        if verdict.success is None:
+            raise AnswerError(verdict.reasoning, hint="Try another agent, or give it more tokens.")
+        passes = accepted(verdict, accept_at_of(agent, accept_at))
+        unknown = "This agent reports no probability: use the output 'success'."
+        text = verdict_text(verdict, passes)
+        return io.NodeOutput(
+            passes,
+            expansion.missing(unknown) if verdict.probability is None else verdict.probability,
+            verdict.refined_prompt,
+            verdict.reasoning,
+            text,
+            ui={"text": (text,)},
+        )
+
+
+def critic_of(chat: ChatModel) -> Judges:
+    """The critic that speaks through this agent and stops when the user presses cancel."""
+    from ...backend.agents.critic import Critic
+
+    return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), lambda text: None)
+
+
+def verdict_text(verdict: Verdict, passes: bool) -> str:
+    """A verdict to read: whether the image passes, with which probability, why, and the prompt to go on with."""
+    head = "Accepted" if passes else "Refused"
+    if verdict.probability is not None:
+        head += f", P(success) {verdict.probability:.0%}"
+    if passes != verdict.success:
+        head += f" (the critic's own word: {'right' if verdict.success else 'wrong'})"
+    lines = [head]
+    if verdict.reasoning:
+        lines += ["", verdict.reasoning]
+    if not passes:
+        lines += ["", f"Draw next: {verdict.refined_prompt}"]
+    return "\n".join(lines)

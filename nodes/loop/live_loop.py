@@ -1,0 +1,99 @@
+"""The loop inside a node: journal, progress bar, previews and the live view around `backend.loop.run`.
+
+Decision: the loop knows nothing of who watches. Here its one stream of events is handed to the bar and to the browser, and
+the host's cancel button reaches it through the generator and the critic.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...backend.chat.protocol import ChatModel
+from ...backend.errors import InterleaveError
+from ...backend.generators.protocol import Generator
+from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
+from ...backend.loop.loop import run
+from ...backend.types import RunSettings, Trajectory
+from .. import host
+from ..agents.interruptible import InterruptibleGenerator, critic_with
+from ..agents.managed_chat import others_leave
+from ..inputs.sockets import PlannedRequest
+from ..live.live_run import LIVE_RUNS, LiveRun
+from ..live.messages import EVENT
+from ..live.progress import Allowance
+
+PREVIEW_PIXELS = 256
+
+
+def carry_out(
+    plan: PlannedRequest,
+    generator: Generator,
+    chat: ChatModel | None,
+    settings: RunSettings,
+    folder: Path,
+    workflow: str | None = None,
+) -> Trajectory:
+    """Run the loop with its journal in `folder`, showing it on the node. Raises Cancelled, JournalError, SettingsError."""
+    from ...backend.journal.journal import Journal
+
+    progress = host.NodeProgress()
+    judged = chat is not None and settings.max_attempts > 1
+    live = LiveRun(
+        folder.name,
+        plan.plan,
+        settings,
+        judged,
+        send=lambda message: progress.send(EVENT, message.model_dump(mode="json")),
+        node=progress.node,
+        workflow=workflow,
+    )
+    others_leave(chat)
+    LIVE_RUNS.begin(live)
+    critic = None if chat is None else critic_with(chat, live.hear)
+    bar = _Bar(progress, live, settings.max_attempts if judged else 1)
+    trajectory = None
+    try:
+        with host.listening_to_steps(bar.sampling):
+            drawer = InterruptibleGenerator(generator)
+            for event in run(plan.request, None, drawer, critic, settings, Journal(folder), plan=plan.plan):
+                live.follow(event)
+                bar.follow(event)
+                if isinstance(event, Finished):
+                    trajectory = event.trajectory
+    except BaseException as error:
+        if trajectory is None:
+            live.fail(
+                str(error) if isinstance(error, InterleaveError) else f"{type(error).__name__}: {error}"
+            )
+        raise
+    assert trajectory is not None  # Finished is the last event of every stream
+    return trajectory
+
+
+class _Bar:
+    """The host's bar over steps x tries, and the previews beside it, within the allowance of a step."""
+
+    def __init__(self, progress: host.NodeProgress, live: LiveRun, tries: int) -> None:
+        self._progress, self._live = progress, live
+        self._allowance = Allowance(tries)
+
+    def follow(self, event: Event) -> None:
+        if isinstance(event, AttemptStarted):
+            self._allowance.new_try()
+            self._show(self._live.view.share)
+        elif isinstance(event, AttemptDrawn) and event.record.image and not event.reused:
+            self._show(self._live.view.share, host.as_preview(event.record.image.image))
+        elif isinstance(event, StepFinished):
+            self._allowance.new_step()
+            self._show(self._live.view.share)
+
+    def sampling(self, share: float, preview: host.Preview | None) -> None:
+        """The draw at hand is at this share (0..1)."""
+        if self._allowance.may_move(share):
+            self._show(self._live.view.within_try(share), preview)
+
+    def _show(self, share: float, preview: host.Preview | None = None) -> None:
+        if preview is not None:
+            small, size = host.small_preview(preview, PREVIEW_PIXELS)
+            preview = small if self._allowance.may_send(size) else None
+        self._progress.show(share, preview)

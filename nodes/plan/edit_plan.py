@@ -1,0 +1,165 @@
+"""The node in which a person edits a plan, or writes one.
+
+Decision: the edited text is an ordinary widget, so a workflow carries it and the node works headless; the list editor in
+the browser is a view of that text. The node never writes into it: what it has to say goes into its note.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from comfy_api.latest import io
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, PlanTextError
+from ...backend.plan_editor.json_form import plan_object, write_json
+from ...backend.plan_editor.merge import Outcome, apply_edits, editable, read_edits
+from ...backend.plan_editor.outline import write_outline
+from ...backend.types import MAX_TEXT, Plan, Request
+from .. import host
+from ..inputs.request import asked_request, images_input
+from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket
+from .outline_text import plan_text
+
+DISPLAY = "interleave_plan"
+MAX_SHOWN = 500_000
+"""Characters of plans that are handed to the browser at most."""
+EXAMPLE = """1. The harbour
+   draw: a calm bay at dawn, one red boat
+   text: Very early, the boat set sail.
+
+2. add a yellow sun at the top right"""
+
+
+class EditPlan(io.ComfyNode):
+    """Lets a person change, add, delete, move and lock the steps of a plan, or write a plan without a planner."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveEditPlan",
+            display_name="Edit Plan",
+            category=CATEGORY,
+            description="Change, add, delete, move or lock steps before they are drawn, or write a plan of your own. "
+            "What you wrote stays when the planner runs again.",
+            search_aliases=[
+                "plan",
+                "steps",
+                "edit prompts",
+                "storyboard script",
+                "plan by hand",
+                "interleave",
+            ],
+            is_output_node=True,
+            inputs=[
+                PlanSocket.Input(
+                    "plan", optional=True, tooltip="From a Planner; without one, the plan is the text below."
+                ),
+                io.String.Input(
+                    "edits",
+                    multiline=True,
+                    default="",
+                    placeholder=EXAMPLE,
+                    tooltip="The plan as an outline or JSON; empty lets the planner's through. When the planner writes "
+                    "another plan, steps that you changed, added or locked ([locked] after the name) keep their words "
+                    "and number, the others become the new plan's, and the node says which.",
+                ),
+                io.String.Input(
+                    "request",
+                    default="",
+                    optional=True,
+                    tooltip="Without a planner: what the story is about; runs are kept under it. Empty takes the first step's "
+                    "name. With a planner, the request is the planner's.",
+                ),
+                images_input("Without a planner: images that the story goes on from, in order."),
+            ],
+            outputs=[
+                PlanSocket.Output("PLAN", tooltip="The edited plan, for the Critic Loop."),
+                io.String.Output(
+                    "plan_text", display_name="plan as text", tooltip="The edited plan as an outline."
+                ),
+            ],
+        )
+
+    @classmethod
+    def validate_inputs(cls, edits: Any = None, images: Any = None) -> bool | str:
+        # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known yet.
+        try:
+            if isinstance(edits, str):
+                read_edits(edits)
+        except PlanTextError as error:
+            return str(error)
+        return True
+
+    @classmethod
+    def execute(
+        cls,
+        edits: str,
+        plan: PlannedRequest | None = None,
+        request: str = "",
+        images: dict[str, Any] | None = None,
+    ) -> io.NodeOutput:
+        outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
+        asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
+        return io.NodeOutput(
+            PlannedRequest(request=asked, plan=outcome.plan),
+            plan_text(outcome.plan),
+            ui={DISPLAY: [display(outcome, plan.plan if plan else None)]},
+        )
+
+
+def named_request(request: Request, plan: Plan) -> Request:
+    """The request, with words from the first step if it has none: runs of different stories are kept apart by it."""
+    if request.text.strip():
+        return request
+    first = plan.steps[0]
+    words = first.name or first.prompt or first.auxiliary_text or ""
+    return request.model_copy(update={"text": words[:MAX_TEXT]})
+
+
+def display(outcome: Outcome, planned: Plan | None) -> dict[str, Any]:
+    """What the list editor is told: the note, the planner's plan, and the result if it is not what the text says."""
+    told: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
+    plans: dict[str, Any] = {}
+    if planned is not None:
+        plans["planned"] = plan_object(editable(planned))
+    if outcome.is_stale:
+        plans["result"] = plan_object(outcome.edited)
+    if len(json.dumps(plans)) > MAX_SHOWN:
+        return told | {"note": f"{outcome.note} It is too long to be edited in the list."}
+    return told | plans
+
+
+class AskPlanText(BaseModel):
+    """A plan text that the list editor wants to show."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=MAX_PLAN_TEXT)
+
+
+class PlanTextRead(BaseModel):
+    """The text as steps (as in the JSON form) and in both forms, or what is wrong with it and on which line."""
+
+    plan: dict[str, Any] | None = None
+    outline: str = ""
+    json_text: str = ""
+    error: str = ""
+    line: int | None = None
+
+
+def plan_text_read(asked: AskPlanText) -> PlanTextRead:
+    """How a plan text is read."""
+    try:
+        edits = read_edits(asked.text)
+    except PlanTextError as error:
+        return PlanTextRead(error=str(error), line=error.line)
+    if edits is None:
+        return PlanTextRead()
+    return PlanTextRead(plan=plan_object(edits), outline=write_outline(edits), json_text=write_json(edits))
+
+
+def plan_routes() -> list[host.Route]:
+    """What the list editor asks for."""
+    return [host.Route("POST", "/interleave-thinker/plan", AskPlanText, plan_text_read)]

@@ -1,0 +1,17 @@
+"""A plan as a text that a person reads: the outline that Edit Plan takes back."""
+
+from __future__ import annotations
+
+from ...backend.plan_editor.edited_plan import EditedPlan, EditedStep
+from ...backend.plan_editor.outline import write_outline
+from ...backend.types import Plan, Step
+
+
+def plan_text(plan: Plan) -> str:
+    """Number, name, what is drawn and what is said of every step."""
+    return "\n\n".join(step_text(step) for step in plan.steps)
+
+
+def step_text(step: Step) -> str:
+    """One step of `plan_text`."""
+    return write_outline(EditedPlan(steps=(EditedStep(step=step),)))

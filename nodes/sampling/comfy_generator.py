@@ -1,0 +1,142 @@
+"""Any diffusion model that the host has loaded, as the backend's Generator.
+
+Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what differs between
+families is in edit_modes.py, the sampling is here and the same for all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from ...backend.errors import Cancelled, GeneratorError, InterleaveError
+from ...backend.generators.encoding_cache import DrawLevers, KeptEncodings
+from ...backend.generators.protocol import bounded_identity
+from ...backend.pictures import Picture
+from .. import host
+from ..inputs.images import to_batch, to_pictures
+from .edit_mode import Desk, Start
+from .edit_modes import MODES
+from .model_families import edit_choice
+from .settings import FLUX2, DrawSettings
+from .weights_identity import weights_identity
+
+WHERE = "Step Generator"
+MISMATCH = (
+    "mat1 and mat2",
+    "size mismatch",
+    "shape",
+    "dimension",
+    "channels",
+    "pooled",
+    "normalized",
+    "same size",
+)
+OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
+
+
+class ComfyGenerator:
+    """Draws with MODEL, CLIP and VAE of the host; `references` are shown to the model at every step.
+
+    Raises SettingsError where the edit mode, the VAE or a setting does not fit the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        clip: Any,
+        vae: Any,
+        settings: DrawSettings,
+        edit: str = "auto",
+        references: Sequence[Picture] = (),
+        levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
+    ) -> None:
+        traits = host.model_traits(model)
+        self._choice = edit_choice(traits, edit)
+        self._mode = MODES[self._choice]
+        host.check_vae(traits, vae)
+        self._kept = KeptEncodings(levers)
+        self._one_at_a_time = threading.Lock()
+        self._desk = Desk(model, clip, vae, traits, settings, self._encode, self._tell)
+        self._references = tuple(references)
+        self._mode.check(self._desk, len(self._references))
+
+    @cached_property
+    def identity(self) -> str:
+        """Weights, settings, edit mode and references that make the image, readable; computed once."""
+        desk = self._desk
+        weights = [weights_identity(part) for part in (desk.model, desk.clip.patcher, desk.vae.patcher)]
+        clip = (
+            f"clip-layer={desk.clip.layer_idx} {getattr(desk.clip, 'tokenizer_options', None) or ''}".strip()
+        )
+        guidance = self._mode.second_guidance(desk)
+        parts = [
+            f"comfyui {' '.join(weights)} {clip} {desk.settings.model_dump_json()}",
+            f"edit={self._choice!r} guidance={guidance}",
+            *(f"reference={picture.digest}" for picture in self._references),
+        ]
+        return bounded_identity(" ".join(parts))
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""
+        desk = self._desk
+        try:
+            with self._one_at_a_time, host.drawing(), torch.inference_mode():
+                references = [to_batch(picture.image) for picture in self._references]
+                pixels = None if source is None else to_batch(source.image)
+                start = self._mode.start(desk, prompt, pixels, references)
+                sampled = host.sample(
+                    desk.model,
+                    (start.positive, start.negative),
+                    desk.settings.cfg,
+                    desk.settings.sampler,
+                    self._sigmas(start),
+                    start.latent,
+                    seed,
+                    start.middle,
+                    self._mode.second_guidance(desk) or 1.0,
+                )
+                decoded = desk.vae.decode(sampled)
+                return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
+        except (Cancelled, GeneratorError):
+            raise
+        except InterleaveError as error:
+            raise GeneratorError(error.message, error.hint) from error
+        except Exception as error:
+            raise _explained(error, desk.traits.name) from error
+
+    def _sigmas(self, start: Start) -> torch.Tensor:
+        settings = self._desk.settings
+        if settings.scheduler != FLUX2:
+            return host.model_sigmas(
+                self._desk.model, settings.sampler, settings.scheduler, settings.steps, start.denoise
+            )
+        return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
+
+    def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) is kept."""
+        return self._kept.image("vae", self._desk.vae.encode, pixels)
+
+    def _tell(self, text: str) -> list:
+        """The conditioning of a prompt; an equal one (the negative, an unchanged prompt) is encoded once."""
+        return self._kept.text("clip", partial(host.encode_text, self._desk.clip), text)
+
+
+def _explained(error: Exception, model: str) -> GeneratorError:
+    """The host's error in words that name what to do."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    if any(sign in words.lower() for sign in OUT_OF_MEMORY):
+        hint = "Choose a smaller width and height, or start ComfyUI with --lowvram."
+        return GeneratorError(f"{WHERE}: the image does not fit into memory ({words[:200]}).", hint)
+    if isinstance(error, (RuntimeError, ValueError, KeyError, AttributeError, TypeError)) and any(
+        sign in words.lower() for sign in MISMATCH
+    ):
+        return GeneratorError(
+            f"{WHERE}: {model} failed with {type(error).__name__}: {words[:300].rstrip('.')}.",
+            "Most often the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
+        )
+    return GeneratorError(f"{WHERE}: {type(error).__name__}: {words.rstrip('.')}.")

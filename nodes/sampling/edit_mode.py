@@ -1,0 +1,163 @@
+"""What every edit mode works with and has in common: the loaded model's parts, and drawing from text.
+
+Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`Desk`); it holds no state, so one
+object of each serves every node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...backend.errors import SettingsError
+from .. import host
+from ..inputs.model_traits import ModelTraits
+from .settings import GRID, DrawSettings, Size, edit_size, on_grid
+
+
+@dataclass(frozen=True)
+class KeepingVae:
+    """As much of a VAE as encodes."""
+
+    encode: Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the conditioning of a text, the
+    same one only once."""
+
+    model: Any
+    clip: Any
+    vae: Any
+    traits: ModelTraits
+    settings: DrawSettings
+    encode: Callable[[torch.Tensor], torch.Tensor]
+    tell: Callable[[str], list]
+
+    @property
+    def keeping_vae(self) -> KeepingVae:
+        """The VAE for the host's own encoders of text and images, which only encode with it."""
+        return KeepingVae(self.encode)
+
+    @property
+    def grid(self) -> int:
+        """Sides are multiples of this many pixels."""
+        return max(GRID, self.traits.pixels_per_latent)
+
+    @property
+    def unguided(self) -> bool:
+        """The negative is never looked at; the templates of distilled models leave it empty then."""
+        always_looks = self.model.model_options.get("disable_cfg1_optimization", False)
+        return math.isclose(self.settings.cfg, 1.0) and not always_looks
+
+    def empty(self, size: Size | None) -> torch.Tensor:
+        """A latent with nothing in it for an image of this size, None for the size of the settings."""
+        return host.empty_latent(self.model, on_grid(size or self.settings.size, self.grid))
+
+
+@dataclass(frozen=True)
+class Start:
+    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is redrawn."""
+
+    size: Size
+    latent: torch.Tensor
+    positive: list
+    negative: list
+    middle: list | None = None
+    denoise: float = 1.0
+
+
+class EditMode:
+    """Draws from text; the modes differ in what they do with a source and with reference images."""
+
+    max_images = 1
+    """Images that it can be told of, the source among them."""
+    guidance: float | None = None
+    """The template's second guidance; None leaves the model's own."""
+    scaling = "lanczos"
+
+    def start(
+        self, desk: Desk, prompt: str, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> Start:
+        """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
+        if source is None and not references:
+            return self._from_text(desk, prompt)
+        images = self._images(desk, source, references)
+        return self._edit(desk, prompt, images, None if source is None else size_of(images[0]))
+
+    def check(self, desk: Desk, references: int) -> None:
+        """Raise SettingsError for settings that this mode would ignore."""
+        room = self.max_images - 1
+        if references > room:
+            raise SettingsError(
+                f"{references} reference images are connected; this edit mode takes "
+                f"{f'at most {room} beside the image that a step edits' if room else 'none'}.",
+                "Disconnect them, or use an edit model such as FLUX.2 klein.",
+            )
+        if desk.settings.guidance and not self.takes_guidance(desk.traits):
+            raise SettingsError(
+                f"{desk.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
+            )
+
+    def takes_guidance(self, traits: ModelTraits) -> bool:
+        """Whether the setting `guidance` does anything."""
+        return traits.distilled_guidance
+
+    def second_guidance(self, desk: Desk) -> float | None:
+        """The setting, or the template's value."""
+        return desk.settings.guidance or self.guidance
+
+    def _from_text(self, desk: Desk, prompt: str) -> Start:
+        positive, negative = self._texts(desk, prompt)
+        return Start(desk.settings.size, desk.empty(None), self._guided(desk, positive), negative)
+
+    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+        """The start for the images of `_images`; `size` is the source's, None where there is none."""
+        raise NotImplementedError
+
+    def _images(
+        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """All images at the sizes in which the model is told of them, the source first."""
+        return [self._scaled(desk, one) for one in ([] if source is None else [source]) + [*references]]
+
+    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
+        positive = desk.tell(prompt)
+        host.check_text(desk.traits, positive)
+        if desk.unguided:
+            return positive, host.zero_out(positive)
+        return positive, desk.tell(desk.settings.negative)
+
+    def _guided(self, desk: Desk, conditioning: list) -> list:
+        guidance = self.second_guidance(desk)
+        if guidance is None or not desk.traits.distilled_guidance:
+            return conditioning
+        return host.add_guidance(conditioning, guidance)
+
+    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
+        size = edit_size(size_of(pixels), desk.settings.area, desk.grid)
+        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit of a VAE.
+        return pixels if size == size_of(pixels) else host.scale(pixels, size, self.scaling)
+
+
+def scaled_to_area(desk: Desk, pixels: torch.Tensor, method: str) -> torch.Tensor:
+    """As ImageScaleToTotalPixels, which also scales to the same size."""
+    return host.scale(pixels, edit_size(size_of(pixels), desk.settings.area, desk.grid), method)
+
+
+def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
+    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts it."""
+    height, width = pixels.shape[1:3]
+    kept_width, kept_height = on_grid((width, height), grid)
+    top, left = (height - kept_height) // 2, (width - kept_width) // 2
+    return pixels[:, top : top + kept_height, left : left + kept_width]
+
+
+def size_of(pixels: torch.Tensor) -> Size:
+    """Width and height of an image `[B, H, W, C]`."""
+    return pixels.shape[2], pixels.shape[1]

@@ -1,0 +1,124 @@
+"""What a loaded model is, and which way of editing an image goes with it.
+
+Decision: the host gives no flag for it, and a model that was not trained on reference images ignores them without a
+word. So `auto` knows the classes of which every model edits alike, and says what to choose for the others; a mode that a
+class cannot follow is refused, never tried.
+"""
+
+from __future__ import annotations
+
+from ...backend.errors import SettingsError
+from ..inputs.model_traits import ModelTraits
+
+AUTO = "auto"
+REFERENCE = "reference latents"
+NOISE = "image to image"
+KONTEXT = "flux kontext"
+QWEN_EDIT = "qwen image edit"
+QWEN_PLUS = "qwen image edit plus"
+QWEN_2511 = "qwen image edit 2511"
+OMNIGEN2 = "omnigen2"
+Z_OMNI = "z-image omni"
+EDIT_CHOICES = (AUTO, REFERENCE, NOISE, KONTEXT, QWEN_EDIT, QWEN_PLUS, QWEN_2511, OMNIGEN2, Z_OMNI)
+
+ONLY_NOISE = frozenset(
+    [
+        "BaseModel",
+        "SDXL",
+        "SDXLRefiner",
+        "SD3",
+        "AuraFlow",
+        "PixArt",
+        "HunyuanDiT",
+        "Chroma",
+        "ChromaRadiance",
+        "HunyuanImage21",
+        "Kandinsky5Image",
+    ]
+)
+"""Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and 2)."""
+VIDEO = ("WAN", "LTX", "HunyuanVideo", "GenmoMochi", "CosmosVideo", "SVD_", "SV3D")
+VIDEO_CLASSES = frozenset(("Kandinsky5",))
+NO_PICTURES = (
+    "StableAudio",
+    "ACEStep",
+    "Hunyuan3D",
+    "StableCascade",
+    "SD_X4Upscaler",
+    "Lotus",
+    "Stable_Zero123",
+)
+ONLY_FOR = {
+    KONTEXT: ("Flux", "a FLUX.1 model"),
+    QWEN_EDIT: ("QwenImage", "a Qwen-Image model"),
+    QWEN_PLUS: ("QwenImage", "a Qwen-Image model"),
+    QWEN_2511: ("QwenImage", "a Qwen-Image model"),
+    OMNIGEN2: ("Omnigen2", "OmniGen2"),
+    Z_OMNI: ("Lumina2", "a Z-Image or Lumina 2 model"),
+}
+
+
+def edit_choice(model: ModelTraits, chosen: str) -> str:
+    """The edit mode for a model, one of EDIT_CHOICES but `auto`; raises SettingsError where none fits or it cannot know."""
+    check_draws_pictures(model)
+    if chosen == AUTO:
+        return _auto(model)
+    only_for = ONLY_FOR.get(chosen)
+    if only_for and model.name != only_for[0]:
+        raise SettingsError(
+            f"Edit mode '{chosen}' is for {only_for[1]}, but the loaded model is {model.name}.",
+            "Set 'edit' to 'auto', or load that model.",
+        )
+    if chosen == REFERENCE and model.name in ONLY_NOISE:
+        raise SettingsError(
+            f"{model.name} models make no use of reference latents.",
+            "Set 'edit' to 'auto' or 'image to image'.",
+        )
+    return chosen
+
+
+def check_draws_pictures(model: ModelTraits) -> None:
+    """Raise SettingsError for a model that makes videos, sounds or shapes, or that needs an image of its own."""
+    if model.name.startswith(VIDEO) or model.name in VIDEO_CLASSES:
+        raise SettingsError(
+            f"{model.name} is a video model; the steps of a story are single images.",
+            "Load an image model, or wire the video model into a graph of your own between Try Open and Try Close.",
+        )
+    if model.name.startswith(NO_PICTURES) or model.latent_dimensions == 1 or model.layered:
+        raise SettingsError(
+            f"{'Qwen-Image-Layered' if model.layered else model.name} does not draw single images from text.",
+            "Load an image model such as FLUX.2 klein, Qwen-Image-Edit or SDXL.",
+        )
+
+
+def _auto(model: ModelTraits) -> str:
+    if model.is_flux2:
+        return REFERENCE
+    if model.name == "Omnigen2":
+        return OMNIGEN2
+    if model.name in ONLY_NOISE:
+        return NOISE
+    if model.name == "Lumina2":
+        return Z_OMNI if model.image_features else NOISE
+    if model.name == "QwenImage" and model.timestep_zero:
+        return QWEN_2511
+    if model.name == "Flux" and not model.distilled_guidance:
+        return NOISE  # schnell and Ovis: Kontext has the input for guidance
+    what = {
+        "Flux": (
+            "FLUX.1 Kontext and plain FLUX.1 cannot be told apart by their weights.",
+            f"Set 'edit' to '{KONTEXT}' for Kontext, to '{NOISE}' for FLUX.1 dev.",
+        ),
+        "QwenImage": (
+            "The Qwen-Image models cannot be told apart by their weights.",
+            f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, '{QWEN_2511}' for 2511, '{QWEN_EDIT}' for the first "
+            f"Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
+        ),
+    }.get(
+        model.name,
+        (
+            f"Whether this {model.name} model edits by reference latents cannot be told from the model.",
+            f"Set 'edit' to '{REFERENCE}' if it is an edit model, else to '{NOISE}'.",
+        ),
+    )
+    raise SettingsError(*what)

@@ -1,0 +1,115 @@
+"""How a step is drawn, as far as that can be said without the host: settings, and the size of an edit.
+
+Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling blurs and shifts
+a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+
+from ...backend.types import Value
+
+FLUX2 = "flux2"
+GRID = 16
+TEMPLATE_GUIDANCE = 0.0
+MEGAPIXEL = 1024 * 1024
+MAX_REFERENCES = 8
+Size = tuple[int, int]
+
+KONTEXT_SIZES: tuple[Size, ...] = (
+    (672, 1568), (688, 1504), (720, 1456), (752, 1392), (800, 1328), (832, 1248), (880, 1184), (944, 1104), (1024, 1024),
+    (1104, 944), (1184, 880), (1248, 832), (1328, 800), (1392, 752), (1456, 720), (1504, 688), (1568, 672),
+)  # fmt: skip
+"""Sizes of about one megapixel that FLUX.1 Kontext was trained at (the host's FluxKontextImageScale)."""
+AREA_TOLERANCE = 0.1
+
+
+class DrawSettings(Value):
+    """How to sample; field descriptions are the node's tooltips."""
+
+    steps: int = Field(
+        default=4,
+        ge=1,
+        le=1000,
+        description="Sampling steps: 4 for distilled klein models, about 20 for base ones.",
+    )
+    cfg: float = Field(
+        default=1.0, ge=0.0, le=100.0, description="Guidance: 1 for distilled models, about 5 for base ones."
+    )
+    sampler: str = "euler"
+    scheduler: str = FLUX2
+    width: int = Field(default=1024, ge=GRID, le=16384, description="Width in pixels.")
+    height: int = Field(
+        default=1024,
+        ge=GRID,
+        le=16384,
+        description="Height in pixels. An edit keeps its source's shape and takes this many pixels in all.",
+    )
+    denoise: float = Field(
+        default=0.75, gt=0.0, le=1.0, description="Image to image only: share of the source that is redrawn."
+    )
+    negative: str = Field(default="", description="What must not appear; used only if cfg is not 1.")
+    guidance: float = Field(
+        default=TEMPLATE_GUIDANCE,
+        ge=0.0,
+        le=100.0,
+        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, 3.5 for FLUX.1, "
+        "4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
+    )
+
+    @property
+    def size(self) -> Size:
+        """Width and height as set."""
+        return self.width, self.height
+
+    @property
+    def area(self) -> int:
+        """Pixels of an image."""
+        return self.width * self.height
+
+
+def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
+    """Width and height to which a source is scaled before an edit: its shape with `area` pixels, as the templates do.
+
+    A source that may be the result of such an edit stays as it is: scaling it again at every step of a story would blur
+    and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by less than `grid`.)
+    """
+    width, height = source
+    smallest, largest = (width - 0.5) * (height - 0.5), (width + grid - 0.5) * (height + grid - 0.5)
+    if on_grid(source, grid) == source and smallest <= area <= largest:
+        return source
+    factor = math.sqrt(area / (width * height))
+    if min(width, height) * factor < grid:
+        # Held at the smallest side, a strip would otherwise lose some of its length at every step.
+        length = round(area / grid)
+        return (grid, length) if width < height else (length, grid)
+    return round(width * factor), round(height * factor)
+
+
+def kontext_size(source: Size, area: int) -> Size:
+    """The one of KONTEXT_SIZES whose shape is nearest, as FluxKontextImageScale chooses it.
+
+    For an area that is not about a megapixel the sizes are scaled to it. A source that has one of them stays as it is.
+    """
+    sizes = KONTEXT_SIZES
+    if abs(area / MEGAPIXEL - 1) > AREA_TOLERANCE:
+        factor = math.sqrt(area / MEGAPIXEL)
+        sizes = tuple(
+            (_rounded(width * factor), _rounded(height * factor)) for width, height in KONTEXT_SIZES
+        )
+    if source in sizes:
+        return source
+    shape = source[0] / source[1]
+    return min(sizes, key=lambda size: (abs(shape - size[0] / size[1]), size))
+
+
+def on_grid(size: Size, grid: int = GRID) -> Size:
+    """Width and height cut down to multiples of `grid` pixels: what the model can draw."""
+    return size[0] // grid * grid, size[1] // grid * grid
+
+
+def _rounded(side: float) -> int:
+    return max(GRID, round(side / GRID) * GRID)

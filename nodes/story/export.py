@@ -1,0 +1,118 @@
+"""The node that writes a story in a form to show, to print or to train on."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.errors import JournalError, SettingsError
+from ...backend.exporters import ANIMATIONS, export_by_name
+from ...backend.exporters.layout.typesetting import font_note
+from ...backend.types import Trajectory
+from .. import host
+from ..inputs.sockets import CATEGORY, TrajectorySocket
+from ..inputs.validation import in_range
+
+FORMATS = {
+    "page (HTML)": "page",
+    "PDF": "pdf",
+    "comic (CBZ)": "comic",
+    "GIF": "gif",
+    "WebP": "webp",
+    "contact sheet (PNG)": "sheet",
+    "Markdown": "markdown",
+    "execution record (JSON)": "record",
+}
+DRAWN = ("pdf", "comic", "gif", "webp", "sheet")
+"""Exports whose text is drawn here, in a font of this machine."""
+PICTURES = (".png", ".gif", ".webp")
+
+
+class Export(io.ComfyNode):
+    """Writes a story as a page, PDF, comic archive, moving picture, sheet, Markdown or record."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveExport",
+            display_name="Export",
+            category=CATEGORY,
+            description="Writes a story below the output folder: as a web page, PDF, comic archive, moving picture, contact "
+            "sheet, Markdown or data record. Nothing is ever overwritten.",
+            search_aliases=["save story", "pdf", "comic", "cbz", "gif", "animated webp", "html", "markdown"],
+            is_output_node=True,
+            inputs=[
+                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
+                io.Combo.Input(
+                    "format",
+                    options=list(FORMATS),
+                    default="page (HTML)",
+                    tooltip="A page and a PDF hold everything in one file; a comic archive is for comic readers; Markdown "
+                    "and the record are folders with their images beside the text.",
+                ),
+                io.String.Input(
+                    "filename_prefix",
+                    default="interleave-thinker/export/story",
+                    tooltip="Name of the file, with sub-folders before it; a number is added. "
+                    "%year%, %month%, %day%, %hour%, %minute% and %second% are filled in.",
+                ),
+                io.Float.Input(
+                    "seconds",
+                    default=2.0,
+                    min=0.1,
+                    max=60.0,
+                    step=0.1,
+                    tooltip="Seconds that a GIF or WebP shows a step.",
+                ),
+                io.Boolean.Input(
+                    "attempts",
+                    default=False,
+                    tooltip="A GIF or WebP shows every try, not only the kept image.",
+                ),
+            ],
+            outputs=[io.String.Output("path", tooltip="The file that was written.")],
+        )
+
+    @classmethod
+    def execute(
+        cls, trajectory: Trajectory, format: str, filename_prefix: str, seconds: float, attempts: bool
+    ) -> io.NodeOutput:
+        if format not in FORMATS:
+            raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
+        in_range("Export", 0.1, 60, seconds=seconds)
+        kind = FORMATS[format]
+        options = {"seconds": seconds, "attempts": attempts} if kind in ANIMATIONS else {}
+        path = write_export(trajectory, kind, host.new_name(filename_prefix), options)
+        saved = host.saved_file(path)
+        note = font_note(trajectory) if kind in DRAWN else ""
+        host.NodeProgress().say(f"saved: {path}\n{note}".strip())
+        shown: dict[str, Any] = {
+            "text": (str(path),),
+            "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
+        }
+        if path.suffix in PICTURES:
+            shown |= {"images": [saved], "animated": (path.suffix != ".png",)}
+        return io.NodeOutput(str(path), ui=shown)
+
+
+def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options: dict[str, Any]) -> Path:
+    """Export to a new name: an export of one file becomes that file, one of several a folder. Returns the main file.
+
+    Raises SettingsError and JournalError; then nothing is left behind.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=name.folder) as made:
+            main = export_by_name(kind, trajectory, Path(made), **options)
+            if len(list(Path(made).iterdir())) == 1:
+                return Path(shutil.move(main, name.file(main.suffix)))
+            folder = name.file()
+            shutil.copytree(made, folder)
+            return folder / main.name
+    except OSError as error:
+        raise JournalError(
+            f"Nothing can be exported to {str(name.folder)!r} ({error.strerror or error})."
+        ) from error

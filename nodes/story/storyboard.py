@@ -1,0 +1,71 @@
+"""Nodes that show a finished story."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from comfy_api.latest import io
+
+from ...backend.exporters.layout.typesetting import font_note
+from ...backend.exporters.sheet import contact_sheet
+from ...backend.types import Trajectory
+from .. import host
+from ..inputs.images import to_batch
+from ..inputs.sockets import CATEGORY, TrajectorySocket
+from ..inputs.validation import in_range
+
+
+class Storyboard(io.ComfyNode):
+    """One picture of the whole story: every step with its image and its text."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="InterleaveStoryboard",
+            display_name="Storyboard",
+            category=CATEGORY,
+            description="Lays a story out on one sheet: every step's image with its text.",
+            search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
+            is_output_node=True,
+            inputs=[
+                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
+                io.Combo.Input(
+                    "show",
+                    options=["chosen", "attempts"],
+                    default="chosen",
+                    tooltip="The kept image of every step, or every try of every step side by side.",
+                ),
+                io.Int.Input(
+                    "columns",
+                    default=0,
+                    min=0,
+                    max=100,
+                    tooltip="Images side by side; 0 chooses a fitting number.",
+                ),
+                io.Int.Input(
+                    "cell",
+                    default=320,
+                    min=48,
+                    max=2048,
+                    step=16,
+                    tooltip="Longer side of an image in pixels.",
+                ),
+                io.Boolean.Input("captions", default=True, tooltip="Write each step's text below its image."),
+            ],
+            outputs=[io.Image.Output("sheet", tooltip="The sheet, ready to save.")],
+        )
+
+    @classmethod
+    def execute(
+        cls,
+        trajectory: Trajectory,
+        show: Literal["chosen", "attempts"],
+        columns: int,
+        cell: int,
+        captions: bool,
+    ) -> io.NodeOutput:
+        in_range("Storyboard", 0, 100, columns=columns)
+        in_range("Storyboard", 48, 2048, cell=cell)
+        host.NodeProgress().say(font_note(trajectory) if captions else "")
+        sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
+        return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))

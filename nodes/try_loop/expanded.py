@@ -1,0 +1,133 @@
+"""The nodes that Try Close lays out for further tries. They are no part of any menu: only expansions use them.
+
+Decision: classes of their own, since the host does not let an expansion give a node inputs that it has not declared,
+and Try Open and Try Close would show these as sockets that nobody can use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from comfy_api.latest import io
+
+from ..inputs.sockets import CATEGORY
+from .close import Carried, closed_outputs, go_on
+from .open import OpenedTry, TrySocket, opened_outputs, opened_values
+from .subgraph import AGAIN, HELD, HOLD, NEXT
+
+CarriedSocket = io.Custom("INTERLEAVE_CARRIED")
+HeldSocket = io.Custom("INTERLEAVE_HELD")
+ALIASES = ["try loop internals"]
+
+
+@dataclass(frozen=True)
+class HeldValues:
+    """The values of some outputs, each a list as the host has it."""
+
+    values: tuple[list[Any], ...]
+
+
+class TryAgain(io.ComfyNode):
+    """Stands in Try Open's place at a further try."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id=AGAIN,
+            display_name="Try Again",
+            category=CATEGORY,
+            description="Made by Try Close for a further try; stands in Try Open's place.",
+            search_aliases=ALIASES,
+            is_dev_only=True,
+            inputs=[TrySocket.Input("opened", tooltip="What this try is to draw.")],
+            outputs=opened_outputs(),
+        )
+
+    @classmethod
+    def execute(cls, opened: OpenedTry) -> io.NodeOutput:
+        return opened_values(opened)
+
+
+class TryNext(io.ComfyNode):
+    """Stands in Try Close's place at a further try."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id=NEXT,
+            display_name="Try Next",
+            category=CATEGORY,
+            description="Made by Try Close for a further try; judges its image and lays out the next.",
+            search_aliases=ALIASES,
+            is_dev_only=True,
+            is_input_list=True,
+            enable_expand=True,
+            hidden=[io.Hidden.dynprompt],
+            inputs=[
+                io.Image.Input("image", tooltip="The image of this try."),
+                CarriedSocket.Input("carried", tooltip="What the tries hand on to one another."),
+                HeldSocket.Input("held", optional=True, tooltip="What all tries take from outside."),
+            ],
+            outputs=closed_outputs(lists=False),
+        )
+
+    @classmethod
+    def execute(
+        cls,
+        image: Sequence[torch.Tensor | None],
+        carried: Sequence[Carried],
+        held: Sequence[HeldValues | None] = (None,),
+    ) -> io.NodeOutput:
+        return go_on(cls, carried[0], image, held[0])
+
+
+class TryHold(io.ComfyNode):
+    """Collects what the nodes of a try take from outside, where the host would make it again for every try."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id=HOLD,
+            display_name="Try Hold",
+            category=CATEGORY,
+            description="Made by Try Close where ComfyUI keeps no cache: holds what all tries take from outside.",
+            search_aliases=ALIASES,
+            is_dev_only=True,
+            is_input_list=True,
+            accept_all_inputs=True,
+            outputs=[HeldSocket.Output("held", tooltip="The values from outside.")],
+        )
+
+    @classmethod
+    def execute(cls, **values: list[Any]) -> io.NodeOutput:
+        return io.NodeOutput(HeldValues(tuple(values[f"value{number}"] for number in range(len(values)))))
+
+
+class TryHeld(io.ComfyNode):
+    """Gives one of the values of a Try Hold to a try."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id=HELD,
+            display_name="Try Held",
+            category=CATEGORY,
+            description="Made by Try Close where ComfyUI keeps no cache: gives a value from outside to a try.",
+            search_aliases=ALIASES,
+            is_dev_only=True,
+            inputs=[
+                HeldSocket.Input("box", tooltip="The values from outside."),
+                io.Int.Input("index", default=0, min=0, tooltip="Which of them."),
+            ],
+            outputs=[io.AnyType.Output("value", is_output_list=True, tooltip="The value.")],
+        )
+
+    @classmethod
+    def execute(cls, box: HeldValues, index: int) -> io.NodeOutput:
+        return io.NodeOutput(box.values[index])
+
+
+INNER_NODES: list[type[io.ComfyNode]] = [TryAgain, TryNext, TryHold, TryHeld]

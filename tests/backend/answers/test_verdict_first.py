@@ -1,0 +1,96 @@
+"""Critics that are asked for fewer tokens: the verdict before its reasoning, or a short one; read, written, taught and watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
+from interleave_thinker.backend.chat import Reply, ReplySettings
+from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import NAMES, default_prompt_set, named_prompt_set, prompt_set_of
+from interleave_thinker.backend.types import Verdict
+from interleave_thinker.cli import app
+from interleave_thinker.training.runs.convert import Judged, sft_row
+
+VERDICTS = [
+    Verdict(success=True, refined_prompt="a house"),
+    Verdict(success=False, refined_prompt="a red <answer> house", reasoning="too\nblue"),
+    Verdict(success=False, refined_prompt='the word "sun"', reasoning="\n framed \n"),
+]
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_either_order_is_written_and_read(verdict: Verdict) -> None:
+    before, after = (write_verdict(verdict, verdict_first) for verdict_first in (False, True))
+    assert read_verdict(before) == read_verdict(after) == verdict
+    assert after.startswith("<answer>")
+    assert ("<think>" in after) == bool(verdict.reasoning)
+
+
+def test_true_is_known_after_the_first_words() -> None:
+    text = write_verdict(Verdict(success=True, refined_prompt="a house", reasoning="all there"), True)
+    watch, read = VerdictWatch(), 0
+    while not watch.settled:
+        watch.add(text[read])
+        read += 1
+    assert text[:read] == '<answer>{"previous_step_success": true,'
+    assert read_verdict(text[:read]).success is True
+
+
+def test_the_packs_sets_differ_in_the_critic_alone() -> None:
+    own, first, short = (named_prompt_set(name) for name in NAMES)
+    assert own == default_prompt_set()
+    assert [one.verdict_first for one in (own, first, short)] == [False, True, False]
+    assert len({one.critic for one in (own, first, short)}) == 3
+    assert own.planner_text == first.planner_text == short.planner_text
+    for one in (own, first, short):
+        assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
+        form = one.critic.partition("exactly this form")[2].partition("\n")[2]
+        assert read_verdict(form.replace("true or false", "false"))
+    with pytest.raises(SettingsError, match="verdict-first"):
+        named_prompt_set("silent")
+
+
+class Confused:
+    """Says nothing that can be read, then answers; remembers what it was told."""
+
+    identity = "confused"
+    prompt_set = named_prompt_set("verdict-first")
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def reply(self, messages: Any, settings: ReplySettings, on_token: Any = None) -> Reply:
+        self.told.append(messages[-1].content[-1])
+        return Reply(text="?" if len(self.told) == 1 else write_verdict(VERDICTS[1], True))
+
+
+def test_a_critic_is_reminded_of_its_own_form() -> None:
+    chat = Confused()
+    verdict = Critic(chat).judge(None, Picture.white((8, 8)), "a house", "a house")
+    assert verdict.success is False and verdict.reasoning == "too\nblue"
+    assert chat.told[1].index("<answer>") < chat.told[1].index("<think>")
+
+
+def test_it_is_chosen_before_training_and_data_are_made_in_it(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["prompts", "use", "verdict-first", "--to", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    chosen = prompt_set_of(tmp_path)
+    assert chosen == named_prompt_set("verdict-first")
+    fields = {name: None for name in Judged.__dataclass_fields__}
+    given = {
+        "answer": VERDICTS[1],
+        "original": "a house",
+        "used": "a red house",
+        "size": (8, 8),
+        "after": "b" * 40,
+    }
+    row = sft_row(Judged(**{**fields, **given, "before": "a" * 40}), chosen)  # type: ignore[arg-type]
+    assert row.messages[-1].content == write_verdict(VERDICTS[1], True)

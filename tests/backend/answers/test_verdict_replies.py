@@ -1,0 +1,31 @@
+"""Replies that are made from a known verdict: none is read as the opposite, whole or as it arrives."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.made_replies import whole
+from support.read_replies import counted, from_model, pieces_of
+
+from interleave_thinker.backend.answers.reading import read_verdict
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_reply_says_what_it_says_or_nothing(seed: int) -> None:
+    counts, wrong = counted(1, seed)
+    assert not wrong
+    assert not any("not read" in what and count for what, count in counts.items()), seed
+
+
+def test_an_early_stop_is_made_and_gives_what_the_whole_reply_gives() -> None:
+    rng, stops = random.Random(5), 0
+    for _ in range(300):
+        made = whole(rng)
+        reply = from_model(made, pieces_of(rng, made.text))
+        assert read_verdict(reply.whole).success is made.says
+        stops += reply.finish == "verdict"
+        assert reply.finish == "end" or (made.says and made.text.startswith(reply.text))
+    assert stops > 80

@@ -1,0 +1,200 @@
+"""What a local model saves changes nothing: every lever alone and all together, against transformers' own `generate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tiny_checkpoint
+from support.tiny_checkpoint import PLAIN, WATCH, page, question
+
+from interleave_thinker.backend.chat import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
+from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.counters import Counts, counting
+
+LOOP = NO_LEVER.model_copy(update={"own_loop": True})
+WAYS = {
+    "linear patches": NO_LEVER.model_copy(update={"linear_patches": True}),
+    "own loop": LOOP,
+    "layers written out": LOOP.model_copy(update={"written_out": True}),
+    "images seen once": LOOP.model_copy(update={"vision_bytes": 1 << 20}),
+    "heads kept": LOOP.model_copy(update={"prefix_bytes": 1 << 20}),
+    "guesses, layers written out": LOOP.model_copy(update={"written_out": True, "draft_tokens": 8}),
+    "guesses, the library's layers": LOOP.model_copy(update={"draft_tokens": 8}),
+    "all": Levers(),
+}
+HOT = PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})
+ASKED: list[tuple[list[Message], ReplySettings]] = [
+    (question(240), WATCH),
+    (question(20), WATCH),
+    (question(255, 240), WATCH),
+    (question(255, 20), WATCH),
+    (question(255, 20), PLAIN),
+    (question(255, 60, 90), HOT),
+    (question(text="no image at all"), PLAIN),
+    (question(255, 240), WATCH),
+    ([*question(200, 100), Message(role="assistant", content=("?",)), *question(30)], PLAIN),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+def opened(checkpoint: Path, levers: Levers) -> Any:
+    return local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
+
+
+@pytest.fixture(scope="module")
+def expected(checkpoint: Path) -> list[Reply]:
+    chat = opened(checkpoint, NO_LEVER)
+    replies = [chat.reply(*asked) for asked in ASKED]
+    assert chat.base.own_decoding() is None
+    assert {reply.finish for reply in replies} >= {"verdict", "end"}
+    return replies
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_lever_changes_a_reply(way: str, checkpoint: Path, expected: list[Reply]) -> None:
+    chat = opened(checkpoint, WAYS[way])
+    for asked, reply in zip(ASKED, expected, strict=True):
+        found = chat.reply(*asked)
+        assert (found.text, found.tokens, found.finish) == (reply.text, reply.tokens, reply.finish)
+        assert (found.probability is None) == (reply.probability is None)
+        assert (found.probability or 0.0) == pytest.approx(reply.probability or 0.0, rel=1e-4)
+    assert not chat.base.switched_off
+
+
+def test_a_reply_does_not_depend_on_what_was_kept(checkpoint: Path) -> None:
+    """To the last bit: a run that was resumed judges as one that was not stopped."""
+    chat = opened(checkpoint, Levers())
+    chat.reply(question(255, 60), WATCH)
+    with counting() as counts:
+        kept = chat.reply(question(255, 240), WATCH)
+    assert counts.prefix_tokens_kept and counts.images_kept == 1
+    with counting() as counts:
+        fresh = opened(checkpoint, Levers()).reply(question(255, 240), WATCH)
+    assert not counts.prefix_tokens_kept and counts.images_seen == 2
+    assert fresh == kept
+
+
+def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
+    """One reply as the product counts it, and as hooks on the modules see it."""
+    seen = Counts()
+
+    def on_language(module: Any, given: Any, options: dict[str, Any]) -> None:
+        seen.lm_forwards += 1
+        seen.lm_tokens += given[0].shape[1]
+
+    def on_vision(module: Any, given: Any, options: dict[str, Any]) -> None:
+        seen.images_seen += 1
+        seen.vision_patches += given[0].shape[0]
+
+    inner = chat.model.model
+    hooks = [
+        inner.language_model.rotary_emb.register_forward_pre_hook(on_language, with_kwargs=True),
+        inner.visual.register_forward_pre_hook(on_vision, with_kwargs=True),
+    ]
+    with counting() as counts:
+        chat.reply(messages, WATCH)
+    for hook in hooks:
+        hook.remove()
+    return counts, seen
+
+
+def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path) -> None:
+    chat = opened(checkpoint, Levers())
+    chat.base.own_decoding()
+    first, modules = counted(chat, question(255, 20))
+    assert (first.lm_forwards, first.lm_tokens) == (modules.lm_forwards, modules.lm_tokens)
+    assert (
+        (first.images_seen, first.vision_patches) == (modules.images_seen, modules.vision_patches) == (2, 18)
+    )
+    # The head: the turn's opening, the first image's nine tokens and its two marks.
+    tokenizer = chat.base.processor.tokenizer
+    head = len(tokenizer("<|im_start|>user")["input_ids"]) + 9 + 2
+    again, modules = counted(chat, question(255, 20))
+    assert (again.images_seen, again.images_kept, modules.images_seen) == (0, 2, 0)
+    assert again.prefix_tokens_kept == head
+    assert (again.lm_forwards, again.lm_tokens) == (first.lm_forwards - 1, first.lm_tokens - head)
+    stopped, _ = counted(chat, question(255, 240))
+    assert (stopped.images_seen, stopped.images_kept, stopped.stops_at_true) == (1, 1, 1)
+    assert stopped.lm_forwards < again.lm_forwards
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+def test_guesses_save_passes_and_change_no_token(checkpoint: Path, written_out: bool) -> None:
+    """Whatever is guessed: an answer that repeats itself and the question, hot ones, and one that ends in the middle."""
+    one_by_one = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out}))
+    guessing = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out, "draft_tokens": 8}))
+    repeated = "the door the door the door the door "
+    with counting() as without:
+        expected = [
+            one_by_one.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
+        ]
+    with counting() as counts:
+        found = [
+            guessing.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
+        ]
+    assert [reply.text for reply in found] == [reply.text for reply in expected]
+    assert counts.drafts_read > counts.drafts_used > 0
+    # The tokens at the end that were guessed and not said any more need no pass either.
+    assert counts.lm_forwards == without.lm_forwards - counts.drafts_used
+    assert counts.lm_tokens == without.lm_tokens - counts.drafts_used + counts.drafts_read
+
+
+def test_an_adapter_keeps_its_own(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folders = tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
+    one, two = (
+        local.open(str(checkpoint), adapter=str(folder), device="cpu", levers=Levers()) for folder in folders
+    )
+    assert one.model is two.model
+    for chat in (one, two):
+        with counting() as counts:
+            chat.reply(question(255, 20), WATCH)
+        assert (counts.images_seen, counts.prefix_tokens_kept) == (2, 0)
+
+
+def test_a_budget_is_kept_to(checkpoint: Path) -> None:
+    features = 9 * 64 * 4 * 2
+    chat = opened(checkpoint, LOOP.model_copy(update={"vision_bytes": 2 * features}))
+    for grey, seen in ((0, 1), (100, 1), (0, 0), (200, 1), (0, 0), (100, 1)):
+        with counting() as counts:
+            chat.reply(question(grey), ReplySettings(max_tokens=1))
+        assert counts.images_seen == seen, grey
+
+
+def test_prompts_are_the_librarys(checkpoint: Path) -> None:
+    import torch
+
+    from interleave_thinker.backend.chat.engine.rope_positions import places_of, prompt_tokens
+    from interleave_thinker.backend.chat.engine.vision_cache import Vision
+
+    chat = opened(checkpoint, Levers())
+    processor, config = chat.base.processor, chat.model.config
+    pictures = [page(255), page(10, (64, 32)), page(90, (32, 80))]
+    content = (pictures[0], "a <b>", pictures[1], pictures[2], "c")
+    prompt, shown = chat._prompt([Message(role="user", content=content)], WATCH)
+    vision = Vision(processor.image_processor, 1 << 20)
+    with torch.inference_mode():
+        images = [vision.features(chat.model, None, picture) for picture in shown]
+    assert len({image.grid for image in images}) == 3
+    ours = prompt_tokens(processor.tokenizer, prompt, config.image_token_id, images, 1)
+    theirs = processor(text=[prompt], images=[picture.image for picture in shown], return_tensors="pt")
+    assert list(ours.ids) == theirs["input_ids"][0].tolist()
+    types = (theirs["input_ids"] == config.image_token_id).int()
+    places, deltas = chat.model.model.get_rope_index(
+        theirs["input_ids"], mm_token_type_ids=types, image_grid_thw=theirs["image_grid_thw"]
+    )
+    assert torch.equal(ours.places[1:], places)
+    assert ours.next_place == len(ours.ids) + int(deltas)
+    # With several patches to a token, as the real models have it.
+    assert places_of([1, 7, 7, 2], 7, [(1, 2, 4)], 2)[1:, 0].tolist() == [
+        [0, 1, 1, 3],
+        [0, 1, 1, 3],
+        [0, 1, 2, 3],
+    ]

@@ -1,0 +1,170 @@
+"""Replies held to the grammar of their answer: all can be read, and those of agents that know the form stay as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tiny_checkpoint
+from support.tiny_checkpoint import PLAIN, WATCH, question
+
+from interleave_thinker.backend.agents.asking import Hold
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
+from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
+from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
+from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
+from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.chat.local import grammar_processor as grammar
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, Step, Verdict
+
+pytest.importorskip("llguidance")
+
+VERDICTS, PLANS = 150, 50
+HOT = ReplySettings(max_tokens=110, temperature=1.5)
+QUOTED = "<answer>{'previous_step_success': True, 'refine_prompt': 'a \\'light\\' \"page\"'}</answer>"
+VERDICT_FIRST = (
+    '<answer>{"previous_step_success": false, "refine_prompt": "x"}</answer>\n<think>too dark</think>'
+)
+
+
+@pytest.fixture(scope="module")
+def untaught(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Random weights: what it says without a grammar is noise."""
+    folder = tiny_checkpoint.build_checkpoint(tmp_path_factory.mktemp("untaught") / "tiny")
+    return open_chat(f"transformers:{folder}", device="cpu")
+
+
+def test_every_verdict_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+    seen = set()
+    for seed in range(VERDICTS):
+        told = {"grammar": "verdict", "seed": seed, "watch_verdict": seed % 2 == 0}
+        reply = untaught.reply(question(255, seed), HOT.model_copy(update=told))
+        verdict = read_verdict(reply.text)
+        assert reply.finish == "end" or (reply.finish == "verdict" and verdict.success), reply
+        seen.add((verdict.success, reply.finish))
+    assert seen >= {(True, "end"), (True, "verdict"), (False, "end")}
+
+
+def test_every_plan_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+    for seed in range(PLANS):
+        told = {"grammar": "plan", "seed": seed, "max_tokens": 330}
+        reply = untaught.reply(question(text="plan"), HOT.model_copy(update=told))
+        assert read_plan(reply.text).steps
+        assert reply.finish == "end"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize("levers", [Levers(), NO_LEVER])
+@pytest.mark.parametrize("settings", [WATCH, PLAIN])
+def test_replies_in_the_form_stay_as_they_are(
+    checkpoint: Path, levers: Levers, settings: ReplySettings
+) -> None:
+    """Also the early stop at True and P(True), which is read before the mask."""
+    chat = local.open(str(checkpoint), device="cpu", share=False, levers=levers)
+    for grey in (240, 20):
+        free = chat.reply(question(grey), settings)
+        with counting() as counts:
+            held = chat.reply(question(grey), settings.model_copy(update={"grammar": "verdict"}))
+        assert held == free
+        assert counts.tokens_held == free.tokens
+        assert held.finish == ("verdict" if settings.watch_verdict and grey > 128 else "end")
+
+
+@pytest.mark.parametrize("role", ["planner", "critic"])
+def test_the_shipped_agents_answer_as_they_do_without(role: str) -> None:
+    chat = open_chat(f"tinyworld:{role}")
+    page = Picture.white((96, 96))
+    for number, words in enumerate(("a red sun top left", "a blue boat and then a white moon above it")):
+        if role == "planner":
+            free, held = (Planner(chat, hold=hold).plan(Request(text=words)) for hold in ("never", "always"))
+        else:
+            after = tiny_checkpoint.page(100 * number, (96, 96))
+            free, held = (
+                Critic(chat, hold=hold).judge(page, after, words, words) for hold in ("never", "always")
+            )
+        assert held == free
+
+
+def test_the_grammar_lets_through_what_is_written_here_and_nothing_that_cannot_be_read(untaught: Any) -> None:
+    plan = Plan(
+        steps=(Step(number=4, name='a "b"', prompt="x\n<think>"), Step(number=5, auxiliary_text="he's")),
+        reasoning="a < b, {'no': 'object'}",
+    )
+    for text in (write_verdict(Verdict(success=False, refined_prompt="y")), QUOTED, VERDICT_FIRST):
+        assert passes(untaught, "verdict", text), text
+        read_verdict(text)
+    good = write_plan(plan)
+    assert passes(untaught, "plan", good)
+    for bad in (
+        good.replace('"step_number": 5', '"step_number": 4'),
+        good.replace("he's", "None"),
+        good.replace("he's", " "),
+        good.replace("he's", "}, {'step_number': 6"),
+        good.replace("he's", "</answer>"),
+        good.replace("null", "None"),
+        good[:-12],
+    ):
+        assert bad != good and not passes(untaught, "plan", bad), bad
+
+
+def passes(chat: Any, name: GrammarName, text: str) -> bool:
+    """Whether the grammar takes the whole text and may end there."""
+    from llguidance import LLMatcher
+
+    matcher = LLMatcher(chat.base.grammar_tokens(chat._ends).tokenizer, answer_grammar(name), log_level=0)
+    ids = chat.base.processor.tokenizer.encode(text, add_special_tokens=False)
+    return matcher.consume_tokens(ids) and matcher.is_accepting()
+
+
+class Muddled:
+    """Answers nonsense first; notes what it was asked for."""
+
+    identity, prompt_set = "muddled", None
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+
+    def reply(self, messages: Any, settings: ReplySettings, on_token: Any = None) -> Reply:
+        self.asked.append(settings.grammar)
+        return Reply(text="?" if len(self.asked) == 1 else tiny_checkpoint.REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("hold", "asked"),
+    [("never", [None, None]), ("retry", [None, "verdict"]), ("always", ["verdict", "verdict"])],
+)
+def test_by_default_the_second_try_alone_is_held(hold: Hold, asked: list[str | None]) -> None:
+    chat = Muddled()
+    critic = Critic(chat, hold=hold)
+    page = Picture.white((8, 8))
+    assert critic.judge(None, page, "a", "a").success is False
+    assert chat.asked == asked
+    assert ("grammar" in critic.identity) == (hold == "always")
+
+
+def test_without_the_library_a_line_says_so(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = open_chat(f"transformers:{checkpoint}", device="cpu")
+    free = chat.reply(question(240), PLAIN)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "llguidance" else find(name, *rest)
+    )
+    monkeypatch.setattr(grammar, "_warned", False)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert chat.reply(question(240), PLAIN.model_copy(update={"grammar": "verdict"})) == free
+    assert caplog.text.count("pip install llguidance") == 1

@@ -1,0 +1,236 @@
+"""The chat server client: what it sends, what it makes of the answers, and that the key goes nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+
+from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
+from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+
+KEY = "sk-very-secret-1234567890"
+TRUE = '<think>{"success": false} at first</think>\n<answer>{"previous_step_success": true, "refine_prompt": "x"}</answer>'
+FALSE = '<think>hm</think>\n<answer>{"previous_step_success": false, "refine_prompt": "make it red"}</answer>'
+ASK = [Message(role="user", content=(Picture.white((8, 8)), "first", Picture.white((4, 4)), "second"))]
+WATCH = ReplySettings(watch_verdict=True)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setenv("INTERLEAVE_API_KEY", KEY)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with chat_server(FALSE) as running:
+        yield running
+
+
+@pytest.fixture
+def chat(server: ChatServer) -> ChatModel:
+    return open_chat(f"openai:{server.spec}")
+
+
+def test_the_request_holds_model_images_in_order_and_settings(server: ChatServer, chat: ChatModel) -> None:
+    settings = ReplySettings(max_tokens=77, temperature=0.5, seed=3)
+    assert chat.reply(ASK, settings).text == FALSE
+    body = server.requests[0]
+    assert (body["model"], body["max_tokens"], body["temperature"], body["seed"]) == ("tiny", 77, 0.5, 3)
+    parts = body["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["image_url", "text", "image_url", "text"]
+    assert Picture.from_base64(parts[2]["image_url"]["url"]) == Picture.white((4, 4))
+    assert "logprobs" not in body
+    assert server.headers_seen[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_probability_is_that_of_true_among_both_words(server: ChatServer, chat: ChatModel) -> None:
+    reply = chat.reply(ASK, WATCH)
+    assert reply.probability == pytest.approx(0.9, abs=1e-6)
+    assert read_verdict(reply.text).refined_prompt == "make it red"
+    assert server.requests[0]["top_logprobs"] >= 5
+
+
+def test_without_both_words_there_is_no_probability(server: ChatServer, chat: ChatModel) -> None:
+    server.top = {"false": 0.9, "maybe": 0.1}
+    assert chat.reply(ASK, WATCH).probability is None
+    server.has_logprobs = False
+    reply = chat.reply(ASK, WATCH)
+    assert reply.probability is None
+    assert reply.text == FALSE
+
+
+def test_reading_stops_at_a_true_verdict(server: ChatServer, chat: ChatModel) -> None:
+    server.text = TRUE
+    for server.has_logprobs in (True, False):
+        reply = chat.reply(ASK, WATCH)
+        assert reply.finish == "verdict"
+        assert reply.text.endswith("true,")
+        assert read_verdict(reply.text).success is True
+    assert chat.reply(ASK, ReplySettings()).text == TRUE
+
+
+def test_a_server_that_refuses_logprobs_is_asked_without(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(400, b'{"error": "logprobs are not supported"}')]
+    assert chat.reply(ASK, WATCH).text == FALSE
+    assert "logprobs" not in server.requests[1]
+
+
+def test_a_server_that_does_not_stream_is_understood(server: ChatServer, chat: ChatModel) -> None:
+    server.streams, server.finish = False, "length"
+    pieces: list[str] = []
+    reply = chat.reply(ASK, WATCH, pieces.append)
+    assert (reply.text, reply.finish) == (FALSE, "length")
+    assert reply.probability == pytest.approx(0.9, abs=1e-6)
+    assert "".join(pieces) == FALSE
+
+
+def test_busy_servers_are_asked_three_times_and_refusals_once(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(429, b"slow down"), (503, b"loading")]
+    assert chat.reply(ASK, ReplySettings()).text == FALSE
+    assert len(server.requests) == 3
+    server.faults = [(500, b"broken")] * 9
+    with pytest.raises(ChatError, match="500: broken"):
+        chat.reply(ASK, ReplySettings())
+    assert len(server.requests) == 6
+    server.faults = [(400, b"bad image " + b"x" * 5000)]
+    with pytest.raises(ChatError, match="400: bad image") as caught:
+        chat.reply(ASK, ReplySettings())
+    assert len(server.requests) == 7
+    assert len(str(caught.value)) < 600
+
+
+def test_the_key_is_in_no_error_and_no_identity(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(401, f"key {KEY} is wrong".encode())]
+    with pytest.raises(ChatError, match="401") as caught:
+        chat.reply(ASK, ReplySettings())
+    shown = str(caught.value) + chat.identity + repr(chat)
+    assert KEY not in shown
+    assert "INTERLEAVE_API_KEY" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["INTERLEAVE_API_KEY", "OPENAI_API_KEY"])
+def test_a_key_with_a_line_break_is_refused_without_showing_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INTERLEAVE_API_KEY", raising=False)
+    monkeypatch.setenv(name, f"{KEY}\nX-Other: 1")
+    with pytest.raises(SettingsError, match=name) as caught:
+        open_chat("openai:m@http://127.0.0.1:1/v1")
+    assert KEY not in str(caught.value)
+
+
+def test_cancelling_in_the_middle_of_a_reply(chat: ChatModel) -> None:
+    def cancel(text: str) -> None:
+        raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        chat.reply(ASK, ReplySettings(), cancel)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"<html>hello</html>",
+        b"[]",
+        b'{"choices": []}',
+        b'{"choices": 5}',
+        b'{"error": {"message": "no such model"}}',
+        b'{"choices": [{"message": {"content": 5}}]}',
+        b"",
+    ],
+)
+def test_nonsense_is_an_error_that_quotes_it(raw: bytes, server: ChatServer, chat: ChatModel) -> None:
+    server.raw = raw
+    with pytest.raises(ChatError):
+        chat.reply(ASK, ReplySettings())
+
+
+def test_a_body_without_end_is_cut_off(
+    server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave_thinker.backend.chat.openai import stream as openai_stream
+
+    monkeypatch.setattr(openai_stream, "MAX_REPLY_BYTES", 1000)
+    server.raw = json.dumps({"choices": [{"message": {"content": "x" * 5000}}]}).encode()
+    with pytest.raises(ChatError, match="more than 1000 bytes"):
+        chat.reply(ASK, ReplySettings())
+
+
+def test_no_server_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ChatError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
+        open_chat("openai:m@http://127.0.0.1:1/v1").reply(ASK, ReplySettings())
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "",
+        "model",
+        "model@",
+        "model@ftp://x",
+        "m@http://user:secret@host/v1",
+        "m@http://h/v1?key=secret",
+        "m@http://h:x/",
+    ],
+)
+def test_bad_addresses_are_refused_without_showing_secrets(argument: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        open_chat(f"openai:{argument}")
+    assert "secret" not in str(caught.value)
+
+
+def test_sampling_goes_to_the_server_only_where_it_is_set(server: ChatServer, chat: ChatModel) -> None:
+    chat.reply(ASK, ReplySettings(top_p=0.5, top_k=7))
+    chat.reply(ASK, ReplySettings(temperature=0.7, top_p=0.5, top_k=7))
+    greedy, drawn = server.requests
+    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is drawn"
+    assert (drawn["top_p"], drawn["top_k"]) == (0.5, 7)
+
+
+def test_a_server_that_does_not_know_top_k_says_so(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(400, b"Unrecognized request argument supplied: top_k")]
+    with pytest.raises(ChatError, match="does not know top_k: leave it out"):
+        chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
+    assert len(server.requests) == 1
+
+
+def test_a_server_with_little_room_is_asked_for_fewer_tokens(server: ChatServer, chat: ChatModel) -> None:
+    refusal = b"This model's maximum context length is 8192 tokens. However, you requested 17000 tokens"
+    server.faults = [(400, refusal), (422, refusal)]
+    long = ReplySettings(max_tokens=16384, watch_verdict=True)
+    assert chat.reply(ASK, long).text
+    assert [body["max_tokens"] for body in server.requests] == [16384, 8192, 4096]
+    chat.reply(ASK, long)
+    chat.reply(ASK, ReplySettings(max_tokens=600))
+    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], "it is not refused again"
+
+
+def test_a_server_with_no_room_at_all_is_one_clear_error(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(400, b"the prompt exceeds the context size")] * 20
+    with pytest.raises(ChatError, match=r"status 400: the prompt exceeds.*longer context"):
+        chat.reply(ASK, ReplySettings())
+    assert server.requests[-1]["max_tokens"] == 512 and len(server.requests) == 4
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("streams", [True, False])
+def test_reasoning_that_a_server_took_out_is_put_back(
+    server: ChatServer, chat: ChatModel, name: str, streams: bool
+) -> None:
+    server.reasoning, server.streams = (name, "The hat is {'success': true}, missing."), streams
+    server.text = FALSE
+    reply = chat.reply(ASK, WATCH)
+    assert reply.text == f"<think>The hat is {{'success': true}}, missing.</think>{FALSE}"
+    assert reply.finish == "end", "what is thought is no verdict"
+
+
+@pytest.mark.parametrize("count", [-5, 10**30])
+def test_a_number_of_tokens_that_no_reply_has_is_not_believed(
+    server: ChatServer, chat: ChatModel, count: int
+) -> None:
+    reply = {"choices": [{"message": {"content": "yes"}}], "usage": {"completion_tokens": count}}
+    server.raw = json.dumps(reply).encode()
+    told = chat.reply([Message(role="user", content=("is it?",))], ReplySettings())
+    assert told.text == "yes" and 0 <= told.tokens <= 10

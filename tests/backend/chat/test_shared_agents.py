@@ -1,0 +1,135 @@
+"""Planner and critic on one base or on two: replies of each alone, merged adapters, and who is on the device when."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tiny_checkpoint
+from support.small_agents import Counting
+from support.tiny_checkpoint import PLAIN, WATCH, question
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+
+CARD = "cpu:0"
+"""Computes like `cpu` and compares unequal to it, so that weights are brought there and sent away as on a card."""
+ASKED = [(question(255, 240), WATCH), (question(255, 20), WATCH), (question(20), PLAIN)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
+
+
+def opened(checkpoint: Path, **options: Any) -> Any:
+    return open_chat(f"transformers:{checkpoint}", **{"device": "cpu", "dtype": "float32"} | options)
+
+
+def test_two_adapters_on_one_base_reply_as_each_alone(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
+    """Interleaved, with all that is kept: images, prompt heads, and P(True) to the last bit."""
+    alone = [opened(checkpoint, adapter=str(folder), share=False) for folder in adapters]
+    expected = [[chat.reply(*asked) for asked in ASKED] for chat in alone]
+    together = [opened(checkpoint, adapter=str(folder)) for folder in adapters]
+    assert together[0].weights is together[1].weights
+    for _ in range(2):
+        for number, asked in enumerate(ASKED):
+            for chat, replies in zip(together, expected, strict=True):
+                assert chat.reply(*asked) == replies[number]
+    assert expected[0] != expected[1]
+
+
+def test_a_merged_adapter_is_the_adapter_without_its_layers(
+    checkpoint: Path, adapters: tuple[Path, Path]
+) -> None:
+    over, merged = (opened(checkpoint, adapter=str(adapters[0]), merge=merge) for merge in (False, True))
+    assert merged.weights is not over.weights
+    assert merged.weights is opened(checkpoint, adapter=str(adapters[0]), merge=True).weights
+    assert len({merged.identity, over.identity, opened(checkpoint).identity}) == 3
+    assert not any("lora" in name for name, _ in merged.model.named_modules())
+    for asked in ASKED:
+        found, expected = merged.reply(*asked), over.reply(*asked)
+        assert found.text == expected.text
+        assert (found.probability or 0.0) == pytest.approx(expected.probability or 0.0, rel=1e-3)
+    merged.base.release()
+    assert merged.reply(*ASKED[0]).text == over.reply(*ASKED[0]).text
+
+
+def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
+    with pytest.raises(SettingsError, match="no adapter to merge"):
+        opened(checkpoint, merge=True)
+    with pytest.raises(SettingsError, match="cannot be merged into 4bit"):
+        opened(checkpoint, adapter=str(adapters[0]), merge=True, quantization="4bit")
+
+
+class PlansByModel(Planner):
+    """Asks its model, and plans two steps whatever it says."""
+
+    def plan(self, request: Request, on_token: Any = None) -> Plan:
+        self.chat.reply(question(text="plan"), ReplySettings(max_tokens=2))
+        return Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="a boat")))
+
+
+def run_counted(planner: Any, critic: Any) -> Any:
+    settings = RunSettings(max_attempts=2)
+    with counting() as counts:
+        list(run(Request(text="two"), PlansByModel(planner), Counting(size=48), Critic(critic), settings))
+    return counts
+
+
+def test_the_planner_leaves_the_card_and_comes_back_only_if_asked(checkpoint: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(checkpoint, tmp_path / "critic")
+    with counting() as loading:
+        planner, critic = opened(checkpoint, device=CARD), opened(other, device=CARD)
+    assert loading.agents_brought == 0, "weights wait in main memory until they are asked for"
+    counts = run_counted(planner, critic)
+    assert counts.judgements > 1
+    assert (counts.agents_brought, counts.agents_sent_away) == (2, 1)
+    with counting() as counts:
+        critic.reply(*ASKED[0])
+    assert counts.agents_brought == 0
+    with counting() as counts:
+        again = planner.reply(*ASKED[0])
+    assert counts.agents_brought == 1
+    there = opened(checkpoint).reply(*ASKED[0])
+    assert (again.text, again.finish) == (there.text, there.finish)
+    assert again.probability == pytest.approx(there.probability, rel=1e-4)
+
+
+def test_a_planner_on_the_critics_weights_stays(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
+    options = {"device": CARD, "dtype": "bfloat16"}
+    planner, critic = (opened(checkpoint, adapter=str(folder), **options) for folder in adapters)
+    counts = run_counted(planner, critic)
+    assert (counts.agents_brought, counts.agents_sent_away) == (1, 0)
+
+
+def test_quantised_weights_are_forgotten_and_read_again(checkpoint: Path) -> None:
+    for library in ("bitsandbytes", "accelerate"):
+        pytest.importorskip(library)
+    chat = opened(checkpoint, device=CARD, dtype="auto", quantization="8bit")
+    before: Reply = chat.reply(*ASKED[0])
+    with counting() as counts:
+        chat.leave()
+        assert chat.model is None
+        assert chat.reply(*ASKED[0]) == before
+    assert (counts.agents_sent_away, counts.agents_brought) == (1, 1)
+
+
+def test_in_main_memory_there_is_nowhere_to_go(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    with counting() as counts:
+        chat.leave()
+        chat.reply(*ASKED[0])
+    assert (counts.agents_sent_away, counts.agents_brought) == (0, 0)

@@ -1,0 +1,112 @@
+"""Downloads of agents: only what was asked for, only safe files, whole or not at all, resumed, and stopped at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+from support.hub_server import HubServer, hub_server
+from support.tiny_checkpoint import build_checkpoint
+
+from interleave_thinker.backend.checkpoints.checkpoint import find_checkpoint
+from interleave_thinker.backend.checkpoints.hub import check_hub_id, fetch_checkpoint
+from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
+
+HUB_ID = "someone/tiny-agent"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = build_checkpoint(tmp_path_factory.mktemp("hub") / "published")
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    (folder / "modeling_own.py").write_text("raise SystemExit")
+    return folder
+
+
+@pytest.fixture
+def hub(published: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with hub_server(HUB_ID, published) as server:
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(
+            huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE",
+            server.url + "/{repo_id}/resolve/{revision}/{filename}",
+        )  # fmt: skip
+        monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)
+        yield server
+
+
+def test_a_checkpoint_arrives_whole_without_pickles_or_code(hub: HubServer, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    folder = fetch_checkpoint(HUB_ID, tmp_path, lambda done, total: seen.append((done, total)))
+    assert folder == tmp_path / "someone" / "tiny-agent"
+    assert find_checkpoint(str(folder)) == folder.resolve()
+    names = {path.name for path in folder.iterdir()}
+    assert "model.safetensors" in names and not names & {"pytorch_model.bin", "modeling_own.py"}
+    assert seen[-1][0] == seen[-1][1] and seen == sorted(seen)
+    assert [path.name for path in tmp_path.iterdir()] == ["someone"], "nothing else is left"
+    asked = len(hub.asked)
+    assert fetch_checkpoint(HUB_ID, tmp_path) == folder.resolve() and len(hub.asked) == asked
+
+
+def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, tmp_path: Path) -> None:
+    hub.cut = 1000
+    with pytest.raises(ChatError, match="cannot be reached"):
+        fetch_checkpoint(HUB_ID, tmp_path)
+    assert not (tmp_path / "someone").exists()
+    folder = fetch_checkpoint(HUB_ID, tmp_path)
+    assert ("model.safetensors", "bytes=1000-") in hub.asked
+    assert (folder / "model.safetensors").read_bytes() == hub.files["model.safetensors"]
+
+
+def test_a_damaged_file_is_thrown_away(hub: HubServer, tmp_path: Path) -> None:
+    hub.damaged = True
+    with pytest.raises(ChatError, match=r"model\.safetensors arrived damaged"):
+        fetch_checkpoint(HUB_ID, tmp_path)
+    assert not (tmp_path / "someone").exists()
+    hub.damaged = False
+    assert fetch_checkpoint(HUB_ID, tmp_path).is_dir()
+
+
+def test_cancelling_stops_it(hub: HubServer, tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise Cancelled("Stopped.")
+
+    with pytest.raises(Cancelled):
+        fetch_checkpoint(HUB_ID, tmp_path, stop)
+    assert not (tmp_path / "someone").exists()
+
+
+def test_another_kind_of_model_is_refused_before_its_weights(hub: HubServer, tmp_path: Path) -> None:
+    hub.files["config.json"] = b'{"model_type": "llama"}'
+    with pytest.raises(ChatError, match="'llama' model"):
+        fetch_checkpoint(HUB_ID, tmp_path)
+    assert [name for name, _ in hub.asked] == ["config.json"]
+
+
+def test_a_model_that_is_not_there_is_said(hub: HubServer, tmp_path: Path) -> None:
+    with pytest.raises(ChatError, match=r"no access to someone/else \(status 404\)"):
+        fetch_checkpoint("someone/else", tmp_path)
+
+
+def test_offline_is_said(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    huggingface_hub.close_session()
+    try:
+        with pytest.raises(ChatError, match="HF_HUB_OFFLINE"):
+            fetch_checkpoint(HUB_ID, tmp_path)
+    finally:
+        huggingface_hub.close_session()
+
+
+@pytest.mark.parametrize(
+    "name", ["../..", "a/..", "./x", "/etc/passwd", "one", "a/b/c", "a\\b/c", "", "a /b", "a/b\n"]
+)
+def test_a_name_that_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        check_hub_id(name)
+    with pytest.raises(SettingsError):
+        fetch_checkpoint(name, tmp_path)
+    assert not list(tmp_path.iterdir())

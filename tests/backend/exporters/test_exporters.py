@@ -1,0 +1,316 @@
+"""Exports of a run: they hold everything, hide nothing, run nothing, and appear whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.errors import JournalError, SettingsError
+from interleave_thinker.backend.exporters import REGISTRY, export_by_name, markdown, open_exporter, page
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report import outcomes as wording
+from interleave_thinker.backend.report.prompt_diff import changes
+from interleave_thinker.backend.types import Plan, Request, Step, StepResult, StopReason, Trajectory
+
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'></style>&amp;"
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """The elements and visible texts of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        place = {"script": self.scripts, "style": self.styles}.get(
+            self.open[-1] if self.open else "", self.text
+        )
+        place.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+# Every exporter
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize(
+    "trajectory",
+    [
+        make_trajectory(),
+        make_trajectory(1, text_step=False),
+        make_trajectory(3, cut_short=True, request_images=2),
+        make_trajectory(0),
+        Trajectory(request=Request(text=""), plan=Plan(steps=(Step(number=7, prompt="a boat"),))),
+        make_trajectory(decorate=ATTACK),
+    ],
+    ids=["whole", "one step", "cancelled", "text only", "nothing reached", "hostile text"],
+)
+def test_every_exporter_takes_every_run(name: str, trajectory: Trajectory, tmp_path: Path) -> None:
+    path = export_by_name(name, trajectory, tmp_path / "new" / "folder")
+    first = path.read_bytes()
+    assert len(first) > 100
+    assert export_by_name(name, trajectory, tmp_path / "new" / "folder") == path
+    assert path.read_bytes() == first, "the same run gives the same file"
+    assert not [p for p in (tmp_path / "new").rglob("*") if p.name.startswith(".")], (
+        "nothing half-written is left"
+    )
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_failed_export_leaves_the_last_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = export_by_name(name, make_trajectory(1), tmp_path)
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(JournalError, match="No space left"):
+        export_by_name(name, make_trajectory(2), tmp_path)
+    assert path.read_bytes() == before
+    assert not [p for p in tmp_path.rglob("*") if p.name.startswith(".")]
+
+
+def test_a_folder_that_is_a_file_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError):
+        export_by_name("page", make_trajectory(1), tmp_path / "file")
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(SettingsError, match="page, markdown, sheet, record"):
+        open_exporter("film")
+
+
+# Words
+
+
+def test_summary_and_stop_sentences_hide_nothing() -> None:
+    trajectory = make_trajectory()
+    assert (
+        wording.summarize(trajectory).sentence
+        == "5 steps · 6 images drawn · 2 of 4 pictures accepted · 7.3 s"
+    )
+    assert [wording.stop_sentence(result) for result in trajectory.results] == [
+        "Accepted at try 2",
+        "Accepted at try 1",
+        "Never accepted: 3 tries used up, try 3 kept",
+        "Not judged by a critic",
+        "Text only",
+    ]
+    cut = make_trajectory(3, text_step=False, cut_short=True)
+    assert wording.stop_sentence(cut.results[-1]) == "Cancelled after 1 try, try 1 kept"
+    assert wording.told_steps(cut)[-1].result is None
+
+
+def test_every_stop_reason_has_words() -> None:
+    step = Step(number=1, prompt="a boat")
+    assert all(wording.stop_sentence(StepResult(step=step, stop_reason=reason)) for reason in StopReason)
+
+
+def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
+    trajectory = make_trajectory()
+    attempt = trajectory.results[0].attempts[1]
+    assert wording.outcome(attempt, trajectory.settings) is wording.Outcome.accepted
+    strict = trajectory.settings.model_copy(update={"accept_at": 0.99})
+    assert wording.outcome(attempt, strict) is wording.Outcome.refused
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("A boat.", "A boat"),
+        ("A boat. And then a very long tale about it.", "A boat"),
+        ("<image> Continue\n this", "Continue this"),
+        ("", "A story without words"),
+        ("word " * 60, "word " * 15 + "word …"),
+    ],
+)
+def test_titles(text: str, title: str) -> None:
+    assert wording.title_of(make_trajectory(1, request=text)) == title
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0.00 s"), (12.34, "12.3 s"), (59.99, "60.0 s"), (60, "1 min 00 s"), (245, "4 min 05 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+# What changed between prompts
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_changes_give_back_both_texts(before: str, after: str) -> None:
+    pieces = changes(before, after)
+    assert "".join(piece.text for piece in pieces if piece.kind != "ins") == before
+    assert "".join(piece.text for piece in pieces if piece.kind != "del") == after
+
+
+@given(st.lists(st.sampled_from(["a", "red", "boat", " ", ",", "\n"]), max_size=30), st.randoms())
+def test_changes_of_edited_texts_give_back_both(words: list[str], random) -> None:
+    edited = [word for word in words if random.random() > 0.3] + random.choices(["blue", " "], k=2)
+    pieces = changes("".join(words), "".join(edited))
+    assert "".join(piece.text for piece in pieces if piece.kind != "ins") == "".join(words)
+    assert "".join(piece.text for piece in pieces if piece.kind != "del") == "".join(edited)
+
+
+def test_changes_are_whole_words_and_joined() -> None:
+    pieces = changes("add a red boat at left", "add a blue ship at left, keep the sun")
+    assert [tuple(piece) for piece in pieces] == [
+        ("same", "add a "),
+        ("del", "red boat"),
+        ("ins", "blue ship"),
+        ("same", " at left"),
+        ("ins", ", keep the sun"),
+    ]
+
+
+def test_huge_prompts_do_not_take_quadratic_time() -> None:
+    before = " ".join(f"word{index}" for index in range(20_000))
+    assert [piece.kind for piece in changes(before[:99_000], before[:99_000] + "!")] == ["same", "ins"]
+    assert [piece.kind for piece in changes("x " + "a " * 9000, "y " + "b a " * 5000)] == [
+        "del",
+        "ins",
+        "same",
+    ]
+
+
+# Page
+
+
+def test_the_page_shows_the_whole_run() -> None:
+    trajectory = make_trajectory(request_images=1)
+    shown = Page(page.render(trajectory))
+    for text in (trajectory.request.text, trajectory.plan.reasoning):
+        assert text in shown.words
+    for told in wording.told_steps(trajectory):
+        for text in (told.step.name, told.step.instruction, told.step.prompt, told.step.auxiliary_text):
+            assert text is None or text in shown.words
+        assert told.result and wording.stop_sentence(told.result) in shown.words
+    attempts = [attempt for result in trajectory.results for attempt in result.attempts]
+    assert len([a for a in shown.all("section") if a.get("class") == "attempt"]) == len(attempts)
+    for attempt in attempts:
+        assert str(attempt.seed) in shown.words and attempt.prompt in shown.words
+        if attempt.verdict:
+            assert " ".join(attempt.verdict.reasoning.split()) in shown.words
+        if attempt.error:
+            assert attempt.error.message in shown.words
+    for word in ("not understood", "not judged", "refused", "accepted", "failed", "kept", "41 %", "96 %"):
+        assert word in shown.words
+    assert all(identity in shown.words for identity in trajectory.identities.model_dump().values())
+    assert all(image["alt"] for image in shown.all("img")[:-1]), "each image says what it shows"
+    assert shown.open == []
+
+
+def test_the_page_marks_what_the_critic_changed() -> None:
+    html = page.render(make_trajectory(1))
+    assert "one red sailing boat<ins>, exactly there, and keep everything else unchanged</ins>" in html
+
+
+def test_the_page_shows_a_white_before_where_there_was_none() -> None:
+    trajectory = make_trajectory(1)
+    shown = Page(page.render(trajectory))
+    white = Picture.white((96, 96)).data_url()
+    assert sum(image.get("src") == white for image in shown.all("img")) == len(trajectory.results[0].attempts)
+    assert "blank page" in shown.words
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
+    shown = Page(page.render(make_trajectory(decorate=ATTACK, request_images=1)))
+    assert len(shown.scripts) == len(shown.styles) == 1 and shown.open == []
+    policy = next(m["content"] for m in shown.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy and policy.startswith("default-src 'none'")
+    for content in (*shown.scripts, *shown.styles):
+        assert "alert(" not in content
+        assert base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() in policy
+    assert all(
+        (image["src"] or "data:").startswith("data:image/") for image in shown.all("img") if "src" in image
+    )
+    assert not shown.all("link") and not shown.all("iframe")
+    assert not [a for _, a in shown.tags if any(key.startswith("on") or key == "style" for key in a)]
+    assert all((a["href"] or "").startswith("#") for a in shown.all("a"))
+    assert not re.search(r"https?://", "".join(shown.scripts + shown.styles))
+    assert shown.words.count("<script>alert(1)</script>") > 20, "hostile text is shown as text"
+
+
+def test_the_page_admits_what_was_not_reached() -> None:
+    shown = Page(page.render(make_trajectory(3, text_step=False, cut_short=True)))
+    assert "Not reached" in shown.words and "Cancelled after 1 try" in shown.words
+    assert "No image: the run ended before this step." in shown.words
+
+
+def test_small_pictures_stay_exact_and_large_ones_stay_small() -> None:
+    small = make_trajectory(1)
+    after = small.results[0].attempts[0].image
+    assert after and after.data_url() in page.render(small)
+    large = page.render(make_trajectory(2, size=1200))
+    assert "data:image/webp" in large or "data:image/jpeg" in large
+    assert len(large) < 1_500_000
+
+
+def test_probabilities_are_not_rounded_to_certainty() -> None:
+    assert [page._percent(p) for p in (None, 0.41, 0.997, 0.004, 1.0)] == [
+        "",
+        "41 %",
+        "99.7 %",
+        "0.4 %",
+        "100.0 %",
+    ]
+
+
+# Markdown
+
+
+def test_markdown_links_its_pictures_and_tells_the_story(tmp_path: Path) -> None:
+    trajectory = make_trajectory(request_images=1)
+    text = markdown.export(trajectory, tmp_path).read_text(encoding="utf-8")
+    links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    chosen = [result.image for result in trajectory.results if result.image]
+    assert {Picture.open(tmp_path / link) for link in links} == {*chosen, *trajectory.request.images}
+    assert len(links) == len(chosen) + 1
+    assert "Never accepted: 3 tries used up, try 3 kept." in text and "not understood" in text
+
+
+def test_markdown_signs_in_texts_stay_signs(tmp_path: Path) -> None:
+    hostile = "\n# not a heading\n- no list\n1. none\n**bold** [x](javascript:1) `code` " + ATTACK
+    text = markdown.export(make_trajectory(decorate=hostile), tmp_path).read_text(encoding="utf-8")
+    assert not re.search(r"(?<!\\)<(script|img)", text)
+    assert "**bold**" not in text.replace("\\*", "") and "\n# not a heading" not in text
+    assert "](javascript:" not in text.replace("\\]", "") and not re.search(
+        r"^(> )?- no list", text, re.MULTILINE
+    )
+    assert not re.search(r"^(> )?1\. none", text, re.MULTILINE)

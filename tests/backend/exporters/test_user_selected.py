@@ -1,0 +1,56 @@
+"""A step whose attempt a person picked by hand: every export says so, and none shows it as open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.exporters import markdown, page, sheet
+from interleave_thinker.backend.exporters.layout import frames as animation
+from interleave_thinker.backend.report import outcomes as wording
+from interleave_thinker.backend.types import StopReason, Trajectory
+
+WORD = "picked by hand"
+
+
+@pytest.fixture
+def picked() -> Trajectory:
+    """A story whose third step was never accepted, and whose second try a person picked."""
+    trajectory = make_trajectory()
+    results = list(trajectory.results)
+    results[2] = results[2].model_copy(update={"chosen": 1, "stop_reason": StopReason.picked})
+    return trajectory.model_copy(update={"results": tuple(results)})
+
+
+def test_the_sums_count_a_pick_apart_from_what_the_critic_accepted(picked: Trajectory) -> None:
+    assert "2 of 4 pictures accepted · 1 picked by hand" in wording.summarize(picked).sentence
+    assert WORD not in wording.summarize(make_trajectory()).sentence
+
+
+def test_the_page_shows_the_step_as_good_and_marks_the_attempt(picked: Trajectory) -> None:
+    html = page.render(picked)
+    assert f'<span class="state good">Try 2 {WORD}</span>' in html
+    assert html.count(f'<span class="state kept">{WORD}</span>') == 1
+
+
+def test_markdown_names_the_picked_try(picked: Trajectory, tmp_path: Path) -> None:
+    text = markdown.export(picked, tmp_path).read_text(encoding="utf-8")
+    assert f"- Try 2: not understood, {WORD}" in text and f"*Try 2 {WORD}.*" in text
+
+
+def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
+    def has_green(trajectory: Trajectory) -> int:
+        colors = sheet.contact_sheet(trajectory, columns=1).getcolors(1 << 24)
+        return dict((color, count) for count, color in colors or []).get(sheet.GOOD, 0)
+
+    assert has_green(picked) > has_green(make_trajectory())
+    told = wording.told_steps(picked)[2]
+    marks = [card.mark for card in sheet._attempt_cards(told, picked.settings)]
+    assert [WORD in mark for mark in marks] == [False, True, False]
+
+
+def test_an_animation_of_all_tries_says_it(picked: Trajectory) -> None:
+    marks = [frame.mark for frame in animation._frames(picked, attempts=True)]
+    assert f"try 2: not understood, {WORD}" in marks

@@ -1,0 +1,322 @@
+"""People's words on attempts: kept with the run, made training rows, read by the trainer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from support.made_runs import made_run
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.errors import InterleaveError, JournalError, SettingsError
+from interleave_thinker.backend.feedback.log import (
+    MAX_NOTE,
+    Feedback,
+    one_writer,
+    read_feedback,
+    record_feedback,
+)
+from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.journal.files import RunFiles
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.cli import main
+from interleave_thinker.training.rows.sft import read_rows
+
+RUN = make_trajectory(3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save_trajectory(RUN, tmp_path / "run")
+
+
+def word(step: int = 1, attempt: int = 0, **said: Any) -> Feedback:
+    return Feedback(step=step, attempt=attempt, **said)
+
+
+# Words in the run's folder
+
+
+def test_the_last_word_on_an_attempt_counts(folder: Path) -> None:
+    assert read_feedback(folder) == []
+    for said in (word(accepted=True), word(2, accepted=True), word(accepted=False, note="Blue."), word(2)):
+        record_feedback(folder, said)
+    (kept,) = read_feedback(folder)
+    assert (kept.step, kept.accepted, kept.note) == (1, False, "Blue.")
+    image = RUN.results[0].attempts[0].image
+    assert image is not None and kept.image == image.digest
+    assert load_trajectory(folder) == RUN, "feedback is no part of the run"
+
+
+def test_words_said_at_once_are_all_kept(folder: Path) -> None:
+    many = [word(step, attempt, note="n" * 500) for step in (1, 3) for attempt in (0, 1)] * 25
+    threads = [threading.Thread(target=record_feedback, args=(folder, one)) for one in many]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == len(many)
+    assert len(read_feedback(folder)) == 4
+
+
+SPEAK = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import conftest
+from interleave_thinker.backend.feedback.log import Feedback, record_feedback
+for number in range(40):
+    record_feedback(Path({folder!r}), Feedback(step=1, attempt=0, note=f"{{sys.argv[1]}} {{number}} " + "x" * 9000))
+"""
+
+
+def test_several_programs_speak_at_once(folder: Path) -> None:
+    with (folder / "feedback.jsonl").open("ab") as file:
+        file.write(b'{"step":2,"attempt":0,"acc')
+    code = SPEAK.format(tests=str(Path(__file__).parents[2]), folder=str(folder))
+    speakers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "abc"]
+    assert [speaker.wait() for speaker in speakers] == [0, 0, 0]
+    lines = (folder / "feedback.jsonl").read_text().splitlines()
+    assert len(lines) == 121 and all(lines), "each word on a line of its own, after the one that was cut off"
+    notes = [json.loads(line)["note"].split()[:2] for line in lines[1:]]
+    assert sorted(notes) == sorted([name, str(number)] for name in "abc" for number in range(40))
+
+
+def test_a_writer_waits_for_another_and_not_for_ever(folder: Path) -> None:
+    files = RunFiles(folder)
+    with (
+        one_writer(files),
+        pytest.raises(JournalError, match="another program"),
+        one_writer(files, wait=0.1),
+    ):
+        pass
+    record_feedback(folder, word(accepted=True))
+    assert not (folder / "feedback.lock").exists()
+
+
+def say(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["interleave-thinker", "data", "feedback", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_words_from_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--accept", "--note", "Fine.") == 0
+    (kept,) = read_feedback(folder)
+    assert (kept.accepted, kept.note, kept.attempt) == (True, "Fine.", 0) and kept.image
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--better", "a lighter page") == 0
+    (kept,) = read_feedback(folder)
+    assert (kept.accepted, kept.better_prompt, kept.note) == (False, "a lighter page", None)
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--take-back") == 0
+    assert read_feedback(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ([], 2),
+        (["--accept", "--reject"], 2),
+        (["--accept", "--better", "x"], 2),
+        (["--take-back", "--note", "x"], 2),
+        (["--reject", "--note", "n" * (MAX_NOTE + 1)], 2),
+    ],
+)
+def test_words_that_say_nothing_or_two_things_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], code: int
+) -> None:
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, *said) == code
+    assert say(monkeypatch, folder, "--step", 1, "--attempt", 9, "--accept") == 1
+    assert not (folder / "feedback.jsonl").exists()
+
+
+def test_a_half_written_line_was_never_said(folder: Path) -> None:
+    record_feedback(folder, word(accepted=True))
+    with (folder / "feedback.jsonl").open("ab") as file:
+        file.write(b'{"step":2,"attempt":0,"acc')
+    record_feedback(folder, word(3, 1, accepted=False))
+    assert [(one.step, one.accepted) for one in read_feedback(folder)] == [(1, True), (3, False)]
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", '{"step":0,"attempt":0}', "nonsense", '{"step":1,"attempt":0,"more":1}']
+)
+def test_a_damaged_line_is_named(folder: Path, line: str) -> None:
+    record_feedback(folder, word(accepted=True))
+    with (folder / "feedback.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(JournalError, match="line 2"):
+        read_feedback(folder)
+
+
+def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
+    for broken in (
+        {"step": 0},
+        {"attempt": -1},
+        {"note": "n" * (MAX_NOTE + 1)},
+        {"image": "../x"},
+        {"accepted": 3},
+    ):
+        with pytest.raises(ValidationError):
+            Feedback(**({"step": 1, "attempt": 0} | broken))
+    with pytest.raises(JournalError, match="no attempt 9 of step 1"):
+        record_feedback(folder, word(1, 8, accepted=True))
+    with pytest.raises(JournalError, match="holds no run"):
+        record_feedback(tmp_path, word(accepted=True))
+    (folder / "feedback.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="leads out"):
+        record_feedback(folder, word(accepted=True))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+# Training rows
+
+
+def test_a_row_asks_what_the_critic_was_asked(tmp_path: Path) -> None:
+    asked = []
+
+    class Listening:
+        identity, prompt_set = "listening", None
+
+        def reply(self, messages: Any, *_: Any) -> Any:
+            asked.extend(messages)
+            raise InterleaveError("heard")
+
+    attempt = RUN.results[1].attempts[0]
+    assert attempt.image is not None
+    with pytest.raises(InterleaveError, match="heard"):
+        Critic(Listening()).judge(
+            attempt.source, attempt.image, RUN.plan.steps[1].prompt or "", attempt.prompt
+        )  # type: ignore[arg-type]
+    data = add_feedback_rows(tmp_path, RUN, [word(2, accepted=True)])
+    (row,) = read_rows(data.path)
+    parts = ["<image>" if isinstance(part, Picture) else part for part in asked[0].content]
+    assert row.messages[0].content == "".join(parts)
+    shown = [Picture.open(tmp_path / image) for image in row.images]
+    assert shown == [part for part in asked[0].content if isinstance(part, Picture)]
+
+
+@pytest.mark.parametrize(
+    ("said", "success", "refined", "reasoning"),
+    [
+        (word(1, 0, accepted=False), False, "critic's", "critic's"),
+        (word(1, 0, accepted=False, note="It is blue."), False, "critic's", "It is blue."),
+        (word(1, 0, better_prompt=" a red boat "), False, "a red boat", "critic's"),
+        (word(1, 0, accepted=True), True, "used", ""),
+        (word(1, 1, accepted=True), True, "used", "critic's"),
+        (word(1, 1, accepted=False), False, "used", ""),
+        (word(3, 1, accepted=False, better_prompt="a fish"), False, "a fish", ""),
+    ],
+)
+def test_a_persons_word_wins(
+    tmp_path: Path, said: Feedback, success: bool, refined: str, reasoning: str
+) -> None:
+    attempt = RUN.results[said.step - 1].attempts[said.attempt]
+    critic = attempt.verdict
+    assert critic is not None
+    data = add_feedback_rows(tmp_path, RUN, [said])
+    verdict = read_verdict(read_rows(data.path)[0].messages[-1].content)
+    assert verdict.success is success
+    assert verdict.refined_prompt == {"critic's": critic.refined_prompt, "used": attempt.prompt}.get(
+        refined, refined
+    )
+    assert verdict.reasoning == {"critic's": critic.reasoning}.get(reasoning, reasoning)
+
+
+def test_a_later_word_replaces_the_row_and_taking_it_back_removes_it(tmp_path: Path) -> None:
+    assert add_feedback_rows(tmp_path, RUN, [word(accepted=True), word(2, accepted=False)]).rows == 2
+    assert add_feedback_rows(tmp_path, RUN, [word(accepted=False)]).rows == 2
+    data = add_feedback_rows(tmp_path, RUN, [word(2), word(3, 1, note="Only a remark.")])
+    assert data.rows == 1
+    (row,) = read_rows(data.path)
+    assert read_verdict(row.messages[-1].content).success is False
+    assert len(list((tmp_path / "images").iterdir())) == 4
+    emptied = add_feedback_rows(tmp_path, RUN, [word()])
+    assert emptied.rows == 0 and json.loads(emptied.path.read_text()) == []
+
+
+def test_words_on_later_tries_say_what_should_have_been_drawn(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "run", [(1, True, None), (2, False, None), (3, True, None)])
+    run = load_trajectory(folder)
+    first = word(accepted=False)
+
+    def remedy(*words: Feedback) -> tuple[str, bool]:
+        rows = read_rows(add_feedback_rows(tmp_path / "data", run, words).path)
+        (row,) = [one for one in rows if first_image in one.images]
+        return read_verdict(row.messages[-1].content).refined_prompt, bool(row.not_learned)
+
+    image = run.results[0].attempts[0].image
+    assert image is not None
+    first_image = f"images/{image.digest}.png"
+    assert remedy(first) == ("a light page 2", False), "the critic accepted that one"
+    assert remedy(first, word(1, 2, accepted=False)) == ("a light page", True), "nobody vouches for any"
+    assert remedy(first, word(1, 1, accepted=True)) == ("a light page 1", False)
+    assert remedy(word(better_prompt="a white page")) == ("a white page", False)
+
+
+def test_words_about_images_that_are_gone_make_no_row(tmp_path: Path) -> None:
+    other = Picture.white((8, 8)).digest
+    data = add_feedback_rows(
+        tmp_path, RUN, [word(accepted=True, image=other), word(9, image=other), word(2, accepted=True)]
+    )
+    assert (data.rows, data.skipped) == (1, 2)
+
+
+@pytest.mark.parametrize(("step", "attempt"), [(9, 0), (4, 0), (1, 5), (3, 0)])
+def test_what_cannot_be_judged_is_refused_and_nothing_written(
+    tmp_path: Path, step: int, attempt: int
+) -> None:
+    with pytest.raises(SettingsError):
+        add_feedback_rows(tmp_path / "data", RUN, [word(accepted=True), word(step, attempt, accepted=True)])
+    assert not (tmp_path / "data").exists()
+
+
+def test_marks_in_prompts_cannot_shift_the_images(tmp_path: Path) -> None:
+    tricky = make_trajectory(1, decorate=" <image>")
+    with pytest.raises(SettingsError, match="marks"):
+        add_feedback_rows(tmp_path, tricky, [word(accepted=True)])
+    bare = default_prompt_set().model_copy(update={"critic": "{original_instruction} {rewritten_prompt}"})
+    assert isinstance(bare, PromptSet)
+    data = add_feedback_rows(tmp_path, RUN, [word(accepted=True)], bare)
+    assert read_rows(data.path)[0].messages[0].content.startswith("<image><image>")
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '[{"messages": []}]', "[1]"])
+def test_a_damaged_data_file_is_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "critic_sft.json").write_text(content)
+    with pytest.raises(JournalError, match="critic_sft"):
+        add_feedback_rows(tmp_path, RUN, [word(accepted=True)])
+    assert (tmp_path / "critic_sft.json").read_text() == content
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_feedback_rows_train(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    from support.tiny_checkpoint import build_checkpoint
+
+    from interleave_thinker.training.sft.train import SftTraining, train
+
+    data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
+    lines: list[str] = []
+    settings = SftTraining(epochs=1, batch=1, device="cpu")
+    final = train(
+        build_checkpoint(tmp_path / "tiny"),
+        read_rows(data.path),
+        data.path.parent,
+        tmp_path / "out",
+        settings,
+        None,
+        lines.append,
+    )
+    assert (final / "config.json").is_file() and any("step 2/2" in line for line in lines)

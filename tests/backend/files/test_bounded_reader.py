@@ -1,0 +1,86 @@
+"""The bounded reader: what is no regular file, too large, or hostile JSON is one clear error, at once."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.errors import JournalError, SettingsError
+from interleave_thinker.backend.files import bounded_reader
+from interleave_thinker.backend.files.bounded_reader import (
+    parse_json,
+    read_bytes,
+    read_bytes_if_any,
+    read_json,
+    read_text,
+)
+
+
+def test_regular_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": [1, 2]}')
+    assert read_json(tmp_path / "a.json", SettingsError) == {"a": [1, 2]}
+    assert read_text(tmp_path / "a.json", 100, SettingsError) == '{"a": [1, 2]}'
+    assert read_bytes(tmp_path / "a.json", 16, SettingsError).startswith(b"\xef\xbb\xbf")
+
+
+def test_what_is_missing_is_none_or_an_error(tmp_path: Path) -> None:
+    assert read_bytes_if_any(tmp_path / "none", 10, SettingsError) is None
+    with pytest.raises(JournalError, match=r"Plan .*none.*no such file"):
+        read_bytes(tmp_path / "none", 10, JournalError, "Plan")
+
+
+def test_a_file_of_one_byte_too_many_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "file", 5, SettingsError) == b"12345"
+    with pytest.raises(SettingsError, match="larger than 4 bytes"):
+        read_bytes(tmp_path / "file", 4, SettingsError)
+
+
+def test_a_file_of_holes_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "holes").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(SettingsError, match="larger than"):
+        read_bytes(tmp_path / "holes", 1 << 30, SettingsError)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+def test_pipes_devices_sockets_and_folders_are_no_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "socket"))
+    try:
+        for name in (tmp_path / "pipe", tmp_path / "socket", tmp_path, Path("/dev/zero")):
+            with pytest.raises(SettingsError, match="not a regular file"):
+                read_bytes(name, 100, SettingsError)
+    finally:
+        listening.close()
+
+
+def test_a_name_with_nul_is_an_error_and_no_crash() -> None:
+    with pytest.raises(SettingsError, match="no file can have"):
+        read_bytes("a\0b", 10, SettingsError)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested too deep|not JSON"),
+        ('{"a": 1, "a": 2}', "'a' stands twice"),
+        ("1" * 10_000, "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        ("{", "not JSON"),
+    ],
+)
+def test_hostile_json_is_one_error(text: str | bytes, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        parse_json(text, SettingsError, "The answer")
+
+
+def test_too_many_small_values_are_refused_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_reader, "MAX_JSON_VALUES", 100)
+    assert len(parse_json("[" + "{}," * 40 + "{}]", SettingsError, "x")) == 41
+    with pytest.raises(SettingsError, match="more than 100 values"):
+        parse_json("[" + "{}," * 60 + "{}]", SettingsError, "x")

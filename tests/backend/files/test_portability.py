@@ -1,0 +1,158 @@
+"""What Windows and macOS do differently, stood in for here: consoles, line ends, devices, names of folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli_calls import ENTRY, TESTS, Scripts, verdict_reply
+
+from interleave_thinker.backend import devices
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.prompts import NAMES, PromptSet, default_prompt_set, named_prompt_set
+from interleave_thinker.backend.types import Plan, Step
+
+ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
+FOREIGN = "小船 → 10⁹ ✓ \U0001f6a4"
+"""Signs that cp1252, the encoding of a Windows console or pipe in western Europe, does not have."""
+
+
+def run_in(encoding: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]
+    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encoding: str) -> None:
+    scripts = Scripts(tmp_path)
+    plan = write_plan(
+        Plan(steps=(Step(number=1, name=FOREIGN, prompt=f"a {FOREIGN}", auxiliary_text=FOREIGN),))
+    )
+    planner = scripts.planner(plan)
+    critic = scripts.critic(verdict_reply(False, FOREIGN), verdict_reply(True))
+    out = tmp_path / "out"
+    image = out / "pictures"
+    story = [*planner, *critic, "--generator", "painted:16", "--out", out]
+    calls = [
+        ["--help"],
+        ["doctor"],
+        ["doctor", "--json"],
+        ["doctor", "--plan", "tinyworld"],
+        ["plan", FOREIGN, *planner],
+        ["plan", FOREIGN, *planner, "--json"],
+        ["run", FOREIGN, *story],
+        ["run", FOREIGN, *story, "--json"],
+        ["export", out, "--to", "markdown", "--out", tmp_path / "md"],
+    ]
+    refused = [
+        ["export", tmp_path / FOREIGN],
+        ["run", FOREIGN, "--planner", f"scripted:{FOREIGN}", "--out", tmp_path / "new"],
+    ]
+    for arguments in [*calls, *refused]:
+        done = run_in(encoding, *arguments, folder=tmp_path)
+        shown = (done.stdout + done.stderr).decode(encoding, "replace")
+        assert (done.returncode != 0) == (arguments in refused), f"{arguments}: {shown}"
+        assert "Traceback" not in shown and "UnicodeEncodeError" not in shown, f"{arguments}: {shown}"
+        assert shown.strip()
+    (picture, *_) = sorted(image.glob("*.png"))
+    done = run_in(encoding, "judge", "none", picture, FOREIGN, *critic, folder=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert FOREIGN in (out / "plan.json").read_text(encoding="utf-8"), (
+        "files are UTF-8 wherever they are made"
+    )
+
+
+def test_prompts_that_an_editor_on_windows_has_saved_are_the_same_prompts(tmp_path: Path) -> None:
+    own = default_prompt_set()
+    own.save(tmp_path / "plain")
+    for path in (tmp_path / "plain").iterdir():
+        assert b"\r" not in path.read_bytes(), "written alike on every system"
+    shutil.copytree(tmp_path / "plain", tmp_path / "windows")
+    for path in (tmp_path / "windows").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    read = PromptSet.load(tmp_path / "windows")
+    assert read == own and read.digest == own.digest
+    for name in NAMES:
+        assert "\r" not in named_prompt_set(name).critic
+
+
+def test_git_leaves_line_ends_and_weights_alone() -> None:
+    """Digests are taken over files of the repository: git on Windows must not give its text files other line ends."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("no checkout")
+    asked = ["git", "check-attr", "text", "eol", "--"]
+    files = [
+        "backend/prompts/critic.txt",
+        "web/a.js",
+        "x/config.json",
+        "x/model.safetensors",
+        "docs/icon.png",
+    ]
+    done = subprocess.run([*asked, *files], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    found = [line.split(": ") for line in done.stdout.splitlines()]
+    for path, attribute, value in found:
+        if attribute == "eol" and not path.endswith((".safetensors", ".png")):
+            assert value == "lf", path
+        if attribute == "text" and path.endswith((".safetensors", ".png")):
+            assert value == "unset", path
+
+
+def test_no_two_files_of_the_repository_differ_in_case_alone_and_windows_can_check_all_out() -> None:
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("no checkout")
+    from interleave_thinker.backend.files.names import name_fault
+
+    done = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    files = done.stdout.splitlines()
+    assert len({path.casefold() for path in files}) == len(files)
+    for path in files:
+        assert not [part for part in path.split("/") if name_fault(part)], path
+        # As C:\Users\somebody\Documents\ComfyUI\custom_nodes\interleave-thinker\ has 70 characters.
+        assert len(path) < 180, path
+
+
+@pytest.mark.parametrize(
+    "name", ["cuda:99", "mps", "privateuseone", "privateuseone:0", "xpu", "directml", "no such"]
+)
+def test_a_device_that_is_not_here_is_said_in_one_line(name: str) -> None:
+    import torch
+
+    if name == "mps" and torch.backends.mps.is_available():
+        pytest.skip("it is here")
+    with pytest.raises(SettingsError) as raised:
+        devices.device_named(name)
+    assert repr(name) in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_devices_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    assert devices.device_named("cpu") == "cpu"
+    asked: list[str] = []
+    monkeypatch.setattr(torch, "empty", lambda *sizes, device: asked.append(str(device)))
+    for name in ("mps", "privateuseone:1", "xpu", "cuda:3"):
+        assert devices.device_named(name) == name
+    assert asked == ["mps", "privateuseone:1", "xpu", "cuda:3"]
+    for cuda, mps, best in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
+        assert devices.device_named("auto") == best
+
+
+@pytest.mark.parametrize(("newer", "answer"), [(True, True), (False, False)])
+def test_formats_of_devices(monkeypatch: pytest.MonkeyPatch, newer: bool, answer: bool) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.backends.mps, "is_macos_or_newer", lambda major, minor: newer)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: newer)
+    assert devices.has_bfloat16("mps") is answer and devices.has_bfloat16("cuda:1") is answer
+    assert not devices.has_bfloat16("privateuseone:0")
+    assert devices.has_bfloat16("xpu")

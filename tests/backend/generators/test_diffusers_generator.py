@@ -1,0 +1,317 @@
+"""The diffusers generator over tiny folders of real pipeline classes: drawing, editing, refusing, cancelling."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import tiny_pipelines
+
+from interleave_thinker.backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
+from interleave_thinker.backend.pictures import Picture
+
+Build = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    built: dict[str, Path] = {}
+
+    def make(name: str) -> Path:
+        if name not in built:
+            built[name] = getattr(tiny_pipelines, name)(tmp_path_factory.mktemp("pipelines") / name)
+        return built[name]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen's and Kontext's pipelines scale the source to a megapixel; a few thousand pixels show the same."""
+    from diffusers.pipelines.flux import pipeline_flux_kontext
+    from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus
+
+    monkeypatch.setattr(pipeline_flux_kontext, "PREFERRED_KONTEXT_RESOLUTIONS", [(64, 64)])
+    monkeypatch.setattr(pipeline_qwenimage_edit_plus, "VAE_IMAGE_SIZE", 64 * 64)
+    monkeypatch.setattr(pipeline_qwenimage_edit_plus, "CONDITION_IMAGE_SIZE", 64 * 64)
+
+
+def scene(seed: int = 0, size: tuple[int, int] = (64, 64)) -> Picture:
+    """A coarse colourful picture."""
+    blocks = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
+    return Picture(Image.fromarray(blocks).resize(size))
+
+
+def open_tiny(folder: Path, **options: object) -> DiffusersGenerator:
+    return open_generator(f"diffusers:{folder}", device="cpu", **options)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "options"),
+    [
+        ("stable_diffusion", "img2img", {"steps": 2}),
+        ("flux2_klein", "reference", {"steps": 2}),
+        ("flux_kontext", "reference", {"steps": 1}),
+        ("qwen_image_edit_plus", "reference", {"steps": 1}),
+    ],
+)
+def test_draws_and_edits(build: Build, name: str, mode: str, options: dict) -> None:
+    generator = open_tiny(build(name), size="64x64", **options)
+    assert f"edit={mode}" in generator.identity
+    drawn = generator.draw("a red boat", None, 5)
+    edited = generator.draw("a red boat", scene(), 5)
+    assert drawn.size == edited.size == (64, 64)
+    assert generator.draw("a red boat", scene(), 5) == edited, "same arguments, same pixels"
+    assert generator.draw("a red boat", scene(), 6) != edited, "the seed matters"
+    assert generator.draw("seven green ducks at night", scene(), 5) != edited, "the prompt matters"
+    assert generator.draw("a red boat", scene(1), 5) != edited, "the source matters"
+    assert edited != drawn
+
+
+def test_text_to_image_follows_seed_and_prompt(build: Build) -> None:
+    for name in ("stable_diffusion", "flux2_klein"):
+        generator = open_tiny(build(name), size="64x64", steps=2)
+        drawn = generator.draw("a red boat", None, 5)
+        assert generator.draw("a red boat", None, 5) == drawn
+        assert generator.draw("a red boat", None, 6) != drawn
+        assert generator.draw("seven green ducks at night", None, 5) != drawn
+
+
+def test_an_edit_keeps_the_sources_shape(build: Build) -> None:
+    for name in ("stable_diffusion", "flux2_klein"):
+        generator = open_tiny(build(name), steps=2)
+        assert generator.draw("a boat", scene(size=(96, 64)), 1).size == (96, 64)
+        assert generator.area(scene(size=(96, 64))) == 96 * 64
+    assert generator.draw("a boat", scene(size=(97, 65)), 1).size in {(96, 64), (98, 66)}, (
+        "rounded to a multiple"
+    )
+
+
+def test_the_given_size_wins_over_the_sources(build: Build) -> None:
+    for name in ("stable_diffusion", "flux2_klein"):
+        generator = open_tiny(build(name), steps=2, size="96x64")
+        assert generator.draw("a boat", scene(size=(64, 128)), 1).size == (96, 64)
+        assert generator.area(scene(size=(64, 128))) == generator.area(None) == 96 * 64
+
+
+def test_img2img_at_low_strength_stays_near_the_source(build: Build) -> None:
+    def distance(strength: float) -> float:
+        edited = open_tiny(build("stable_diffusion"), steps=10, strength=strength).draw("a boat", scene(), 1)
+        whole = open_tiny(build("stable_diffusion"), steps=10, strength=1.0).draw("a boat", scene(), 1)
+        return float(np.abs(np.asarray(edited.image, float) - np.asarray(whole.image, float)).mean())
+
+    assert distance(0.1) > distance(0.9) > 0
+
+
+def test_an_edit_only_pipeline_starts_from_a_white_page(build: Build) -> None:
+    generator = open_tiny(build("qwen_image_edit_plus"), size="64x64", steps=1)
+    assert generator.draw("a boat", None, 1) == generator.draw("a boat", Picture.white((64, 64)), 1)
+
+
+def test_distilled_klein_draws_in_four_steps(build: Build) -> None:
+    asked: list[int] = []
+    generator = open_tiny(build("flux2_klein"), size="64x64")
+    generator.interrupted = lambda: bool(asked.append(1))
+    generator.draw("a boat", None, 1)
+    assert len(asked) == 2 + 4, "asked before and after waiting for its turn, and after each of four steps"
+    assert "steps=4" in generator.identity
+
+
+def test_cancels_between_sampling_steps(build: Build) -> None:
+    for name in ("stable_diffusion", "flux2_klein"):
+        generator = open_tiny(build(name), size="64x64", steps=20)
+        asked: list[int] = []
+        generator.interrupted = lambda asked=asked: len(asked) >= 3 or bool(asked.append(1))
+        with pytest.raises(Cancelled):
+            generator.draw("a boat", scene(), 1)
+        generator.interrupted = None
+        assert generator.draw("a boat", scene(), 1).size == (64, 64), "works on after a cancel"
+
+
+def test_identity_is_the_content_not_the_path(build: Build, tmp_path: Path) -> None:
+    folder = build("stable_diffusion")
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(folder, moved)
+    identity = open_tiny(folder).identity
+    assert open_tiny(moved).identity == identity
+    for options in (
+        {"steps": 3},
+        {"guidance": 2.0},
+        {"size": "64x64"},
+        {"strength": 0.5},
+        {"negative": "blur"},
+    ):
+        assert open_tiny(moved, **options).identity != identity
+    assert open_tiny(moved, dtype="bfloat16").identity != identity
+    weights = moved / "unet" / "diffusion_pytorch_model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert open_tiny(moved).identity != identity, "one changed bit of the weights"
+
+
+def test_large_weights_are_sampled_and_changes_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave_thinker.backend.generators import pipeline_folder
+
+    monkeypatch.setattr(pipeline_folder, "WHOLE_FILE_BYTES", 1000)
+    monkeypatch.setattr(pipeline_folder, "SAMPLE_BYTES", 64)
+    (tmp_path / "model_index.json").write_text('{"_class_name": "X", "unet": ["diffusers", "Y"]}')
+    (tmp_path / "unet").mkdir()
+    weights = tmp_path / "unet" / "model.safetensors"
+    seen = set()
+    for fill in range(3):
+        weights.write_bytes((16).to_bytes(8, "little") + b"{}" + bytes([fill]) * 100_000)
+        seen.add(pipeline_folder.content_digest(tmp_path))
+    weights.write_bytes((16).to_bytes(8, "little") + b"{ " + bytes([2]) * 100_000)
+    seen.add(pipeline_folder.content_digest(tmp_path))
+    assert len(seen) == 4
+
+
+def test_bfloat16_draws_and_edits(build: Build) -> None:
+    generator = open_tiny(build("stable_diffusion"), dtype="bfloat16", steps=2)
+    assert generator.draw("a boat", scene(), 1).size == generator.draw("a boat", scene(), 2).size == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("flux2_klein", {"negative": "blur"}, "negative"),
+        ("flux_kontext", {"negative": "blur"}, "negative"),
+        ("flux2_klein", {"edit": "img2img"}, "image-to-image"),
+        ("stable_diffusion", {"edit": "reference"}, "no reference image"),
+        ("stable_diffusion", {"edit": "guess"}, "guess"),
+        ("stable_diffusion", {"steps": 1, "strength": 0.5}, "leave no step"),
+        ("stable_diffusion", {"steps": 0}, "steps"),
+        ("stable_diffusion", {"strength": 0.0}, "strength"),
+        ("stable_diffusion", {"strength": float("nan")}, "strength"),
+        ("stable_diffusion", {"size": "64"}, "WIDTHxHEIGHT"),
+        ("stable_diffusion", {"size": "99999x64"}, "WIDTHxHEIGHT"),
+        ("stable_diffusion", {"dtype": "int4"}, "int4"),
+    ],
+)
+def test_what_would_be_ignored_or_cannot_be_is_refused(
+    build: Build, name: str, options: dict, message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        open_tiny(build(name), **options)
+
+
+def test_a_folder_saved_as_its_image_to_image_form_also_draws_from_text(build: Build, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(build("stable_diffusion"), folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(
+        json.dumps({**index, "_class_name": "StableDiffusionImg2ImgPipeline"})
+    )
+    from_either = [
+        open_tiny(path, steps=2).draw("a boat", None, 1) for path in (folder, build("stable_diffusion"))
+    ]
+    assert from_either[0] == from_either[1]
+
+
+def test_loading_is_in_the_asked_number_format(build: Build) -> None:
+    import torch
+
+    for dtype in ("float32", "bfloat16"):
+        pair = open_tiny(build("stable_diffusion"), dtype=dtype)._pair
+        assert pair.edit.unet.dtype == pair.edit.text_encoder.dtype == getattr(torch, dtype)
+        assert pair.draw is not None and pair.draw.unet is pair.edit.unet, "one set of weights"
+
+
+def test_a_class_that_cannot_edit_is_refused(tmp_path: Path) -> None:
+    from diffusers import DDIMPipeline, DDIMScheduler, UNet2DModel
+
+    unet = UNet2DModel(
+        sample_size=8,
+        block_out_channels=(4, 4),
+        norm_num_groups=2,
+        down_block_types=("DownBlock2D",) * 2,
+        up_block_types=("UpBlock2D",) * 2,
+    )
+    DDIMPipeline(unet=unet, scheduler=DDIMScheduler()).save_pretrained(tmp_path)
+    with pytest.raises(SettingsError, match="DDIMPipeline is not known to edit"):
+        open_tiny(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "argument", ["", "no/such/folder/anywhere", "nobody/not-a-cached-model", "/no/folder"]
+)
+def test_models_that_are_not_here(argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError):
+        open_generator(f"diffusers:{argument}")
+
+
+@pytest.mark.parametrize(
+    "index", [None, "", "[]", "{", '{"_class_name": "NoSuchPipeline"}', '{"_class_name": 3}']
+)
+def test_folders_that_are_no_pipelines(tmp_path: Path, index: str | None) -> None:
+    if index is not None:
+        (tmp_path / "model_index.json").write_text(index)
+    with pytest.raises(SettingsError):
+        open_tiny(tmp_path)
+
+
+def test_code_that_comes_with_the_folder_is_not_run(build: Build, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(build("stable_diffusion"), folder)
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'w')\n"
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "unet" / "my_unet.py").write_text(code)
+    (folder / "my_pipeline.py").write_text(code)
+    for change in ({"unet": ["my_unet", "MyUNet"]}, {"_class_name": ["my_pipeline", "MyPipeline"]}):
+        (folder / "model_index.json").write_text(json.dumps({**index, **change}))
+        with pytest.raises(SettingsError, match="code of"):
+            open_tiny(folder)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("component", ["unet", "text_encoder"])
+def test_pickled_weights_are_not_loaded(build: Build, tmp_path: Path, component: str) -> None:
+    class Payload:
+        def __reduce__(self) -> tuple:
+            return Path.touch, (tmp_path / "ran",)
+
+    folder = tmp_path / "model"
+    shutil.copytree(build("stable_diffusion"), folder)
+    for weights in (folder / component).glob("*.safetensors"):
+        weights.unlink()
+    name = "pytorch_model.bin" if component == "text_encoder" else "diffusion_pytorch_model.bin"
+    (folder / component / name).write_bytes(pickle.dumps(Payload()))
+    with pytest.raises(InterleaveError):
+        open_tiny(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_damaged_weights_are_a_typed_error(build: Build, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(build("stable_diffusion"), folder)
+    weights = folder / "vae" / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:500])
+    with pytest.raises(SettingsError, match="damaged or not finished"):
+        open_tiny(folder)
+
+
+def test_failures_while_drawing_are_typed_and_say_what_to_lower(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = open_tiny(build("flux2_klein"), size="64x64", steps=1)
+    with pytest.raises(GeneratorError, match="too small"):
+        generator.draw("a boat", scene(size=(8, 8)), 1)
+    pipeline = generator._pair.edit
+
+    def exhaust(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
+    with pytest.raises(GeneratorError, match=r"Out of memory while drawing at 64x64.*Lower size"):
+        generator.draw("a boat", None, 1)

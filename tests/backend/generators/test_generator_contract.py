@@ -1,0 +1,164 @@
+"""What every generator promises, over every implementation. A new one is a factory and a line in FACTORIES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from PIL import Image
+from support import tiny_pipelines
+from support.image_service import image_service
+
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import MAX_TEXT, Identities
+
+
+@dataclass
+class Subject:
+    """A way to open one generator: `open()` plainly, `open(**changed)` with an option that shapes the image."""
+
+    spec: str
+    options: dict[str, object]
+    changed: dict[str, object]
+
+    def open(self, **options: object) -> Generator:
+        return open_generator(self.spec, **{**self.options, **options})
+
+
+@contextmanager
+def diffusers_subject(folder: Path) -> Iterator[Subject]:
+    tiny_pipelines.stable_diffusion(folder)
+    yield Subject(f"diffusers:{folder}", {"device": "cpu", "steps": 2, "size": "64x64"}, {"steps": 3})
+
+
+@contextmanager
+def http_subject(folder: Path) -> Iterator[Subject]:
+    with image_service() as service:
+        yield Subject(service.url, {}, {"steps": 3})
+
+
+@contextmanager
+def painted_subject(folder: Path) -> Iterator[Subject]:
+    yield Subject("painted:64", {}, {"size": 128})
+
+
+FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Subject]]] = {
+    "diffusers": diffusers_subject,
+    "http": http_subject,
+    "painted": painted_subject,
+}
+
+SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))
+
+
+@pytest.fixture(scope="module", params=FACTORIES)
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    with FACTORIES[request.param](tmp_path_factory.mktemp(request.param)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def generator(subject: Subject) -> Generator:
+    return subject.open()
+
+
+def test_follows_the_protocol(generator: Generator) -> None:
+    assert isinstance(generator, Generator)
+
+
+def test_the_subjects_are_registered_generators() -> None:
+    assert set(FACTORIES) <= set(REGISTRY)
+
+
+@pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
+def test_same_arguments_same_pixels(subject: Subject, generator: Generator, source: Picture | None) -> None:
+    first = generator.draw("a small house", source, 11)
+    assert isinstance(first, Picture)
+    assert generator.draw("a small house", source, 11) == first
+    assert subject.open().draw("a small house", source, 11) == first, "opened anew"
+
+
+@pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
+def test_the_seed_matters(generator: Generator, source: Picture | None) -> None:
+    assert generator.draw("a small house", source, 11) != generator.draw("a small house", source, 12)
+
+
+def test_large_seeds_are_taken(generator: Generator) -> None:
+    generator.draw("a small house", None, 2**53)
+
+
+def test_an_edit_leaves_its_source_alone_and_keeps_its_size(generator: Generator) -> None:
+    before = SOURCE.image.tobytes()
+    assert generator.draw("a small house", SOURCE, 11).size == SOURCE.size
+    assert SOURCE.image.tobytes() == before
+
+
+def test_identity_is_stable_and_changes_with_the_options(subject: Subject, generator: Generator) -> None:
+    identity = generator.identity
+    assert identity.strip()
+    generator.draw("a small house", None, 1)
+    assert generator.identity == identity == subject.open().identity
+    assert subject.open(**subject.changed).identity != identity
+
+
+THREADS, ROUNDS = 4, 2
+
+
+@contextmanager
+def tinyworld_subject(folder: Path) -> Iterator[Subject]:
+    yield Subject("tinyworld", {}, {})
+
+
+IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
+"""The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on threads alone."""
+
+
+@pytest.mark.parametrize("name", ["diffusers", "http"])
+def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, tmp_path: Path) -> None:
+    with FACTORIES[name](tmp_path) as subject:
+        one, other, short = (
+            subject.open(negative=text).identity for text in ("x" * MAX_TEXT + "a", "x" * MAX_TEXT + "b", "x")
+        )
+    assert one != other
+    assert Identities(generator=one).generator == one
+    assert one.startswith(short.split()[0])
+
+
+def test_every_generator_is_tried_in_threads() -> None:
+    assert set(IN_THREADS) == set(REGISTRY)
+
+
+@pytest.mark.parametrize("name", IN_THREADS)
+def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path: Path) -> None:
+    """Texts and edits, other prompts and seeds at a time, in one generator and in one that is opened meanwhile."""
+    if name in ("diffusers", "tinyworld"):
+        pytest.importorskip("diffusers")
+    with IN_THREADS[name](tmp_path) as opened:
+        generator = opened.open()
+        asked = [
+            (f"a {color} house", SOURCE if number % 2 else None, number)
+            for number, color in enumerate(("red", "blue", "green", "yellow") * ROUNDS)
+        ]
+        alone = [generator.draw(*arguments) for arguments in asked]
+        start = Barrier(THREADS)
+
+        def draw(first: int) -> list[Picture]:
+            start.wait()
+            own = opened.open() if first == 0 else generator
+            return [own.draw(*arguments) for arguments in asked[first::THREADS]]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            together = list(pool.map(draw, range(THREADS)))
+    assert [together[number % THREADS][number // THREADS] for number in range(len(asked))] == alone
+
+
+def test_bad_options_are_typed_errors(subject: Subject) -> None:
+    with pytest.raises(InterleaveError):
+        subject.open(no_such_option=1)

@@ -1,0 +1,169 @@
+"""The HTTP client against a real server: what it sends, what it retries, and what it makes of bad answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.image_service import ImageService, image_service, paint
+
+from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
+from interleave_thinker.backend.generators import http as http_generator
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.pictures import Picture
+
+
+@pytest.fixture
+def service() -> Iterator[ImageService]:
+    with image_service() as running:
+        yield running
+
+
+def red(size: tuple[int, int] = (48, 32)) -> Picture:
+    from PIL import Image
+
+    return Picture(Image.new("RGB", size, (200, 30, 30)))
+
+
+def test_sends_the_published_body_and_returns_the_services_pixels(service: ImageService) -> None:
+    generator = open_generator(service.url, steps=4, negative="blur", size="80x64")
+    image = generator.draw("a boat", red(), 7)
+    body = service.requests[0]
+    assert Picture.from_base64(body["image"]) == red()
+    assert {k: v for k, v in body.items() if k != "image"} == {
+        "prompt": "a boat", "seed": 7, "num_inference_steps": 4, "negative_prompt": "blur", "width": 80, "height": 64,
+    }  # fmt: skip
+    assert image == paint(body) and image.size == (80, 64)
+
+
+def test_text_to_image_sends_null(service: ImageService) -> None:
+    open_generator(service.url).draw("a boat", None, 7)
+    assert service.requests[0]["image"] is None
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_passing_faults_are_retried(service: ImageService, status: int) -> None:
+    service.faults = [(status, b"busy"), (status, b"busy")]
+    assert open_generator(service.url).draw("a boat", None, 1) == paint(service.requests[-1])
+    assert len(service.requests) == 3
+
+
+def test_three_tries_and_then_a_typed_error(service: ImageService) -> None:
+    service.faults = [(503, b"no gpu free")] * 5
+    with pytest.raises(GeneratorError, match=r"3 times.*503.*no gpu free"):
+        open_generator(service.url).draw("a boat", None, 1)
+    assert len(service.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "answer", [{"success": False, "error": "prompt too long"}, {"success": False, "error": None}]
+)
+def test_the_services_refusal_is_an_error_and_not_retried(service: ImageService, answer: dict) -> None:
+    service.faults = [(200, json.dumps(answer).encode())]
+    with pytest.raises(GeneratorError, match=answer["error"] or "does not say why"):
+        open_generator(service.url).draw("a boat", None, 1)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>proxy</html>",
+        b"[]",
+        b"{}",
+        b'{"success": true}',
+        b'{"success": true, "edited_image": ""}',
+        b'{"success": true, "edited_image": "%%%"}',
+        b'{"success": true, "edited_image": "aGVsbG8="}',
+        b'{"success": true, "edited_image": 5}',
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_unreadable_answers_are_typed_errors(service: ImageService, body: bytes) -> None:
+    service.faults = [(200, body)]
+    with pytest.raises(GeneratorError):
+        open_generator(service.url).draw("a boat", None, 1)
+
+
+def test_client_faults_are_not_retried(service: ImageService) -> None:
+    service.faults = [(401, b"who are you")]
+    with pytest.raises(GeneratorError, match=r"401.*who are you.*INTERLEAVE_GENERATOR_KEY"):
+        open_generator(service.url).draw("a boat", None, 1)
+    assert len(service.requests) == 1
+
+
+def test_an_endless_answer_is_cut_off(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_generator, "MAX_ANSWER_BYTES", 1000)
+    service.faults = [(200, b"x" * 100_000)]
+    with pytest.raises(GeneratorError, match="more than 1000 bytes"):
+        open_generator(service.url).draw("a boat", None, 1)
+
+
+def test_nothing_listens_there() -> None:
+    with image_service() as service:
+        url = service.url
+    started = time.monotonic()
+    with pytest.raises(GeneratorError, match="Is the service running"):
+        open_generator(url)
+    assert time.monotonic() - started < 30
+
+
+def test_identity_names_url_model_and_options_but_no_key(
+    service: ImageService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "secret-key")
+    generator = open_generator(service.url, guidance=2.5)
+    assert service.url in generator.identity and "tiny-painter" in generator.identity
+    assert "secret-key" not in generator.identity
+    generator.draw("a boat", None, 1)
+    assert service.headers_seen[0]["Authorization"] == "Bearer secret-key"
+    service.health = {"model": "another"}
+    assert open_generator(service.url, guidance=2.5).identity != generator.identity
+
+
+@pytest.mark.parametrize("health", [None, {}, {"model": {"nested": 1}}, {"status": "ok", "models": []}])
+def test_services_without_a_useful_health_page_work(service: ImageService, health: dict | None) -> None:
+    service.health = health
+    generator = open_generator(service.url)
+    assert generator.identity == f"http {service.url}"
+    generator.draw("a boat", None, 1)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "",
+        "//",
+        "ftp://host",
+        "//user:secret@host",
+        "//host:99999",
+        "//host?key=secret",
+        "file:///etc/passwd",
+        "//[1",
+    ],
+)
+def test_unusable_urls_are_settings_errors(argument: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        open_generator(f"http:{argument}")
+    assert "secret" not in str(caught.value)
+
+
+def test_all_three_spellings_of_the_url_mean_the_same(service: ImageService) -> None:
+    spellings = (service.url, f"http:{service.url}", f"{service.url}/")
+    assert len({open_generator(spelling).identity for spelling in spellings}) == 1
+
+
+def test_cancelling_asks_nothing(service: ImageService) -> None:
+    generator = open_generator(service.url)
+    generator.interrupted = lambda: True  # type: ignore[attr-defined]
+    with pytest.raises(Cancelled):
+        generator.draw("a boat", None, 1)
+    assert service.requests == []
+
+
+def test_unknown_option_is_refused(service: ImageService) -> None:
+    with pytest.raises(SettingsError, match="colour"):
+        open_generator(service.url, colour="red")

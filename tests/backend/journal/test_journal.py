@@ -1,0 +1,233 @@
+"""The run's folder: what is remembered, what is made again after an edit, and what a damaged or foreign folder gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.journal_runs import REQUEST, edit, tell
+from support.small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+
+from interleave_thinker.backend.errors import Cancelled, JournalError
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.store import (
+    DrawKey,
+    Drawn,
+    Judged,
+    JudgeKey,
+    Memory,
+    PlanKey,
+    Remembers,
+)
+from interleave_thinker.backend.loop.events import AttemptStarted, PlanReady
+from interleave_thinker.backend.loop.loop import GIVEN, run
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    StopReason,
+    Verdict,
+)
+
+DRAW = DrawKey(generator="g", prompt="a house", seed=1, source=None)
+JUDGE = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", prompt_used="b")
+
+
+@pytest.fixture(params=["memory", "journal"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Remembers:
+    """Every memory has to keep the same promises."""
+    memory: Remembers = Memory() if request.param == "memory" else Journal(tmp_path / "run")
+    memory.begin(REQUEST, RunSettings(), Identities())
+    request.addfinalizer(memory.end)
+    return memory
+
+
+def test_every_memory_finds_what_it_kept_under_its_key_alone(memory: Remembers) -> None:
+    plan_key = PlanKey(planner="p", text="x")
+    assert (
+        memory.plan(plan_key) is memory.drawn(DRAW) is memory.judged(JUDGE) is memory.written_plan() is None
+    )
+    memory.keep_plan(STORY, plan_key)
+    memory.keep_drawn(Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
+    memory.keep_judged(Judged(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
+    assert memory.plan(plan_key) == STORY
+    assert memory.written_plan() is None
+    assert memory.plan(PlanKey(planner="other", text="x")) is None
+    assert memory.drawn(DRAW) == Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
+    assert memory.drawn(DRAW.model_copy(update={"seed": 2})) is None
+    found = memory.judged(JUDGE)
+    assert found and found.verdict == Verdict(success=None)
+    assert memory.judged(JUDGE.model_copy(update={"prompt_used": "c"})) is None
+
+
+def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(memory: Remembers) -> None:
+    memory.keep_drawn(Drawn(key=DRAW, error=Fault(where="generator", message="no memory left")))
+    memory.keep_judged(Judged(key=JUDGE, error=Fault(where="critic", message="gone")))
+    memory.keep_plan(STORY, None)
+    assert memory.drawn(DRAW) is None
+    assert memory.judged(JUDGE) is None
+    assert memory.written_plan() == STORY
+
+
+def test_keys_name_everything_that_made_something() -> None:
+    digests = {
+        key.digest
+        for key in (
+            DRAW,
+            DRAW.model_copy(update={"generator": "h"}),
+            DrawKey(generator="g", prompt="a", seed=1, source=None),
+            DrawKey(generator="g", prompt="a", seed=1, source="None"),
+            DrawKey(generator="ga", prompt="", seed=1, source=None),
+        )
+    }
+    assert len(digests) == 5
+    assert DRAW.digest == DrawKey(generator="g", prompt="a house", seed=1, source=None).digest
+
+
+def test_the_folder_gives_back_the_trajectory(tmp_path: Path) -> None:
+    trajectory = tell(tmp_path / "run")
+    assert load_trajectory(tmp_path / "run") == trajectory
+    (tmp_path / "run" / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path / "run") == trajectory
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "attempts",
+        "pictures",
+        "plan.json",
+        "run.json",
+        "verdicts",
+    ]
+
+
+def test_again_repeats_nothing(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    planner, generator, critic = OnePlan(), Counting(), OneInThree()
+    again = tell(tmp_path / "run", planner=planner, generator=generator, critic=critic)
+    assert again == first
+    assert (planner.asked, generator.drawn, critic.shown) == (0, [], [])
+
+
+def test_another_generator_critic_or_planner_repeats_its_own_part(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    critic, generator = OneInThree(), Counting()
+    critic.identity = "one in three, asked in other words"
+    tell(tmp_path / "run", generator=generator, critic=critic)
+    assert not generator.drawn
+    assert len(critic.shown) == sum(len(result.attempts) for result in first.results)
+    larger = Counting(size=24)
+    tell(tmp_path / "run", generator=larger)
+    assert len(larger.drawn) >= 3
+    planner = OnePlan(identity="another")
+    tell(tmp_path / "run", planner=planner)
+    assert planner.asked == 1
+
+
+def test_editing_a_step_draws_from_there_on_only(tmp_path: Path) -> None:
+    before = tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][2].update(prompt="add a moon"))
+    planner, generator = OnePlan(), Counting()
+    after = tell(tmp_path / "run", planner=planner, generator=generator)
+    assert planner.asked == 0
+    assert after.identities.planner == GIVEN
+    assert after.results[0] == before.results[0]
+    assert after.plan.steps[2].prompt == "add a moon"
+    assert generator.drawn[0][0] == "add a moon"
+    assert after.results[3].image != before.results[3].image
+    assert load_trajectory(tmp_path / "run") == after
+
+
+def test_editing_the_last_step_keeps_all_before_it(tmp_path: Path) -> None:
+    before = tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][3].update(prompt="add a fish"))
+    generator = Counting()
+    after = tell(tmp_path / "run", generator=generator)
+    assert after.results[:3] == before.results[:3]
+    assert all(prompt.startswith("add a fish") for prompt, *_ in generator.drawn)
+
+
+def test_deleting_the_plan_plans_anew(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    (tmp_path / "run" / "plan.json").unlink()
+    planner = OnePlan()
+    tell(tmp_path / "run", planner=planner)
+    assert planner.asked == 1
+
+
+def test_given_plan_replaces_and_stays(tmp_path: Path) -> None:
+    tell(tmp_path / "run")
+    shorter = Plan(steps=STORY.steps[:1])
+    assert tell(tmp_path / "run", plan=shorter).plan == shorter
+    planner = OnePlan()
+    assert tell(tmp_path / "run", planner=planner).plan == shorter
+    assert planner.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda plan: plan["steps"][2].update(promt="x"), "steps.2.promt"),
+        (lambda plan: plan["steps"][1].update(auxiliary_text=None), "steps.1"),
+        (lambda plan: plan["steps"][0].update(number="one"), "steps.0.number"),
+        (lambda plan: plan.update(steps=[]), "steps"),
+    ],
+)
+def test_broken_edit_is_one_error_at_its_field(
+    tmp_path: Path, change: Callable[[dict], object], place: str
+) -> None:
+    tell(tmp_path / "run")
+    edit(tmp_path / "run" / "plan.json", change)
+    with pytest.raises(JournalError) as caught:
+        tell(tmp_path / "run")
+    assert f"plan.json', field '{place}'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_failures_are_tried_again_but_stay_readable(tmp_path: Path) -> None:
+    generator = Counting(failures=[GeneratorError("no memory left")])
+    critic = Verdicts(ChatError("gone"), True, True, True)
+    first = tell(tmp_path / "run", generator=generator, critic=critic)
+    (tmp_path / "run" / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path / "run") == first
+    again = Counting()
+    tell(tmp_path / "run", generator=again, critic=Verdicts(True, True, True))
+    assert again.drawn[0] == generator.drawn[0]
+
+
+def test_unfinished_run_is_readable_up_to_where_it_came(tmp_path: Path) -> None:
+    events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
+    assert isinstance(next(iter(events)), PlanReady)
+    assert [r.stop_reason for r in load_trajectory(tmp_path / "run").results] == [StopReason.cancelled]
+    for event in events:
+        if isinstance(event, AttemptStarted) and event.step.number == 3:
+            break
+    partial = load_trajectory(tmp_path / "run")
+    assert [result.step.number for result in partial.results] == [1, 2, 3]
+    assert partial.results[-1].stop_reason is StopReason.cancelled
+    assert partial.results[0].image is not None
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_run_without_a_plan_yet(tmp_path: Path) -> None:
+    class Stopped(OnePlan):
+        def plan(self, request: Request) -> Plan:
+            raise Cancelled("stopped")
+
+    with pytest.raises(Cancelled):
+        tell(tmp_path / "run", planner=Stopped())
+    with pytest.raises(JournalError, match="no plan yet"):
+        load_trajectory(tmp_path / "run")
+
+
+def test_picture_deleted_is_drawn_again(tmp_path: Path) -> None:
+    first = tell(tmp_path / "run")
+    image = first.results[0].attempts[0].image
+    assert image
+    (tmp_path / "run" / "pictures" / f"{image.digest}.png").unlink()
+    generator = Counting()
+    again = tell(tmp_path / "run", generator=generator)
+    assert [result.image for result in again.results] == [result.image for result in first.results]
+    assert len(generator.drawn) == 1

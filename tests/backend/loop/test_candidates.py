@@ -1,0 +1,216 @@
+"""Several candidates for each try: what is drawn and judged, which one counts, and answers about all in the same passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tiny_checkpoint
+from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
+from support.tiny_checkpoint import PLAIN, WATCH, question
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.errors import ChatError, GeneratorError
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, Event, Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
+
+REQUEST = Request(text="a house, a sun, a boat")
+ONE = Plan(steps=(Step(number=1, prompt="a house"),))
+
+
+class Together(OneInThree):
+    """Judges several at once, by these probabilities in the order of drawing; True from a half on."""
+
+    identity = "together"
+    judges_together = True
+
+    def __init__(self, *probabilities: float, failing: bool = False) -> None:
+        super().__init__()
+        self.left = list(probabilities)
+        self.asked: list[int] = []
+        self.failing = failing
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        self.asked.append(len(afters))
+        if self.failing:
+            raise ChatError("gone")
+        found = [self.left.pop(0) for _ in afters]
+        return [
+            Verdict(success=one >= 0.5, probability=one, refined_prompt=f"{prompt_used}, not {one}")
+            for one in found
+        ]
+
+    def judge(self, before: Any, after: Picture, original_prompt: str, prompt_used: str) -> Verdict:
+        return self.judge_together(before, [after], original_prompt, prompt_used)[0]
+
+
+def carried_out(critic: Any, plan: Plan = ONE, **settings: Any) -> tuple[list[Event], Trajectory]:
+    events = list(run(REQUEST, OnePlan(plan), Counting(), critic, RunSettings(**settings)))
+    assert isinstance(events[-1], Finished)
+    return events, events[-1].trajectory
+
+
+def test_the_most_probable_of_those_that_passed_counts() -> None:
+    critic = Together(0.1, 0.6, 0.9)
+    events, trajectory = carried_out(critic, candidates=3, max_attempts=6)
+    (result,) = trajectory.results
+    assert (critic.asked, len(result.attempts), result.chosen) == ([3], 3, 2)
+    assert len({attempt.seed for attempt in result.attempts}) == 3
+    assert {attempt.prompt for attempt in result.attempts} == {"a house"}
+    kinds = [type(event) for event in events if isinstance(event, AttemptDrawn | AttemptJudged)]
+    assert kinds == [AttemptDrawn] * 3 + [AttemptJudged] * 3
+
+
+def test_the_next_try_refines_the_most_probable() -> None:
+    critic = Together(0.1, 0.4, 0.3, 0.2, 0.1)
+    _, trajectory = carried_out(critic, candidates=2, max_attempts=5)
+    (result,) = trajectory.results
+    assert critic.asked == [2, 2, 1], "the last try has what is left of the draws"
+    prompts = [attempt.prompt for attempt in result.attempts]
+    assert prompts[2:4] == ["a house, not 0.4"] * 2 and prompts[4] == "a house, not 0.4, not 0.3"
+    assert result.chosen == 1
+
+
+def test_candidates_differ_even_where_tries_share_a_seed() -> None:
+    critic = Together(0.1, 0.2, 0.3, 0.4)
+    _, trajectory = carried_out(critic, candidates=2, max_attempts=4, seed_rule="every step")
+    seeds = [attempt.seed for attempt in trajectory.results[0].attempts]
+    assert seeds[:2] == seeds[2:] == [seed_of(0, 1, 0), seed_of(0, 1, 1)]
+
+
+def test_the_last_try_is_not_judged_where_nobody_wants_it() -> None:
+    critic = Together(0.1, 0.2)
+    _, trajectory = carried_out(critic, candidates=2, max_attempts=4, judge_last=False, keep="last")
+    assert critic.asked == [2] and trajectory.results[0].chosen == 3
+
+
+def test_a_critic_that_fails_fails_for_all_candidates() -> None:
+    _, trajectory = carried_out(Together(failing=True), candidates=2, max_attempts=2)
+    faults = [attempt.error for attempt in trajectory.results[0].attempts]
+    assert [fault and fault.where for fault in faults] == ["critic", "critic"]
+
+
+class OneInThreeTogether(OneInThree):
+    """Says of several what the other says of each."""
+
+    judges_together = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        self.asked.append(len(afters))
+        return [self.judge(before, after, original_prompt, prompt_used) for after in afters]
+
+
+def attempts_of(trajectory: Trajectory) -> list[Any]:
+    return [
+        (attempt.prompt, attempt.seed, attempt.image, attempt.verdict)
+        for result in trajectory.results
+        for attempt in result.attempts
+    ]
+
+
+def test_a_critic_that_judges_one_by_one_comes_to_the_same() -> None:
+    settings: dict[str, Any] = {"candidates": 3, "max_attempts": 6}
+    together = OneInThreeTogether()
+    alone, both = carried_out(OneInThree(), STORY, **settings)[1], carried_out(together, STORY, **settings)[1]
+    assert max(together.asked) == 3
+    assert attempts_of(alone) == attempts_of(both)
+    assert [result.chosen for result in alone.results] == [result.chosen for result in both.results]
+
+
+def test_a_candidate_that_cannot_be_drawn_leaves_the_others_judged() -> None:
+    critic, generator = Together(0.2, 0.9), Counting(failures=[None, GeneratorError("gone")])
+    settings = RunSettings(candidates=3, max_attempts=3)
+    *_, end = run(REQUEST, OnePlan(ONE), generator, critic, settings)
+    assert isinstance(end, Finished)
+    (result,) = end.trajectory.results
+    assert critic.asked == [2]
+    assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "generator", None]
+    assert (result.chosen, result.stop_reason) == (2, StopReason.accepted)
+
+
+def test_a_service_that_fails_at_one_candidate_keeps_what_it_said_of_the_others() -> None:
+    said = Verdict(success=True, probability=0.8)
+    _, trajectory = carried_out(Verdicts(said, ChatError("gone")), candidates=2, max_attempts=2)
+    (result,) = trajectory.results
+    assert [attempt.verdict for attempt in result.attempts] == [said, None]
+    assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "critic"]
+    assert result.chosen == 0
+
+
+def test_a_stopped_try_goes_on_with_what_was_judged(tmp_path: Path) -> None:
+    settings = RunSettings(candidates=3, max_attempts=6)
+
+    def events(folder: Path) -> Any:
+        return run(REQUEST, OnePlan(STORY), Counting(), OneInThree(), settings, Journal(folder))
+
+    straight = list(events(tmp_path / "straight"))
+    stopped = events(tmp_path / "stopped")
+    for event in stopped:
+        if isinstance(event, AttemptJudged) and event.attempt == 1:
+            break
+    stopped.close()
+    again = list(events(tmp_path / "stopped"))
+    assert sum(isinstance(event, AttemptJudged) and event.reused for event in again) >= 2
+    ends = [one[-1].trajectory for one in (straight, again)]
+    assert attempts_of(ends[0]) == attempts_of(ends[1])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+@pytest.mark.parametrize("prefix_bytes", [0, 1 << 20])
+def test_answers_in_the_same_passes_are_those_of_each_alone(
+    checkpoint: Path, written_out: bool, prefix_bytes: int
+) -> None:
+    levers = Levers(written_out=written_out, prefix_bytes=prefix_bytes, draft_tokens=0)
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
+    messages = [question(255, grey)[0] for grey in (240, 20, 100, 20)]
+    for settings in (WATCH, PLAIN):
+        alone = [chat.reply([message], settings) for message in messages]
+        chat.base.own_decoding().forget()
+        with counting() as counts:
+            together = chat.reply_together(messages, settings)
+        for ours, theirs in zip(together, alone, strict=True):
+            assert (ours.text, ours.tokens, ours.finish) == (theirs.text, theirs.tokens, theirs.finish)
+            assert (ours.probability or 0.0) == pytest.approx(theirs.probability or 0.0, rel=1e-4)
+        longest = max(reply.tokens for reply in together)
+        assert counts.lm_forwards == longest - 1 + (2 if prefix_bytes else 1)
+        assert counts.images_seen == 4, "white, and three that differ"
+
+
+def test_pictures_of_other_shapes_are_asked_about_one_after_another(checkpoint: Path) -> None:
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False)
+    large = question(255)[0].model_copy(
+        update={"content": (Picture.white((32, 64)), *question(255)[0].content[1:])}
+    )
+    messages = [question(255)[0], large]
+    assert chat.reply_together(messages, PLAIN) == [chat.reply([message], PLAIN) for message in messages]
+
+
+def test_a_critic_judges_candidates_in_the_same_passes(checkpoint: Path) -> None:
+    critic = Critic(local.open(str(checkpoint), device="cpu", dtype="float32", share=False))
+    before, afters = Picture.white((48, 48)), [tiny_checkpoint.page(grey) for grey in (240, 20)]
+    together = critic.judge_together(before, afters, "a light page", "a light page")
+    alone = [critic.judge(before, after, "a light page", "a light page") for after in afters]
+    assert [one.success for one in together] == [one.success for one in alone]
+    assert [one.refined_prompt for one in together] == [one.refined_prompt for one in alone]

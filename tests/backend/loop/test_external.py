@@ -1,0 +1,133 @@
+"""Steps that somebody else draws: the loop asks for one draw after the other and ends as it would have by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.small_agents import OneInThree
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.external import (
+    ALL_STEPS,
+    Given,
+    NextTry,
+    Trial,
+    Tries,
+    Wanted,
+    first_try,
+    trial_of_plan,
+    trial_of_prompt,
+)
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory
+
+PAINTER = PaintedGenerator(32)
+REQUEST = Request(text="a story")
+PLAN = Plan(
+    steps=(
+        Step(number=1, prompt="a house"),
+        Step(number=2, auxiliary_text="words"),
+        Step(number=3, prompt="add a tree"),
+    )
+)
+SETTINGS = RunSettings(max_attempts=5, seed=3)
+
+
+def carried_out(
+    trial: Trial, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
+) -> tuple[Trajectory, list[Wanted]]:
+    """The trajectory, drawn try by try from outside, each by a `Tries` of its own as after a restart."""
+    asked: list[Wanted] = []
+    given: Given | None = None
+    judge = critic or OneInThree()
+    while True:
+        try:
+            tries = Tries(trial, PAINTER.identity, settings, folder)
+            return tries.follow(judge, given, lambda event: None), asked  # type: ignore[arg-type]
+        except NextTry as missing:
+            wanted = missing.wanted
+            asked.append(wanted)
+            given = Given(wanted, PAINTER.draw(wanted.prompt, wanted.source, wanted.seed), 1.5)
+
+
+def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:
+    trial = trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
+    outside, asked = carried_out(trial, tmp_path)
+    *_, last = run(REQUEST, None, PAINTER, OneInThree(), SETTINGS, plan=PLAN)
+    assert isinstance(last, Finished)
+    inside = last.trajectory
+
+    def without_time(trajectory: Trajectory) -> dict:
+        return trajectory.model_dump(exclude={"results": {"__all__": {"attempts": {"__all__": {"seconds"}}}}})
+
+    assert without_time(outside) == without_time(inside)
+    assert len(asked) == sum(len(result.attempts) for result in inside.results)
+    assert outside.results[0].attempts[0].seconds >= 1.5
+    assert load_trajectory(tmp_path) == outside
+
+
+def test_first_try_is_what_is_asked_for_first(tmp_path: Path) -> None:
+    source = Picture.white((32, 32))
+    for trial in (
+        trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, 3),
+        trial_of_plan(REQUEST, PLAN, 3, source, 3),
+        trial_of_prompt("a boat", source, 3),
+    ):
+        with pytest.raises(NextTry) as missing:
+            Tries(trial, "maker", SETTINGS, tmp_path / trial.request.text).follow(
+                OneInThree(), None, lambda event: None
+            )
+        assert first_try(trial) == missing.value.wanted
+
+
+def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
+    class Refuses(OneInThree):
+        def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
+            verdict = super().judge(before, after, original_prompt, prompt_used)
+            return verdict.model_copy(update={"success": False, "refined_prompt": prompt_used + "!"})
+
+    trial = trial_of_prompt("a boat", None, 3)
+    few = SETTINGS.model_copy(update={"max_attempts": 3})
+    assert len(carried_out(trial, tmp_path, few, Refuses())[1]) == 3
+    assert len(carried_out(trial, tmp_path, few, Refuses())[1]) == 0
+    trajectory, asked = carried_out(trial, tmp_path, SETTINGS, Refuses())
+    assert [wanted.attempt for wanted in asked] == [3, 4]
+    assert trajectory.results[0].stop_reason is StopReason.tries_used_up
+
+
+def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
+    first, _ = carried_out(trial_of_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    second = trial_of_plan(REQUEST, PLAN, 3, None, 3, first.results)
+    assert second.source == first.results[0].image
+    whole, _ = carried_out(second, tmp_path)
+    assert [result.step.number for result in whole.results] == [1, 3]
+    assert whole.request == REQUEST and whole.plan == PLAN
+    assert load_trajectory(tmp_path) == whole
+
+
+def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path) -> None:
+    first, _ = carried_out(trial_of_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    tries = Tries(trial_of_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path)
+    with pytest.raises(NextTry):
+        tries.follow(OneInThree(), None, lambda event: None)
+    left = load_trajectory(tmp_path)
+    assert left.results[0] == first.results[0]
+    assert left.results[-1].stop_reason is StopReason.cancelled
+
+
+@pytest.mark.parametrize(
+    ("number", "earlier", "message"),
+    [(7, 0, "no step 7"), (2, 0, "only text"), (ALL_STEPS, 3, "no step after step 3")],
+)
+def test_a_step_that_cannot_be_tried_says_so(number: int, earlier: int, message: str, tmp_path: Path) -> None:
+    results = carried_out(trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
+    kept = tuple(result for result in results if result.step.number <= earlier)
+    with pytest.raises(SettingsError, match=message):
+        trial_of_plan(REQUEST, PLAN, number, None, 3, kept)
+    with pytest.raises(SettingsError, match="nothing to try"):
+        trial_of_prompt("  ", None, 3)

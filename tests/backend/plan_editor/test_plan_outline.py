@@ -1,0 +1,240 @@
+"""Plans as editable text: exact round trips, hand-written forms, refusals with their place, and merging with a new plan."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.plan_editor.edited_plan import (
+    MAX_PLAN_TEXT,
+    EditedPlan,
+    EditedStep,
+    PlanTextError,
+)
+from interleave_thinker.backend.plan_editor.json_form import write_json
+from interleave_thinker.backend.plan_editor.merge import apply_edits, editable, read_edits, step_digest
+from interleave_thinker.backend.plan_editor.outline import write_outline
+from interleave_thinker.backend.types import Plan, Step
+
+# Besides any text: texts that look like the outline's own marks.
+MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n", " ", "\r", "\x85", "\u2028", "日本：", "{", "["]  # fmt: skip
+pieces = st.one_of(st.sampled_from(MARKS), st.text(max_size=8))
+words = st.lists(pieces, max_size=5).map("".join)
+maybe = st.none() | words
+
+
+@st.composite
+def edited_plans(draw: st.DrawFn) -> EditedPlan:
+    numbers = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=5, unique=True).map(sorted))
+    steps = []
+    for number in numbers:
+        fields = {
+            "name": draw(words),
+            "instruction": draw(maybe),
+            "prompt": draw(maybe),
+            "auxiliary_text": draw(maybe),
+        }
+        if not fields["prompt"] and not fields["auxiliary_text"]:
+            fields["prompt"] = "a"
+        steps.append(EditedStep(step=Step(number=number, **fields), locked=draw(st.booleans())))
+    made_from = draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), max_size=3))
+    return EditedPlan(steps=tuple(steps), made_from=tuple(made_from))
+
+
+@given(edited_plans())
+def test_an_outline_is_read_back_exactly(plan: EditedPlan) -> None:
+    assert read_edits(write_outline(plan)) == plan
+
+
+@given(edited_plans())
+def test_json_is_read_back_exactly(plan: EditedPlan) -> None:
+    assert read_edits(write_json(plan)) == plan
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from(MARKS), max_size=12).map("\n".join))
+def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+    try:
+        edits = read_edits(text)
+    except PlanTextError as error:
+        assert "\n" not in str(error)
+    else:
+        assert edits is None or apply_edits(edits, None).plan.steps
+
+
+def steps_of(text: str) -> tuple[Step, ...]:
+    edits = read_edits(text)
+    assert edits is not None
+    return tuple(one.step for one in edits.steps)
+
+
+def test_what_a_person_writes_is_understood() -> None:
+    first, second, third = steps_of(
+        "1) The harbour\r\n  Draw: a calm bay\r\n  at dawn\r\n\r\n  in mist\r\n  caption: Early.\r\n\r\n"
+        "2. a red boat enters\r\n3. The end [Locked]\r\n  text：Good night.\r\n  draw:\r\n"
+    )
+    assert (first.name, first.prompt, first.auxiliary_text) == (
+        "The harbour",
+        "a calm bay\nat dawn\n\nin mist",
+        "Early.",
+    )
+    assert (second.name, second.prompt) == ("", "a red boat enters")
+    assert (third.name, third.prompt, third.auxiliary_text) == ("The end", None, "Good night.")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"), [([1, 3, 2], [1, 2, 3]), ([4, 4, 9], [4, 5, 6]), ([2, 5, 7], [2, 5, 7])]
+)
+def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: list[int]) -> None:
+    text = "\n".join(f"{number}. step {index}" for index, number in enumerate(numbers))
+    steps = steps_of(text)
+    assert [step.number for step in steps] == expected
+    assert [step.prompt for step in steps] == ["step 0", "step 1", "step 2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a red house", r"Line 1: a plan begins with a step"),
+        ("1. House\n\n2.\n  do: Nothing.", r"Line 3, step 2: nothing to draw and nothing to say\. Give it a line"),
+        ("1. House\n  drow: a house", r"Line 2, step 1: there is no field 'drow'; there are draw, text and do\."),
+        ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step has this field already"),
+        ("1. House\n  a house", r"Line 2, step 1: it is not said what 'a house' is"),
+        ("0. House", r"Line 1: steps are numbered from 1"),
+        ('1. House\n  draw: \\"open', r"Line 2, step 1, draw: after"),
+        ("1. a\nmade from: here", r"Line 2: this 'made from' line was damaged"),
+        (f"1. House\n  draw: {'x' * 100_001}", r"Line 1, step 1, prompt: longer than 100000 characters"),
+        ("\n".join(f"{n}. a" for n in range(1, 102)), r"Line 101: a plan has at most 100 steps"),
+        ("x" * (MAX_PLAN_TEXT + 1), r"has 1000001 characters; at most 1000000"),
+        ("1. a \ud800", r"Line 1: the text holds half a character"),
+        ('{"execution_plan": [}', r"Line 1, column 21: this is not JSON"),
+        ('{"execution_plan": []}', r"no steps"),
+        ('{"execution_plan": [{"prompt": "a"}], "x": 1}', r"unknown field 'x'"),
+        ('[\n {"prompt": "a"},\n {"step_number": 7, "prompt": 5}]', r"Line 3, step 7, prompt: .*string"),
+        ('[\n {"prompt": "a"},\n {"promt": "a"}]', r"Line 3, step 2, promt: .*not permitted"),
+        ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
+        ('[\n {}]', r"Line 2, step 1: nothing to draw"),
+        ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
+        ("[" * 100_000, r"not JSON"),
+        ('[{"step_number": ' + "9" * 5000 + "}]", r"not JSON"),
+        (json.dumps([{"prompt": "a"}] * 101), r"at most 100 steps"),
+    ],
+)  # fmt: skip
+def test_a_broken_plan_is_refused_at_its_place(text: str, reason: str) -> None:
+    with pytest.raises(PlanTextError, match=reason) as error:
+        read_edits(text)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+
+
+def test_a_published_plan_is_read_as_it_is_meant() -> None:
+    published = [
+        {"step_number": 0, "step_name": "a", "instruction": "i", "prompt": "p", "auxiliary_text": None},
+        {"step_number": 1, "instruction": "only words", "prompt": None, "auxiliary_text": None},
+    ]
+    edited = read_edits(json.dumps({"execution_plan": published}))
+    assert edited is not None
+    assert [one.step for one in edited.steps] == [
+        Step(number=1, name="a", instruction="i", prompt="p"),
+        Step(number=2, auxiliary_text="only words"),
+    ]
+    assert [
+        one.step.number for one in read_edits('[{"prompt": "a"}, {"number": 0, "prompt": "b"}]').steps
+    ] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "unit", [" ", "\n", "|\n", "1.", "[locked] ", "a: ", "\\", '"', "{", "[", "\t|", "made from: "]
+)
+def test_hostile_text_takes_no_time(unit: str) -> None:
+    started = time.process_time()
+    for text in (
+        unit * (MAX_PLAN_TEXT // len(unit)),
+        "1. a" + unit * 200_000 + "b",
+        "1. a\n text: b" + unit * 200_000,
+    ):
+        try:
+            read_edits(text)
+        except PlanTextError as error:
+            assert len(str(error)) < 400
+    assert time.process_time() - started < 5.0
+
+
+# Merging with what the planner writes
+
+
+def plan(*prompts: str) -> Plan:
+    return Plan(
+        steps=tuple(Step(number=number, prompt=prompt) for number, prompt in enumerate(prompts, 1)),
+        reasoning="because",
+    )
+
+
+def edited(base: Plan, change: dict[int, str] | None = None, lock: tuple[int, ...] = ()) -> EditedPlan:
+    edits = editable(base)
+    steps = tuple(
+        EditedStep(
+            step=one.step.model_copy(update={"prompt": (change or {}).get(one.step.number, one.step.prompt)}),
+            locked=one.step.number in lock,
+        )
+        for one in edits.steps
+    )
+    return edits.model_copy(update={"steps": steps})
+
+
+def prompts(plan: Plan) -> list[str | None]:
+    return [step.prompt for step in plan.steps]
+
+
+def test_no_edits_let_the_plan_through() -> None:
+    assert read_edits(" \n") is None
+    assert apply_edits(None, plan("a", "b")).plan == plan("a", "b")
+
+
+def test_edits_of_this_plan_are_the_plan() -> None:
+    base = plan("a", "b", "c")
+    done = apply_edits(edited(base, {2: "B"}), base)
+    assert prompts(done.plan) == ["a", "B", "c"] and done.plan.reasoning == "because"
+    assert not done.is_stale and "step 2 changed by hand" in done.note
+
+
+def test_a_new_plan_keeps_locked_and_changed_steps_and_says_so() -> None:
+    old, new = plan("a", "b", "c"), plan("x", "y", "z", "w")
+    done = apply_edits(edited(old, {2: "B"}, lock=(3,)), new)
+    assert prompts(done.plan) == ["x", "B", "c", "w"] and done.is_stale
+    assert "steps 2 and 3 as you wrote or locked them, steps 1 and 4 new" in done.note
+    again = apply_edits(done.edited, new)
+    assert again.plan == done.plan and not again.is_stale
+    assert apply_edits(edited(old), new).plan == new
+
+
+def test_a_kept_step_beyond_a_shorter_plan_stays() -> None:
+    done = apply_edits(edited(plan("a", "b", "c"), lock=(3,)), plan("x"))
+    assert [(step.number, step.prompt) for step in done.plan.steps] == [(1, "x"), (3, "c")]
+
+
+def test_lost_deletions_are_said() -> None:
+    old = plan("a", "b", "c")
+    edits = editable(old)
+    shorter = edits.model_copy(update={"steps": edits.steps[:1] + edits.steps[2:]})
+    assert prompts(apply_edits(shorter, old).plan) == ["a", "c"]
+    done = apply_edits(shorter, plan("x", "y", "z"))
+    assert prompts(done.plan) == ["x", "y", "z"] and "deleted or moved" in done.note
+
+
+def test_a_text_of_unknown_origin_is_the_whole_plan() -> None:
+    done = apply_edits(read_edits("1. a\n2. b"), plan("x", "y", "z"))
+    assert prompts(done.plan) == ["a", "b"] and "not used" in done.note
+
+
+def test_neither_plan_nor_text_says_what_to_do() -> None:
+    with pytest.raises(PlanTextError, match="Connect a Planner, or write"):
+        apply_edits(None, None)
+
+
+def test_a_digest_is_of_the_words_alone() -> None:
+    one = Step(number=1, prompt="a")
+    assert step_digest(one) == step_digest(Step(number=5, prompt="a", instruction=""))
+    assert step_digest(one) != step_digest(Step(number=1, auxiliary_text="a"))

@@ -1,0 +1,46 @@
+"""What a run costs is counted: nothing is drawn or judged twice, and the last try is judged only where that is wanted."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
+
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.journal.store import Memory
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+
+REQUEST = Request(text="a house, a sun, a boat")
+
+
+def test_a_run_again_draws_and_judges_nothing() -> None:
+    memory, generator = Memory(), Counting()
+    critic = OneInThree()
+    with counting() as first:
+        list(run(REQUEST, OnePlan(), generator, critic, journal=memory))
+    assert (first.draws, first.judgements) == (len(generator.drawn), len(critic.shown))
+    with counting() as again:
+        last = list(run(REQUEST, OnePlan(STORY), generator, critic, journal=memory))[-1]
+    assert isinstance(last, Finished)
+    assert (again.draws, again.judgements) == (0, 0)
+    assert (again.draws_kept, again.judgements_kept) == (first.draws, first.judgements)
+
+
+@pytest.mark.parametrize(("judge_last", "asked"), [(True, 3), (False, 2)])
+def test_the_last_try_is_judged_where_that_is_wanted(judge_last: bool, asked: int) -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a house"),))
+    settings = RunSettings(max_attempts=3, judge_last=judge_last, keep="last")
+    with counting() as counts:
+        list(run(REQUEST, OnePlan(plan), Counting(), Verdicts(False, False, False), settings))
+    assert (counts.draws, counts.judgements) == (3, asked)
+
+
+def test_an_equal_draw_is_judged_once() -> None:
+    """A critic without another idea, one seed for all tries: the same image, which has its verdict already."""
+    plan = Plan(steps=(Step(number=1, prompt="a house"),))
+    settings = RunSettings(max_attempts=4, seed_rule="every step")
+    with counting() as counts:
+        list(run(REQUEST, OnePlan(plan), Counting(), Verdicts(False), settings))
+    assert (counts.draws, counts.judgements) == (1, 1)
+    assert (counts.draws_kept, counts.judgements_kept) == (3, 3)

@@ -1,0 +1,102 @@
+"""Whatever reads a text takes a time that grows with its length alone: 100,000 characters of anything, in every reader."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from support.made_replies import HOSTILE, LONG, long_replies
+
+from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_verdict
+from interleave_thinker.backend.answers.reply_text import find_objects, open_quote, split_reply
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.exporters.markdown import escape
+from interleave_thinker.backend.plan_editor.json_form import read_json
+from interleave_thinker.backend.plan_editor.outline import read_outline
+from interleave_thinker.backend.prompts import fill
+from interleave_thinker.backend.prompts.importer import _string_constants
+from interleave_thinker.backend.remote.key_mask import KeyMask
+from interleave_thinker.backend.report.prompt_diff import changes
+from interleave_thinker.backend.scorers.judge import read_scores
+from interleave_thinker.backend.tinyworld.wording import read_prompt
+from interleave_thinker.backend.types import Verdict
+from interleave_thinker.training.reward.published import read_published
+from interleave_thinker.training.reward.terms import format_reward
+
+SECONDS = 1.0
+"""Of processor time; the slowest takes a tenth of it, a quadratic one minutes."""
+# What the other readers look for, each in the way that would be worst for a pattern that goes back.
+UNITS = (
+    *HOSTILE, "[1", "[1 ", "1 ", "[1,1]", "(8/", "1. a\n", "draw:", "draw : ", "| ", "\n\n", "made from ", "1.  ", "a: ",
+    "a red sun at the ", " and ", "must be ; ", "; ", "{text_input}", "<image>", "A=A+A\n", "A='a'\n", "a ", "a b ", ". ",
+    '{"execution_plan": [', '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028", "\x85", "é{",
+)  # fmt: skip
+
+
+def read_both(text: str) -> None:
+    text = text[: LONG // 5]
+    changes(text, text[::-1])
+    changes(text, text[::2] + "x" + text[::2])
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "plan": read_plan,
+    "verdict": read_verdict,
+    "objects": lambda text: [list(find_objects(place)) for place in split_reply(text).places],
+    "open quote": open_quote,
+    "verdict as written": lambda text: write_verdict(
+        Verdict(success=False, refined_prompt=text[: LONG // 4], reasoning=text[: LONG // 4])
+    ),
+    "form": format_reward,
+    "form, verdict first": lambda text: format_reward(text, verdict_first=True),
+    "published reward": lambda text: read_published(f"<answer>{text}</answer>"),
+    "scores": read_scores,
+    "outline": read_outline,
+    "outline, one line": lambda text: read_outline(f"1. a\n   draw: {text}"),
+    "plan as JSON": read_json,
+    "tiny world": read_prompt,
+    "tiny world's page": lambda text: read_prompt(f"a blue page with {text}"),
+    "template": lambda text: fill(text, text_input="x"),
+    "module": lambda text: _string_constants(text, "m"),
+    "Markdown": escape,
+    "two prompts": read_both,
+    "key": KeyMask("sk-0123456789abcdef"),
+    "server": lambda text: open_chat(f"openai:{text}"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_reader_takes_linear_time(name: str) -> None:
+    slow = {}
+    for unit in UNITS:
+        for text in (unit * (LONG // len(unit)), f"<{unit * (LONG // len(unit) - 1)}>"):
+            seconds = timed(READERS[name], text)
+            if seconds > SECONDS:
+                slow[unit] = seconds
+                assert not slow
+    assert timed(READERS[name], "<" + " " * (LONG - 1)) < SECONDS
+
+
+def test_replies_of_every_shape_are_read_in_linear_time() -> None:
+    slow = {name: timed(read_verdict, text) for name, text in long_replies().items()}
+    assert max(slow.values()) < SECONDS, max(slow, key=lambda name: slow[name])
+
+
+def test_a_reply_takes_no_more_memory_than_a_few_times_its_length() -> None:
+    for unit in ("[{},", "{},", "[],", '{"a":', '"a": 1, ', "[[", "1,"):
+        tracemalloc.start()
+        timed(read_plan, f'<answer>{{"execution_plan": [{unit * (90_000 // len(unit))}')
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 20_000_000, unit
+
+
+def timed(read: Callable[[str], object], text: str) -> float:
+    start = time.process_time()
+    with contextlib.suppress(InterleaveError):
+        read(text)
+    return time.process_time() - start

@@ -1,0 +1,173 @@
+"""Pictures from files: read as everything else that shows them would."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from interleave_thinker.backend.errors import PictureError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.rows.sft import with_images
+
+ORIENTATION = 0x0112
+MAKER = 0x010F
+RESOLUTION = 0x011A
+
+
+def photograph(turned: int) -> bytes:
+    """A landscape, dark on the left, with the camera's note of how it was held."""
+    pixels = np.zeros((32, 64, 3), dtype=np.uint8)
+    pixels[:, 32:] = 255
+    image, notes = Image.fromarray(pixels), Image.Exif()
+    notes[ORIENTATION] = turned
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", exif=notes, quality=95)
+    return buffer.getvalue()
+
+
+def test_a_photograph_stands_as_it_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "portrait.jpg"
+    path.write_bytes(photograph(6))
+    assert Picture.from_bytes(photograph(1)).size == (64, 32)
+    portrait = Picture.open(path)
+    assert portrait.size == (32, 64)
+    shades = np.asarray(portrait.image.convert("L"))
+    assert shades[:28].mean() < 10 and shades[36:].mean() > 245, "its left side is its top now"
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("turned", range(1, 9))
+def test_every_way_to_hold_a_camera(kind: str, turned: int) -> None:
+    pixels = np.zeros((16, 32, 3), dtype=np.uint8)
+    pixels[:8, :16] = 255
+    notes = Image.Exif()
+    notes[ORIENTATION] = turned
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind, exif=notes)
+    library = ImageOps.exif_transpose(Image.open(io.BytesIO(buffer.getvalue())))
+    assert Picture.from_bytes(buffer.getvalue()) == Picture(library)
+
+
+def wrongly_noted() -> bytes:
+    """A photograph with letters where a note should be a number, as some makers of cameras write."""
+    notes = Image.Exif()
+    notes[ORIENTATION], notes[MAKER] = 6, "maker" * 5
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 32)).save(buffer, "JPEG", exif=notes)
+    letters, number = (tag.to_bytes(2, "big") + b"\0\2" for tag in (MAKER, RESOLUTION))
+    assert letters in buffer.getvalue()
+    return buffer.getvalue().replace(letters, number)
+
+
+@given(st.binary(min_size=1, max_size=4), st.integers(0, 63))
+def test_damaged_notes_do_not_hide_the_picture(damage: bytes, place: int) -> None:
+    raw = bytearray(wrongly_noted())
+    start = raw.find(b"MM\0*") + place
+    end = min(start + len(damage), raw.find(b"\xff\xdb"))
+    raw[start:end] = damage[: end - start]
+    assert Picture.from_bytes(bytes(raw)).size in {(64, 32), (32, 64)}
+
+
+def test_training_shows_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[training]"')
+    (tmp_path / "portrait.jpg").write_bytes(photograph(6))
+    (tmp_path / "noted.jpg").write_bytes(wrongly_noted())
+    Image.new("RGBA", (32, 32), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    names = ["portrait.jpg", "noted.jpg", "clear.png"]
+    rows = with_images([{"images": [str(tmp_path / name)]} for name in names])
+    assert [Picture(row["images"][0]) for row in rows] == [Picture.open(tmp_path / name) for name in names]
+    assert Picture.open(tmp_path / "clear.png") == Picture.white((32, 32))
+
+
+@pytest.mark.parametrize("cut", [0, 2, 30, 400])
+def test_half_a_file_is_an_error(cut: int) -> None:
+    with pytest.raises(PictureError, match="not a readable image"):
+        Picture.from_bytes(photograph(6)[:cut])
+
+
+def grey_png(values: list[int], bits: int = 16, see_through: int | None = None) -> bytes:
+    """A PNG of one row of grey values, written by hand."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    row = b"\0" + b"".join(value.to_bytes(bits // 8, "big") for value in values)
+    head = struct.pack(">IIBBBBB", len(values), 1, bits, 0, 0, 0, 0)
+    trns = b"" if see_through is None else chunk(b"tRNS", struct.pack(">H", see_through))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + trns
+        + chunk(b"IDAT", zlib.compress(row))
+        + chunk(b"IEND", b"")
+    )
+
+
+def reds(picture: Picture) -> list[int]:
+    return list(picture.image.getchannel("R").tobytes())
+
+
+def test_16_bit_grey_keeps_its_shades() -> None:
+    values = [0, 255, 256, 257, 0x1234, 0x7FFF, 0x8000, 0xFEFF, 0xFFFF]
+    picture = Picture.from_bytes(grey_png(values))
+    assert reds(picture) == [value >> 8 for value in values] == [0, 0, 1, 1, 0x12, 0x7F, 0x80, 0xFE, 0xFF]
+    assert len({picture.image.getchannel(name).tobytes() for name in "RGB"}) == 1
+    assert not picture.is_white
+
+
+def test_the_same_page_with_8_and_16_bits_is_the_same_picture() -> None:
+    shades = list(range(256))
+    assert Picture.from_bytes(grey_png([shade * 257 for shade in shades])) == Picture.from_bytes(
+        grey_png(shades, 8)
+    )
+
+
+def test_16_bit_grey_that_is_transparent_is_white() -> None:
+    assert reds(Picture.from_bytes(grey_png([0, 4369, 65535], see_through=4369))) == [0, 255, 255]
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16B", "I"])
+def test_16_bit_grey_in_memory(mode: str) -> None:
+    wide = Image.new(mode, (2, 2), 0x8000)
+    assert reds(Picture(wide)) == [0x80] * 4
+
+
+@pytest.mark.parametrize(("mode", "value"), [("F", 0.5), ("I", 65536), ("I", -1)])
+def test_grey_without_a_stated_white_is_an_error(mode: str, value: float) -> None:
+    image = Image.new(mode, (2, 2), value)
+    with pytest.raises(PictureError, match="8 or 16 bits"):
+        Picture(image)
+    buffer = io.BytesIO()
+    image.save(buffer, "TIFF")
+    with pytest.raises(PictureError, match=r"page\.tiff"):
+        Picture.from_bytes(buffer.getvalue(), "page.tiff")
+
+
+def test_what_is_white() -> None:
+    assert Picture.white((3, 2)).is_white
+    page = Image.new("RGB", (3, 2), (255, 255, 255))
+    page.putpixel((1, 1), (255, 255, 254))
+    assert not Picture(page).is_white
+    assert Picture.from_bytes(grey_png([65535, 65535])).is_white
+
+
+def test_digests_of_ordinary_pictures_stay_what_they_are() -> None:
+    """Journals and caches find their pictures by them."""
+    grey, colour = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
+    clear, palette = Image.new("RGBA", (3, 2), (9, 9, 9, 0)), Image.new("P", (3, 2), 1)
+    palette.putpalette([0, 0, 0, 1, 2, 3])
+    assert [Picture(image).digest[:12] for image in (grey, colour, clear, palette)] == [
+        "7576327782db",
+        "292f05b3cca3",
+        "6dd38c7ec4ac",
+        "292f05b3cca3",
+    ]
+    assert Picture(colour) != Picture(colour.resize((2, 3))), "the size is part of it"

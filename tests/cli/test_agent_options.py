@@ -1,0 +1,121 @@
+"""Savings and the grammar as a person sets them on the command line, and what `doctor` says of one agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tiny_checkpoint
+from typer.testing import CliRunner
+
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.local.chat import TransformersChat
+from interleave_thinker.backend.errors import ChatError, SettingsError
+from interleave_thinker.backend.generators.encoding_cache import DrawLevers
+from interleave_thinker.cli import app
+from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+def levers_of(agent: Any) -> Levers:
+    assert isinstance(agent.chat, TransformersChat)
+    return agent.chat.base.levers
+
+
+def test_savings_are_set_by_name(checkpoint: Path) -> None:
+    opener = Opener(LocalOptions(levers="written_out=off, vision_bytes=0, encodings_bytes=0", hold="always"))
+    critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
+    assert levers_of(critic) == Levers(written_out=False, vision_bytes=0)
+    planner = opener.planner(PlannerOptions(planner="tinyworld"))
+    assert levers_of(planner) == Levers(written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0)
+    assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
+    assert opener._shared_with(frozenset({"levers"}), DrawLevers)["levers"] == DrawLevers(encodings_bytes=0)
+    opener.finish()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("speed=on", "vision_bytes"), ("own_loop", "NAME=VALUE"), ("vision_bytes=-1", "greater")],
+)
+def test_savings_that_do_not_exist_are_refused(text: str, words: str) -> None:
+    with pytest.raises(SettingsError, match="--levers") as error:
+        Opener(LocalOptions(levers=text)).planner(PlannerOptions(planner="tinyworld"))
+    assert words in str(error.value)
+
+
+def test_savings_that_no_model_takes_are_refused() -> None:
+    opener = Opener(LocalOptions(levers="encodings_bytes=0"))
+    opener.planner(PlannerOptions(planner="tinyworld"))
+    with pytest.raises(SettingsError, match="--levers"):
+        opener.finish()
+
+
+def doctor(*arguments: str) -> Any:
+    result = CliRunner().invoke(app, ["doctor", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "switched off" not in doctor("--agent", "tinyworld")
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextAttention
+
+    forward = Qwen3VLTextAttention.forward
+
+    def scaled(*arguments: Any, **options: Any) -> Any:
+        """As if another version scaled what its attention gives."""
+        attended, weights = forward(*arguments, **options)
+        return attended * 3, weights
+
+    monkeypatch.setattr(Qwen3VLTextAttention, "forward", scaled)
+    spec = f"transformers:{checkpoint}"
+    found = json.loads(doctor("--agent", spec, "--json"))
+    assert list(found["switched_off"]) == ["written_out"]
+    assert "written_out: switched off: logits differ" in " ".join(doctor("--agent", spec).split())
+
+
+def test_fp8_is_refused_where_the_card_does_not_have_it(checkpoint: Path) -> None:
+    with pytest.raises(ChatError, match="fp8 needs an NVIDIA card"):
+        open_chat(f"transformers:{checkpoint}", device="cpu", quantization="fp8")
+
+
+def test_how_agents_answer_is_an_option_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave_thinker.backend.prompts import default_prompt_set
+    from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
+
+    other = default_prompt_set().model_copy(update={"critic": "other words"})
+    other.save(tmp_path / "prompt_set")
+    opener = Opener(LocalOptions())
+    untouched = opener.planner(PlannerOptions()), opener.critic(CriticOptions())
+    planner = opener.planner(
+        PlannerOptions(planner_max_tokens=9000, planner_temperature=0.5, planner_prompts=str(tmp_path))
+    )
+    critic = opener.critic(
+        CriticOptions(
+            critic_top_p=0.9,
+            critic_top_k=5,
+            critic_seed=3,
+            critic_max_pixels=4096,
+            critic_prompts=str(tmp_path / "prompt_set"),
+        )
+    )
+    assert critic is not None and untouched[1] is not None
+    assert (planner.settings.max_tokens, planner.settings.temperature) == (9000, 0.5)
+    told = critic.settings
+    assert (told.top_p, told.top_k, told.seed, told.max_pixels, told.watch_verdict) == (0.9, 5, 3, 4096, True)
+    assert planner.prompt_set == critic.prompt_set == other
+    assert other.digest in planner.identity and other.digest in critic.identity
+    assert planner.chat is untouched[0].chat, "they are asked otherwise, and not loaded again"
+    for plain, role in zip(untouched, ("false", "true"), strict=True):
+        assert plain.identity.endswith(
+            f'"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{role}}}'
+        )  # type: ignore[union-attr]
+    with pytest.raises(SettingsError, match="cannot be read"):
+        opener.planner(PlannerOptions(planner_prompts=str(tmp_path / "gone")))

@@ -1,0 +1,222 @@
+"""The command line as a person and as a program meets it: what is printed, what is written, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call, start
+from support.small_agents import STORY
+
+from interleave_thinker.backend import tinyworld
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import RunSettings
+from interleave_thinker.cli.lazy_group import COMMANDS
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Scripts:
+    return Scripts(tmp_path)
+
+
+def test_help_lists_every_command() -> None:
+    result = call("--help")
+    assert result.exit_code == 0
+    assert all(name in result.output for name in COMMANDS)
+    assert "130" in result.output
+
+
+@pytest.mark.parametrize("name", ["demo", "run", "plan", "judge", "export", "doctor", "prompts"])
+def test_every_command_explains_itself(name: str) -> None:
+    if name == "demo" and not hasattr(tinyworld, "DEMO_REQUEST"):
+        pytest.skip("the tiny world has no story yet")
+    result = call(name, "--help")
+    assert result.exit_code == 0, result.output
+    assert f" {name} " in result.output
+
+
+def test_run_tells_a_story_and_says_where_it_is(tmp_path: Path, scripts: Scripts) -> None:
+    out = tmp_path / "out"
+    result = call("run", "a house", "--out", out, *scripts.story(False, True, True, True))
+    assert result.exit_code == 0, result.output
+    assert (out / "index.html").is_file()
+    trajectory = load_trajectory(out)
+    assert [len(step.attempts) for step in trajectory.results] == [2, 0, 1, 1]
+    for step in trajectory.results:
+        if step.image:
+            assert str(out / "pictures" / f"{step.image.digest}.png") in result.output
+    assert "try 1: not right" in result.output
+    assert "prompt: better" in result.output
+    assert "3 of 3 pictures accepted." in result.output
+    assert str(out / "index.html") in result.output
+
+
+def test_same_out_again_keeps_everything(tmp_path: Path, scripts: Scripts) -> None:
+    command = ["run", "a house", "--out", tmp_path / "out", *scripts.story(False, True, True, True)]
+    call(*command)
+    before = load_trajectory(tmp_path / "out")
+    result = call(*command)
+    assert result.exit_code == 0, result.output
+    assert "(kept)" in result.output
+    assert result.output.count(", kept") == 4
+    assert load_trajectory(tmp_path / "out") == before
+
+
+def test_a_refused_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None:
+    story = scripts.story(False, False, True, True)
+    result = call("run", "x", "--out", tmp_path / "out", "--max-attempts", 2, *story)
+    assert result.exit_code == 3, result.output
+    assert "tries used up: try 2" in result.output
+    assert "2 of 3 pictures accepted." in result.output
+
+
+def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
+    arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "painted"]
+    result = call("run", "x", "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "3 of 3 pictures drawn." in result.output
+    assert result.output.count("try 1: drawn") == 3
+
+
+def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts: Scripts) -> None:
+    image = tmp_path / "in.png"
+    Picture.white((16, 16)).image.save(image)
+    wanted = RunSettings(
+        max_attempts=2,
+        accept_at=0.25,
+        keep="last",
+        source="anchor",
+        seed=7,
+        seed_rule="every step",
+        on_failure="stop",
+        judge_last=False,
+        candidates=2,
+        draw_ahead=True,
+        time_budget=99.5,
+    )
+    assert all(getattr(wanted, name) != field.default for name, field in RunSettings.model_fields.items()), (
+        "this test has to set every field"
+    )
+    arguments: list[object] = []
+    for name, value in wanted.model_dump().items():
+        flag = name.replace("_", "-")
+        arguments += (
+            [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
+        )
+    out = tmp_path / "out"
+    call("run", "x", "--out", out, "--image", image, *arguments, *scripts.story(True, True, True))
+    assert load_trajectory(out).settings == wanted
+    words = " ".join(call("run", "--help").output.replace("│", " ").split())
+    for field in RunSettings.model_fields.values():
+        assert field.description
+        assert field.description.split()[0] in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--generator", "crayons"], "crayons"),
+        (["--generator", "painted:huge"], "huge"),
+        (["--generator", "painted", "--strength", "0.5"], "strength"),
+        (["--time-budget", "0"], "time-budget"),
+        (["--source", "anchor"], "anchor"),
+        (["--max-attempts", "0"], "max-attempts"),
+        (["--keep", "worst"], "worst"),
+        (["--plan", "missing.json"], "missing.json"),
+        (["--device", "cpu"], "--device"),
+        (["--planner", "scripted:missing.json"], "missing.json"),
+        (["--image", "missing.png"], "missing.png"),
+        (["--nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_and_one_message(
+    tmp_path: Path, scripts: Scripts, arguments: list[str], said: str
+) -> None:
+    result = call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True), *arguments)
+    assert result.exit_code == 2, result.output
+    assert said in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_errors_are_exit_code_1_and_one_line(tmp_path: Path, scripts: Scripts) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("precious")
+    command = ["run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True)]
+    result = call(*command)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    assert "Traceback" in call("--debug", *command).output
+    babble = call(
+        "run", "x", "--out", tmp_path / "other", *scripts.planner("blah", "blah"), "--critic", "none"
+    )
+    assert babble.exit_code in (1, 2)
+
+
+def test_another_request_needs_another_folder(tmp_path: Path, scripts: Scripts) -> None:
+    story = scripts.story(True, True, True)
+    call("run", "one", "--out", tmp_path / "out", *story)
+    result = call("run", "two", "--out", tmp_path / "out", *story)
+    assert result.exit_code == 1
+    assert "Choose another --out" in result.output
+
+
+def test_json_is_one_object_a_line(tmp_path: Path, scripts: Scripts) -> None:
+    process = start("run", "x", "--out", tmp_path / "out", "--json", *scripts.story(False, True, True, True))
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["event"] for line in lines][:5] == [
+        "plan_ready",
+        "attempt_started",
+        "attempt_drawn",
+        "attempt_judged",
+        "attempt_started",
+    ]
+    assert lines[-2]["event"] == "finished"
+    result = lines[-1]
+    assert (result["event"], result["exit_code"]) == ("result", 0)
+    assert all(Path(path).is_file() for path in [*result["pictures"], result["page"]])
+    drawn = lines[2]["record"]["image"]
+    assert (tmp_path / "out" / "pictures" / f"{drawn}.png").is_file()
+
+
+def test_a_pipe_gets_plain_unwrapped_lines(tmp_path: Path, scripts: Scripts) -> None:
+    out = tmp_path / ("a-rather-long-name-" * 6)
+    process = start("run", "x", "--out", out, *scripts.story(True, True, True))
+    output, _ = process.communicate(timeout=60)
+    assert "\x1b" not in output
+    assert f"Page: {out / 'index.html'}" in output.splitlines()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT to a child is POSIX")
+def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> None:
+    out = tmp_path / "out"
+    story = [*scripts.story(*[False] * 300), "--generator", "painted:1024", "--max-attempts", "100"]
+    process = start("run", "x", "--out", out, *story)
+    assert process.stdout
+    for line in process.stdout:
+        if "try 3" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "run the same again" in errors
+    assert f"--out {out}" in errors
+    assert "Traceback" not in errors
+    assert not (out / "in-use.lock").exists()
+    partial = load_trajectory(out)
+    assert partial.results[-1].stop_reason.value == "cancelled"
+    finished = {path.name for path in (out / "attempts").iterdir()}
+    assert len(finished) >= 3
+    stamps = {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
+    again = call("run", "x", "--out", out, *story[:-1], 4)
+    assert again.exit_code == 3, again.output
+    assert again.output.count(", kept") >= 3
+    assert stamps == {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}

@@ -1,0 +1,165 @@
+"""The single commands: plan, judge, export, doctor, prompts, demo, each as a person calls it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.cli_calls import Scripts, call, start, verdict_reply
+from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
+
+from interleave_thinker.backend import tinyworld
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.loop.loop import run as run_loop
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request
+from interleave_thinker.cli.progress import Lines
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Scripts:
+    return Scripts(tmp_path)
+
+
+def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Scripts) -> None:
+    planner = scripts.planner(write_plan(STORY))
+    shown = call("plan", "a house", *planner)
+    assert shown.exit_code == 0, shown.output
+    assert "1. House" in shown.output
+    assert "Then the sun rose." in shown.output
+    printed = call("plan", "a house", *planner, "--json")
+    assert Plan.model_validate_json(printed.output).steps == STORY.steps
+    (tmp_path / "plan.json").write_text(printed.output)
+    arguments = ["--plan", tmp_path / "plan.json", "--critic", "none", "--generator", "painted"]
+    assert call("run", "a house", "--out", tmp_path / "out", *arguments).exit_code == 0
+    (tmp_path / "plan.json").write_text('{"steps": [{"number": 1, "prompt": "a", "promt": "b"}]}')
+    broken = call("run", "a house", "--out", tmp_path / "new", *arguments)
+    assert broken.exit_code == 2
+    assert "steps.0.promt" in broken.output
+
+
+@pytest.mark.parametrize(
+    ("replies", "code", "said"),
+    [
+        ([verdict_reply(True)], 0, "Verdict: right"),
+        ([verdict_reply(False, "a red house")], 3, "Draw next: a red house"),
+        (["blah", "blah"], 1, "not understood"),
+    ],
+)
+def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, said: str) -> None:
+    Picture.white((16, 16)).image.save(tmp_path / "a.png")
+    for before in ("none", tmp_path / "a.png"):
+        result = call("judge", before, tmp_path / "a.png", "a house", *scripts.critic(*replies))
+        assert result.exit_code == code, result.output
+        assert said in result.output
+    as_json = call("judge", "none", tmp_path / "a.png", "a house", *scripts.critic(*replies), "--json")
+    assert json.loads(as_json.output)["success"] == {0: True, 3: False, 1: None}[code]
+
+
+@pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record", "pdf", "comic", "gif", "webp"])
+def test_export_prints_the_file_it_wrote(tmp_path: Path, scripts: Scripts, to: str) -> None:
+    call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
+    result = call("export", tmp_path / "out", "--to", to, "--out", tmp_path / "exported")
+    assert result.exit_code == 0, result.output
+    written = Path(result.output.strip())
+    assert written.is_file()
+    assert written.is_relative_to(tmp_path / "exported")
+
+
+def test_export_of_nothing(tmp_path: Path, scripts: Scripts) -> None:
+    assert call("export", tmp_path).exit_code == 1
+    call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
+    assert call("export", tmp_path / "out", "--to", "film").exit_code == 2
+    assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "0.5", "--attempts").exit_code == 0
+    assert call("export", tmp_path / "out", "--to", "pdf", "--seconds", "0.5").exit_code == 2
+    assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "900").exit_code == 2
+
+
+def test_doctor_finds_models_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = tmp_path / "comfy" / "models" / "interleave_agents" / "critic-8b"
+    agent.mkdir(parents=True)
+    (agent / "config.json").write_text("{}")
+    cached = tmp_path / "hf" / "hub" / "models--Qwen--Qwen3-VL-8B-Instruct"
+    (cached / "snapshots" / "abc").mkdir(parents=True)
+    monkeypatch.setenv("COMFYUI_PATH", str(tmp_path / "comfy"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    result = call("doctor", "--json")
+    report = json.loads(result.output)
+    assert result.exit_code == 0
+    assert report["models"]["comfyui"] == [str(agent)]
+    assert report["models"]["hub"] == [str(cached)]
+    assert report["packages"]["torch"]
+    assert report["device"]["name"]
+    monkeypatch.setenv("COMFYUI_PATH", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "nowhere"))
+    assert "transformers:FOLDER" in call("doctor").output
+
+
+def test_prompts_import_stores_beside_a_checkpoint(tmp_path: Path) -> None:
+    module = tmp_path / "official" / "UEval" / "system.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        'NARRATIVE_PROMPT_JSON = "plan {text_input}"\n'
+        'GUIDANCE_GLOBAL_PROMPT_JSON = "plan with images {text_input}"\n'
+        'Iterative_T2I_PROMPT_QWEN = "judge {original_instruction} {rewritten_prompt}"\n'
+    )
+    (tmp_path / "checkpoint").mkdir()
+    result = call("prompts", "import", tmp_path / "official", "--to", tmp_path / "checkpoint")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "checkpoint" / "prompt_set" / "critic.txt").is_file()
+    assert call("prompts", "import", tmp_path / "nothing", "--to", tmp_path / "checkpoint").exit_code == 2
+
+
+@pytest.mark.skipif(not hasattr(tinyworld, "DEMO_REQUEST"), reason="the tiny world has no story yet")
+def test_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
+    result = call("demo", "--out", tmp_path / "demo", *scripts.story(True, True, True))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "demo" / "index.html").is_file()
+    assert (tmp_path / "demo" / "run.json").is_file()
+
+
+def test_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without its checkpoints the error names the one that is missing, planner and critic each their own."""
+    monkeypatch.setattr(tinyworld, "CHECKPOINTS", tmp_path)
+    Picture.white((16, 16)).image.save(tmp_path / "a.png")
+    planning = call("plan", "a house")
+    judging = call("judge", "none", tmp_path / "a.png", "a house", "--critic", "tinyworld")
+    drawing = call("run", "a house", "--out", tmp_path / "out")
+    for result, part in ((planning, "planner"), (judging, "critic"), (drawing, "generator")):
+        assert result.exit_code == 2, result.output
+        assert f"tiny world's {part}" in result.output
+
+
+def test_a_terminal_sees_every_outcome() -> None:
+    """Errors, unreadable verdicts and text steps each get their line; the text of users is not read as markup."""
+    screen = io.StringIO()
+    lines = Lines(Console(file=screen, force_terminal=True, width=200, highlight=False))
+    plan = Plan(steps=(STORY.steps[0].model_copy(update={"name": "[red]House[/red]"}), STORY.steps[1]))
+    events = run_loop(
+        Request(text="x"),
+        OnePlan(plan),
+        Counting(failures=[GeneratorError("no memory left")]),
+        Verdicts(None, True),
+    )
+    for event in events:
+        lines.show(event)
+    shown = screen.getvalue()
+    assert "generator failed: no memory left" in shown
+    assert "critic not understood" in shown
+    assert "try 3: right" in shown
+    assert "[red]House[/red]" in shown
+    assert "Then the sun rose." in shown
+    assert "\x1b[?25h" in shown, "the cursor is shown again"
+
+
+def test_program_entry() -> None:
+    process = start("run")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Missing" in errors

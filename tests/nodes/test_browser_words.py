@@ -1,0 +1,213 @@
+"""The words of the node views in the browser: five languages beside English, each whole, none with words that nobody says.
+
+What the code says itself is found in the scripts; what the server says is made here by the server's own functions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.exporters.layout.typesetting import font_note
+from interleave_thinker.backend.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    PlanReady,
+    StepFinished,
+)
+from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
+from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
+from interleave_thinker.backend.report.outcomes import Outcome, duration, stop_sentence, summarize
+from interleave_thinker.backend.types import Fault, Plan, Step, StepResult, StopReason, Trajectory
+from interleave_thinker.nodes.live.live_run import told_again
+from interleave_thinker.nodes.live.progress import RunView
+
+WEB = Path(__file__).resolve().parents[2] / "web"
+LANGUAGES = ("de", "es", "fr", "ja", "zh")
+SAID = re.compile(r'\bsay\(\s*"((?:[^"\\]|\\.)*)"')
+SENTENCE = re.compile(r'(\bsay\(\s*)?"([A-Z][a-z]+,? [a-z][^"]*)"')
+PLACE = re.compile(r"\{(\w+)\}")
+NUMBER = r"[\d.,%/]+"
+RARE = " \U00013000"
+"""A hieroglyph, which hardly any font has."""
+FREE = ("text", "rest", "part", "count")
+SAME = ("{part} · {rest}", "{seconds} s", "{minutes} min {seconds} s", "Name")
+"""Words that may be the same in another language."""
+
+Words = dict[str, dict[str, str]]
+
+
+def words(language: str) -> Words:
+    return json.loads((WEB / "words" / f"{language}.json").read_text(encoding="utf-8"))
+
+
+def said_in_scripts() -> set[str]:
+    scripts = [path.read_text(encoding="utf-8") for path in WEB.rglob("*.js")]
+    return {json.loads(f'"{text}"') for script in scripts for text in SAID.findall(script)}
+
+
+def pattern(key: str) -> re.Pattern[str]:
+    """As web/words.js reads a key."""
+    texts, names = PLACE.split(key)[::2], PLACE.findall(key)
+    places = [r"([\s\S]+?)" if name in FREE else f"({NUMBER})" for name in names]
+    return re.compile(
+        "".join(re.escape(text) + place for text, place in zip(texts, [*places, ""], strict=True))
+    )
+
+
+def looked_up(line: str, keys: list[str], used: set[str]) -> bool:
+    """Whether a line and all the parts of it that are looked up themselves have a key; notes the keys that were used."""
+    for key in keys:
+        match = pattern(key).fullmatch(line)
+        if match is None:
+            continue
+        used.add(key)
+        parts = [
+            part for name, part in zip(PLACE.findall(key), match.groups(), strict=True) if name in FREE[1:]
+        ]
+        return all([looked_up(part, keys, used) for part in parts])
+    return False
+
+
+def lines_of_the_server() -> Iterator[str]:
+    """Everything of which a line on a node is made."""
+    trajectory = make_trajectory()
+    for result in trajectory.results:
+        for reason in StopReason:
+            told = result.model_copy(update={"stop_reason": reason})
+            yield stop_sentence(told)
+            yield stop_sentence(told.model_copy(update={"chosen": None}))
+    yield stop_sentence(StepResult(step=Step(number=1, prompt="a"), stop_reason=StopReason.budget))
+    yield from (outcome.value for outcome in Outcome)
+    yield from lines_of_a_run(trajectory)
+    yield from (summarize(one).sentence for one in sums(trajectory))
+    yield from (duration(seconds) for seconds in (0.42, 12.3, 245))
+    yield from notes_of_edits()
+    # These are said by nodes, which only a host can load.
+    yield "planning: three steps, P(success) 3"
+    yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
+    yield "saved: /output/interleave-thinker/story"
+    if note := font_note(make_trajectory(decorate=RARE)):
+        yield f"saved: /output/interleave-thinker/story\n{note}"
+    yield "12 rows in /output/interleave-thinker/feedback/critic_sft.json"
+
+
+def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:
+    view = RunView(trajectory.plan, trajectory.settings, judged=True)
+    view.follow(PlanReady(trajectory.plan))
+    yield view.line
+    for result in trajectory.results:
+        for number, attempt in enumerate(result.attempts):
+            for event in (
+                AttemptStarted(result.step, number, attempt.prompt, attempt.seed),
+                AttemptDrawn(result.step, number, attempt),
+                AttemptDrawn(result.step, number, attempt, reused=True),
+                AttemptJudged(result.step, number, attempt),
+            ):
+                view.follow(event)
+                yield view.line
+        view.follow(StepFinished(result))
+        yield view.line
+    attempt = trajectory.results[0].attempts[0]
+    fault = Fault(where="critic", message="The critic did not answer.")
+    unjudged = attempt.model_copy(update={"verdict": None, "error": fault})
+    view.follow(AttemptJudged(trajectory.results[0].step, 0, unjudged))
+    yield view.line
+    for message in told_again("run", trajectory).state():
+        if message.shown.kind == "run":
+            yield message.shown.line
+        elif message.shown.kind == "step" and message.shown.sentence:
+            yield message.shown.sentence
+
+
+def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
+    yield trajectory
+    first, *others = trajectory.results
+    picked = first.model_copy(
+        update={"stop_reason": StopReason.picked, "attempts": first.attempts[1:], "chosen": 0}
+    )
+    yield trajectory.model_copy(update={"results": (picked, *others)})
+    alone = trajectory.model_copy(update={"results": (others[0],), "plan": Plan(steps=(others[0].step,))})
+    yield alone
+
+
+def notes_of_edits() -> Iterator[str]:
+    steps = [Step(number=number, prompt=f"scene {number}") for number in (1, 2, 3, 4)]
+    planned = Plan(steps=tuple(steps))
+    base = editable(planned)
+    other = Plan(steps=tuple(step.model_copy(update={"prompt": f"new {step.number}"}) for step in steps))
+    changed = [
+        one.model_copy(update={"step": one.step.model_copy(update={"prompt": f"mine {one.step.number}"})})
+        for one in base.steps
+    ]
+
+    def note(edits: EditedPlan | None, plan: Plan | None) -> str:
+        return apply_edits(edits, plan).note
+
+    def edited(*numbers: int) -> EditedPlan:
+        mixed = [changed[index] if index + 1 in numbers else one for index, one in enumerate(base.steps)]
+        return base.model_copy(update={"steps": tuple(mixed)})
+
+    turned = tuple(
+        one.model_copy(update={"step": one.step.model_copy(update={"number": number})})
+        for number, one in enumerate(reversed(base.steps), start=1)
+    )
+    yield note(None, planned)
+    yield note(base.model_copy(update={"made_from": ()}), None)
+    yield note(EditedPlan(steps=base.steps[:1], made_from=()), None)
+    yield note(base.model_copy(update={"made_from": ()}), planned)
+    yield note(base, planned)
+    yield note(base.model_copy(update={"steps": turned}), planned)
+    yield from (note(edited(*numbers), planned) for numbers in ((2,), (1, 2, 3)))
+    yield from (note(edited(*numbers), other) for numbers in ((), (2,), (1, 3), (1, 2, 3), (1, 2, 3, 4)))
+    yield note(base.model_copy(update={"steps": turned}), other)
+    yield note(base, planned) + " It is too long to be edited in the list."
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_says_what_the_scripts_say_and_nothing_else(language: str) -> None:
+    assert set(words(language)["view"]) == said_in_scripts()
+
+
+def test_no_english_text_is_put_into_an_element_without_being_said() -> None:
+    for path in WEB.rglob("*.js"):
+        sentences = SENTENCE.findall(path.read_text(encoding="utf-8"))
+        assert [text for said, text in sentences if not said] == [], path.name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_places_and_lines_stay_what_they_are(language: str) -> None:
+    for part in words(language).values():
+        for key, text in part.items():
+            assert sorted(PLACE.findall(text)) == sorted(PLACE.findall(key)), key
+            assert text.strip() == text and text, key
+            assert text != key or key in SAME, key
+
+
+def test_every_language_knows_the_same_lines_of_the_server_in_the_same_order() -> None:
+    first, *others = (list(words(language)["server"]) for language in LANGUAGES)
+    assert all(keys == first for keys in others)
+
+
+def test_every_line_of_the_server_is_known_and_every_known_line_is_said() -> None:
+    keys, used = list(words("de")["server"]), set[str]()
+    for line in lines_of_the_server():
+        assert looked_up(line, keys, used), line
+    unused = set(keys) - used
+    with_rare_font = {
+        key for key in unused if "No installed font" in key or key.startswith("saved: {text}\n")
+    }
+    assert unused == with_rare_font
+
+
+@pytest.mark.parametrize("language", ("ja", "zh"))
+def test_no_sentence_was_left_in_english(language: str) -> None:
+    for part in words(language).values():
+        for key, text in part.items():
+            assert re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", text) or key in SAME, key

@@ -1,0 +1,143 @@
+"""How a step is drawn, as far as it is decided without the host: sizes, and which edit mode goes with which model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.nodes.inputs.model_traits import ModelTraits
+from interleave_thinker.nodes.sampling.model_families import EDIT_CHOICES, edit_choice
+from interleave_thinker.nodes.sampling.settings import (
+    KONTEXT_SIZES,
+    DrawSettings,
+    edit_size,
+    kontext_size,
+    on_grid,
+)
+
+sides = st.integers(min_value=32, max_value=4096)
+areas = st.integers(min_value=256 * 256, max_value=2048 * 2048)
+FLUX_DEV = ModelTraits("Flux", distilled_guidance=True)
+
+
+@given(sides, sides, areas, st.sampled_from([16, 32]))
+def test_a_story_of_edits_is_scaled_at_its_first_step_at_most(
+    width: int, height: int, area: int, grid: int
+) -> None:
+    drawn = on_grid(edit_size((width, height), area, grid), grid)
+    assert edit_size(drawn, area, grid) == drawn
+
+
+@given(sides, sides)
+def test_an_edit_keeps_the_shape_and_takes_the_area(width: int, height: int) -> None:
+    area = 1024 * 1024
+    scaled = edit_size((width, height), area)
+    assert scaled[0] * scaled[1] == pytest.approx(area, rel=16 / min(scaled) * 2)
+    assert scaled[0] / scaled[1] == pytest.approx(width / height, rel=2 / min(scaled))
+
+
+@given(sides, sides, areas)
+def test_kontext_takes_a_size_it_was_trained_at_and_keeps_it(width: int, height: int, area: int) -> None:
+    size = kontext_size((width, height), area)
+    assert on_grid(size) == size and kontext_size(size, area) == size
+    assert size[0] * size[1] == pytest.approx(area, rel=0.2)
+    if 0.9 < area / 1024**2 < 1.1:
+        assert size in KONTEXT_SIZES
+
+
+@pytest.mark.parametrize(
+    ("model", "mode"),
+    [
+        (ModelTraits("Flux2"), "reference latents"),
+        (ModelTraits("Flux2", distilled_guidance=True), "reference latents"),
+        (ModelTraits("Omnigen2"), "omnigen2"),
+        (ModelTraits("QwenImage", timestep_zero=True), "qwen image edit 2511"),
+        (ModelTraits("Lumina2", image_features=True), "z-image omni"),
+        (ModelTraits("Lumina2"), "image to image"),
+        (ModelTraits("Flux"), "image to image"),
+        (ModelTraits("SDXL"), "image to image"),
+        (ModelTraits("BaseModel"), "image to image"),
+        (ModelTraits("SD3"), "image to image"),
+    ],
+)
+def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) -> None:
+    assert edit_choice(model, "auto") == mode
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (FLUX_DEV, "'flux kontext' for Kontext"),
+        (ModelTraits("QwenImage"), "'qwen image edit plus' for Qwen-Image-Edit-2509"),
+        (ModelTraits("HiDream"), "'reference latents'"),
+        (ModelTraits("SomethingNew"), "'reference latents'"),
+    ],
+)
+def test_auto_says_what_to_choose_where_it_cannot_know(model: ModelTraits, advice: str) -> None:
+    with pytest.raises(SettingsError, match=advice):
+        edit_choice(model, "auto")
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen"),
+    [
+        (ModelTraits("SDXL"), "reference latents"),
+        (ModelTraits("SDXL"), "flux kontext"),
+        (ModelTraits("Flux2"), "qwen image edit"),
+        (FLUX_DEV, "omnigen2"),
+        (ModelTraits("QwenImage"), "z-image omni"),
+    ],
+)
+def test_a_mode_that_the_model_would_ignore_is_refused(model: ModelTraits, chosen: str) -> None:
+    with pytest.raises(SettingsError, match="Set 'edit' to"):
+        edit_choice(model, chosen)
+
+
+@pytest.mark.parametrize("mode", [name for name in EDIT_CHOICES if name != "auto"])
+def test_a_choice_of_the_artist_wins_where_it_can(mode: str) -> None:
+    owners = {
+        "flux kontext": "Flux",
+        "omnigen2": "Omnigen2",
+        "z-image omni": "Lumina2",
+        "reference latents": "SomethingNew",
+        "image to image": "Flux2",
+    }
+    assert edit_choice(ModelTraits(owners.get(mode, "QwenImage")), mode) == mode
+
+
+@pytest.mark.parametrize(
+    ("model", "word"),
+    [
+        (ModelTraits("WAN21"), "video model"),
+        (ModelTraits("WAN22_S2V"), "video model"),
+        (ModelTraits("LTXV"), "video model"),
+        (ModelTraits("HunyuanVideo15"), "video model"),
+        (ModelTraits("SVD_img2vid"), "video model"),
+        (ModelTraits("Kandinsky5"), "video model"),
+        (ModelTraits("StableAudio1"), "does not draw single images"),
+        (ModelTraits("ACEStep15", latent_dimensions=1), "does not draw single images"),
+        (ModelTraits("QwenImage", layered=True), "Qwen-Image-Layered"),
+    ],
+)
+@pytest.mark.parametrize("chosen", ["auto", "image to image"])
+def test_models_of_videos_and_sounds_are_refused_whatever_is_chosen(
+    model: ModelTraits, word: str, chosen: str
+) -> None:
+    with pytest.raises(SettingsError, match=word):
+        edit_choice(model, chosen)
+
+
+def test_image_models_with_names_like_those_of_video_models_are_not_refused() -> None:
+    for name in ("HunyuanImage21", "Kandinsky5Image"):
+        assert edit_choice(ModelTraits(name), "auto") == "image to image"
+
+
+def test_settings_are_bounded() -> None:
+    for wrong in ({"steps": 0}, {"width": 8}, {"denoise": 0.0}, {"guidance": -1.0}, {"unknown": 1}):
+        with pytest.raises(ValueError):
+            DrawSettings(**wrong)
+    assert replace(FLUX_DEV, name="Flux2").is_flux2

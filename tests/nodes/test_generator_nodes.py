@@ -1,0 +1,85 @@
+"""Which pipelines a workflow may name, and to whom a service's key may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.remote.api_keys import KEY_VARIABLE
+from interleave_thinker.nodes.generators.pipeline_names import pipeline_folders, pipeline_spec
+from interleave_thinker.nodes.inputs.service_key import URL_VARIABLE, check_service
+
+
+def pipeline(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "model_index.json").write_text("{}")
+    return folder
+
+
+def test_pipelines_are_found_by_name_in_every_root(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = pipeline(first / "sd")
+    pipeline(second / "sd")
+    deep = pipeline(second / "owner" / "model")
+    roots = [first, second, tmp_path / "missing"]
+    assert pipeline_folders(roots) == {"sd": wanted, "owner/model": deep}
+    assert pipeline_spec(" sd ", roots) == f"diffusers:{wanted}"
+    assert pipeline_spec("owner/model", roots) == f"diffusers:{deep}"
+    assert pipeline_spec("someone/else", roots) == "diffusers:someone/else"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../secret", "..", "/etc", "a/../b", "~/models", "C:\\models", "one/two/three"]
+)
+def test_a_workflow_cannot_name_a_path(tmp_path: Path, name: str) -> None:
+    pipeline(tmp_path / "secret")
+    pipeline(tmp_path / "models" / "sd")
+    with pytest.raises(SettingsError, match="there: sd"):
+        pipeline_spec(name, [tmp_path / "models"])
+
+
+def test_a_folder_beside_the_program_is_no_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline(tmp_path / "owner" / "model")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match="nothing yet"):
+        pipeline_spec("owner/model", [tmp_path / "models"])
+
+
+def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert check_service(" https://images.example ") == "https://images.example"
+
+
+@pytest.mark.parametrize(
+    ("url", "trusted", "goes"),
+    [
+        ("http://127.0.0.1:8000", "", True),
+        ("http://localhost", "", True),
+        ("https://images.example/v1", "https://images.example", True),
+        ("https://images.example:443", "https://images.example", True),
+        ("https://images.example", "", False),
+        ("http://images.example", "https://images.example", False),
+        ("https://images.example:8443", "https://images.example", False),
+        ("https://images.example.evil.net", "https://images.example", False),
+        ("https://images.example@evil.net", "https://images.example", False),
+    ],
+)
+def test_the_key_goes_to_this_machine_or_to_the_named_service(
+    monkeypatch: pytest.MonkeyPatch, url: str, trusted: str, goes: bool
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "secret-key")
+    monkeypatch.setenv(URL_VARIABLE, trusted)
+    if goes:
+        assert check_service(url) == url
+        return
+    with pytest.raises(SettingsError, match=URL_VARIABLE) as error:
+        check_service(url)
+    assert "secret-key" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["", "images", "file:///etc/passwd", "http://", "http://a:port", "http://["])
+def test_what_is_no_url_says_so(url: str) -> None:
+    with pytest.raises(SettingsError, match="URL"):
+        check_service(url)

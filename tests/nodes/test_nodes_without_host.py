@@ -1,0 +1,225 @@
+"""What of the node pack works without ComfyUI: images, folders, reports, and words for broken surroundings."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.small_agents import STORY, OneInThree
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+from interleave_thinker.nodes.agents import folders as agent_folders
+from interleave_thinker.nodes.inputs import requirements as surroundings
+from interleave_thinker.nodes.inputs.images import to_batch, to_pictures
+from interleave_thinker.nodes.inputs.run_folder import run_folder
+from interleave_thinker.nodes.live.progress import RunView
+from interleave_thinker.nodes.plan.outline_text import plan_text
+from interleave_thinker.nodes.sampling.weights_identity import weights_identity
+
+WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
+
+
+def test_images_survive_the_way_there_and_back() -> None:
+    pixels = np.arange(256 * 3, dtype=np.uint8).reshape(16, 16, 3)
+    batch = torch.from_numpy(pixels.astype(np.float32) / 255.0)[None]
+    (picture,) = to_pictures(batch)
+    np.testing.assert_array_equal(np.asarray(picture.image), pixels)
+    assert torch.equal(to_batch(picture.image), batch)
+    with pytest.raises(SettingsError, match="shape"):
+        to_pictures(torch.zeros(1, 16, 16))
+
+
+class Weights:
+    """The part of the host's model patcher that an identity is read from."""
+
+    def __init__(self, seed: int = 0) -> None:
+        torch.manual_seed(seed)
+        self.model = torch.nn.Linear(300, 200)
+        self.backup: dict = {}
+        self.patches: dict = {}
+        self.object_patches: dict = {}
+        self.object_patches_backup: dict = {}
+        self.model_options: dict = {"transformer_options": {}}
+
+
+def test_identity_follows_weights_patches_and_options_and_nothing_else() -> None:
+    assert weights_identity(Weights()) == weights_identity(Weights())
+    changed = [Weights(1), Weights(), Weights(), Weights(), Weights()]
+    with torch.no_grad():
+        changed[1].model.weight[0, 0] += 1
+    changed[2].patches = {"weight": [(1.0, ("diff", (torch.ones(2, 2),)), 1.0, None, None)]}
+    changed[3].patches = {"weight": [(0.5, ("diff", (torch.ones(2, 2),)), 1.0, None, None)]}
+    changed[4].model_options = {"transformer_options": {"patches": {"attn": [len]}}}
+    assert len({weights_identity(one) for one in [Weights(), *changed]}) == 6
+
+
+# Which agents there are
+
+
+def agent(folder: Path, kind: str = "qwen3_vl", marker: str = "config.json") -> Path:
+    folder.mkdir(parents=True)
+    (folder / marker).write_text(json.dumps({"model_type": kind}))
+    return folder
+
+
+def test_agents_are_found_in_every_root_the_first_winning(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = agent(first / "Qwen3-VL-4B")
+    agent(second / "Qwen3-VL-4B")
+    deep = agent(second / "organisation" / "critic-8b", "qwen3_vl_moe")
+    agent(second / "llama", "llama")
+    agent(second / "style", marker="adapter_config.json")
+    (agent(second / "broken") / "config.json").write_text("{")
+    roots = [first, second, tmp_path / "missing"]
+    assert agent_folders.agent_names(roots) == [
+        "tiny world planner", "tiny world critic", "Qwen3-VL-4B", "organisation/critic-8b",
+    ]  # fmt: skip
+    assert agent_folders.agent_spec("Qwen3-VL-4B", roots) == f"transformers:{wanted}"
+    assert agent_folders.agent_spec("organisation/critic-8b", roots) == f"transformers:{deep}"
+    assert agent_folders.agent_spec("tiny world critic", roots) == "tinyworld:critic"
+    assert agent_folders.adapter_names(roots) == ["none", "style"]
+    assert agent_folders.adapter_folder("none", roots) is None
+
+
+@pytest.mark.parametrize("name", ["missing", "../first/Qwen3-VL-4B", "/etc", ""])
+def test_an_unknown_agent_says_where_to_put_it(tmp_path: Path, name: str) -> None:
+    agent(tmp_path / "first" / "Qwen3-VL-4B")
+    with pytest.raises(SettingsError, match=re.escape(str(tmp_path))):
+        agent_folders.agent_spec(name, [tmp_path / "second"])
+
+
+def test_changed_weights_are_noticed(tmp_path: Path) -> None:
+    folder = agent(tmp_path / "one")
+    before = agent_folders.weights_stamp("one", [tmp_path])
+    assert before == agent_folders.weights_stamp("one", [tmp_path])
+    (folder / "model.safetensors").write_bytes(b"new")
+    assert agent_folders.weights_stamp("one", [tmp_path]) != before
+
+
+# What a person reads
+
+
+def test_a_plan_reads_as_a_list() -> None:
+    text = plan_text(STORY)
+    assert text.startswith("1. House\n   draw: a house")
+    assert "   text: Then the sun rose." in text
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> None:
+    settings = RunSettings(max_attempts=3)
+    view = RunView(STORY, settings, judged)
+    shares, lines, trajectory = [], [], None
+    critic = OneInThree() if judged else None
+    for event in run(Request(text="r"), None, PaintedGenerator(), critic, settings, plan=STORY):
+        view.follow(event)
+        shares.append(view.share)
+        lines.append(view.line)
+        assert view.within_try(1.0) <= 1.0 + 1 / 3 + 1e-9
+        trajectory = getattr(event, "trajectory", trajectory)
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1.0)
+    assert any("try 1" in line for line in lines)
+    assert trajectory is not None
+    text = report(trajectory)
+    assert all(f"{step.number}. " in text for step in STORY.steps)
+    for result in trajectory.results:
+        for attempt in result.attempts:
+            assert attempt.prompt in text
+
+
+def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Path) -> None:
+    texts = ["A red house", "A red house!", "../../etc/passwd", "", "日本", "x" * 5000]
+    folders = [run_folder(tmp_path, Request(text=text)) for text in texts]
+    assert len(set(folders)) == len(texts)
+    for folder in folders:
+        assert folder.resolve().is_relative_to(tmp_path.resolve()) and len(folder.name) < 64
+    image = Picture.white((8, 8))
+    assert run_folder(tmp_path, Request(text="a", images=(image,))) != run_folder(tmp_path, Request(text="a"))
+
+
+# Broken surroundings
+
+
+def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "version", lambda name: "4.57.1")
+    with pytest.raises(SettingsError, match=r"4\.57\.1 is too old; 5\.0 or newer.*pip install"):
+        surroundings.check_library("transformers")
+    monkeypatch.setattr(surroundings, "version", lambda name: "5.0.0.dev0")
+    surroundings.check_library("transformers")
+
+
+def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(surroundings, "version", missing)
+    with pytest.raises(SettingsError, match="diffusers is not installed") as error:
+        surroundings.check_library("diffusers")
+    assert sys.executable in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_broken_library_is_one_line() -> None:
+    broken = RuntimeError("operator torchvision::nms does not exist\nand a long trace")
+    with (
+        pytest.raises(SettingsError, match="torchvision::nms") as error,
+        surroundings.needing("transformers"),
+    ):
+        raise broken
+    assert "\n" not in str(error.value)
+
+
+def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
+    """What the host imports at its start must not need them; each is imported by the node that uses it."""
+    blocked = ("transformers", "diffusers", "torchvision", "json_repair", "jinja2", "httpx", "typer")
+    code = (
+        "import sys; sys.path.insert(0, 'tests')\n"
+        f"for name in {blocked}: sys.modules[name] = None\n"
+        "import conftest\n"
+        "import interleave_thinker.backend.chat.protocol, interleave_thinker.backend.generators.protocol\n"
+        "import interleave_thinker.backend.loop.loop, interleave_thinker.backend.exporters.sheet\n"
+        "from interleave_thinker.nodes.inputs import images, requirements, run_folder\n"
+        "from interleave_thinker.nodes.sampling import settings, weights_identity\n"
+        "import interleave_thinker.nodes.agents.folders, interleave_thinker.nodes.plan.outline_text\n"
+        "import interleave_thinker.backend.report.text"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_a_plan_without_anything_to_draw_has_a_report() -> None:
+    plan = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
+    *_, finished = run(Request(text="r"), None, PaintedGenerator(), None, plan=plan)
+    assert "1. Step: Text only" in report(finished.trajectory)
+
+
+# The example graphs
+
+
+@pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.json")), ids=lambda path: path.stem)
+def test_example_graphs_are_whole(path: Path) -> None:
+    graph = json.loads(path.read_text(encoding="ascii"))
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    for link, origin, origin_slot, target, target_slot, kind in graph["links"]:
+        assert link in nodes[origin]["outputs"][origin_slot]["links"]
+        assert nodes[target]["inputs"][target_slot]["link"] == link
+        assert kind in (nodes[origin]["outputs"][origin_slot]["type"], "*")
+    boxes = [(*node["pos"], *node["size"]) for node in nodes.values()]
+    for index, (left, top, width, height) in enumerate(boxes):
+        for x, y, w, h in boxes[index + 1 :]:
+            apart = left + width <= x or x + w <= left or top + height + 40 <= y or y + h + 40 <= top
+            assert apart, "two nodes overlap (a title is 30 pixels high and stands above its node)"
+    assert path.with_suffix(".jpg").exists(), "the host shows a thumbnail of the same name"

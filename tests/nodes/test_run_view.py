@@ -1,0 +1,143 @@
+"""What the browser is told of a run: small, whole for who comes later, and never better than what was recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Attempt, Plan, RunSettings, Step, Verdict
+from interleave_thinker.nodes.inputs.run_folder import PARENT, ChoiceWatch, known_run
+from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, told_again
+from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
+from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
+
+NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]
+
+
+def size(message: Message) -> int:
+    return len(json.dumps({"type": "interleave-thinker", "data": message.model_dump(mode="json")}))
+
+
+def newest(messages: list[Message]) -> dict[str, Message]:
+    return {message.shown.key: message for message in messages}
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
+    plan = Plan(steps=(Step(number=1, name=text, prompt=text, auxiliary_text=text),))
+    sent: list[Message] = []
+    now = [0.0]
+    live = LiveRun(
+        "a-run-0123456789", plan, RunSettings(), True, sent.append, "12", "w" * 36, clock=lambda: now[0]
+    )
+    live.follow(PlanReady(plan))
+    before = len(sent)
+    step, image = plan.steps[0], Picture.white((64, 64))
+    attempt = Attempt(prompt=text, seed=1, image=image)
+    live.follow(AttemptStarted(step, 0, text, 1))
+    live.follow(AttemptDrawn(step, 0, attempt))
+    for index in range(0, len(text), 7):
+        now[0] += 0.05
+        live.hear(text[index : index + 7])
+    verdict = Verdict(success=False, refined_prompt=text[::-1], reasoning=text, probability=0.5)
+    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": verdict})))
+    assert sum(map(size, sent[before:])) < 20_000
+    assert max(map(size, sent)) < 8_000
+
+
+def test_the_newest_messages_are_the_whole_state() -> None:
+    live = told_again("run", make_trajectory())
+    state = newest(live.state())
+    assert {key for key in state if key.startswith("step")} == {f"step {number}" for number in range(1, 6)}
+    refused, accepted = state["attempt 1 0"].shown, state["attempt 1 1"].shown
+    assert (refused.outcome, refused.tone, refused.probability) == ("refused", "open", 0.08)
+    assert (accepted.outcome, accepted.tone) == ("accepted", "good")
+    assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "what the critic added is marked"
+    assert state["attempt 3 0"].shown.outcome == "failed" and state["attempt 3 0"].shown.error
+    assert state["attempt 3 1"].shown.outcome == "not understood"
+    assert state["step 3"].shown.tone == "open" and "Never accepted" in state["step 3"].shown.sentence
+    assert state["run"].shown.status == "finished" and state["run"].shown.share == 1.0
+    assert told_again("run", make_trajectory(cut_short=True)).state()[-1].shown.status == "cancelled"
+
+
+def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a"),))
+    sent: list[Message] = []
+    now = [0.0]
+    live = LiveRun("run", plan, RunSettings(), True, sent.append, clock=lambda: now[0])
+    live.follow(PlanReady(plan))
+    live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
+    for word in ["the", "house", "is", "too", "small"]:
+        now[0] += 1.0
+        live.hear(word + " ")
+    (words,) = [message.shown for message in live.state() if message.shown.kind == "words"]
+    assert (words.at, words.text) == (0, "the house is too small ")
+    told = [message.shown for message in sent if message.shown.kind == "words"]
+    assert "".join(one.text for one in told) == words.text
+    assert [one.at for one in told] == [0, 4, 10, 13, 17]
+
+
+def test_the_view_forgets_old_runs_and_keeps_nodes_apart() -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a"),))
+    runs = LiveRuns()
+    for number in range(100):
+        runs.begin(LiveRun("run", plan, RunSettings(), False, node=str(number), workflow="w"))
+    assert runs.find("99", "w") and not runs.find("99", None) and not runs.find("0", "w")
+
+
+def test_clipping_counts_bytes_as_they_are_sent() -> None:
+    for text in NASTY:
+        assert len(json.dumps(clip(text, LINE_BYTES))) <= LINE_BYTES
+    assert clip("short", LINE_BYTES) == "short"
+    assert marked("a red house", "a blue house") == [
+        ("same", "a "),
+        ("del", "red"),
+        ("ins", "blue"),
+        ("same", " house"),
+    ]
+
+
+def test_a_steps_allowance_holds_for_any_number_of_tries() -> None:
+    for tries in (1, 5, 100):
+        allowance, moves = Allowance(tries), 0
+        for _ in range(tries):
+            allowance.new_try()
+            moves += sum(allowance.may_move((step + 1) / 50) for step in range(50))
+        assert moves <= max(MOVES_PER_STEP, tries)
+    assert sum(Allowance(1).may_send(20_000) for _ in range(100)) == 100
+    allowance = Allowance(1)
+    assert sum(allowance.may_send(20_000) for _ in range(100)) * 20_000 <= 250_000
+
+
+def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> None:
+    watch = ChoiceWatch()
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+    (mine / "choices.json").write_text("{}")
+    assert watch.edition("7") == 0
+    watch.runs("7", mine)
+    watch.runs("8", other)
+    assert (watch.edition("7"), watch.edition("8")) == (0, 0), "a choice made before the run is no news"
+    (mine / "choices.json").write_text('{"steps": {}}')
+    assert (watch.edition("7"), watch.edition("7"), watch.edition("8")) == (1, 1, 0)
+    (mine / "choices.json").unlink()
+    assert watch.edition("7") == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["../secrets", "..", "", ".", "a/b", "/etc", "A-Run", "link", "missing", "a\n"]
+)
+def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / PARENT / "a").mkdir(parents=True)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
+    assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
+    with pytest.raises(SettingsError, match="There is no run"):
+        known_run(tmp_path, name)

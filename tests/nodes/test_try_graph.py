@@ -1,0 +1,204 @@
+"""What lies between Try Open and Try Close, how it is laid out again, and what names it: without the host."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.nodes.try_loop.subgraph import (
+    AGAIN,
+    HELD,
+    HOLD,
+    NEXT,
+    body_digest,
+    find_body,
+    lay_out,
+)
+
+Graph = dict[str, dict[str, Any]]
+SHOWS = {"PreviewImage", "SaveImage", "InterleaveTryClose"}
+
+
+def node(class_type: str, **inputs: Any) -> dict[str, Any]:
+    return {"class_type": class_type, "inputs": inputs}
+
+
+def graph(**more: dict[str, Any]) -> Graph:
+    """loader -> sampler (prompt, seed) -> decode -> close, with a loader outside."""
+    return {
+        "loader": node("Loader", name="a.safetensors"),
+        "open": node("InterleaveTryOpen", prompt="a boat", step=0, seed=1),
+        "text": node("Encode", clip=["loader", 1], text=["open", 1]),
+        "sampler": node("Sampler", model=["loader", 0], positive=["text", 0], seed=["open", 2], steps=4),
+        "decode": node("Decode", samples=["sampler", 0], vae=["loader", 2]),
+        "close": node("InterleaveTryClose", image=["decode", 0], opened=["open", 0], max_attempts=5),
+        "save": node("SaveImage", images=["close", 0]),
+        **more,
+    }
+
+
+def body_of(nodes: Graph, closed: str = "close"):
+    return find_body(nodes, closed, SHOWS.__contains__)
+
+
+def test_the_body_is_what_depends_on_open_and_makes_the_image() -> None:
+    body = body_of(graph(other=node("Encode", clip=["loader", 1], text="unrelated")))
+    assert body.nodes == body.makers == ("decode", "sampler", "text")
+    assert body.outside == (("loader", 0), ("loader", 1), ("loader", 2))
+    assert not body.edits and not body.has_previews
+
+
+def test_previews_beside_the_image_belong_to_the_body_with_what_they_need() -> None:
+    body = body_of(
+        graph(
+            small=node("Scale", image=["decode", 0]),
+            look=node("PreviewImage", images=["small", 0]),
+            words=node("PreviewImage", images=["open", 1]),
+            after=node("PreviewImage", images=["close", 0]),
+            both=node("PreviewImage", images=["decode", 0], second=["close", 0]),
+            unused=node("Scale", image=["decode", 0]),
+        )
+    )
+    assert set(body.nodes) - set(body.makers) == {"small", "look", "words"}
+
+
+def test_pairs_one_after_the_other_are_no_error() -> None:
+    nodes = graph(
+        open2=node("InterleaveTryOpen", prompt="", story=["close", 5], seed=1),
+        edit=node("Edit", image=["open2", 3], text=["open2", 1], model=["loader", 0], first=["close", 0]),
+        close2=node("InterleaveTryClose", image=["edit", 0], opened=["open2", 0]),
+    )
+    assert body_of(nodes).nodes == ("decode", "sampler", "text")
+    second = body_of(nodes, "close2")
+    assert second.nodes == ("edit",) and second.edits
+    assert second.outside == (("close", 0), ("loader", 0))
+
+
+WRONG = {
+    "no Try Open": graph(close=node("InterleaveTryClose", image=["decode", 0], opened=["loader", 0])),
+    "no image": graph(close=node("InterleaveTryClose", opened=["open", 0])),
+    "not made with": graph(close=node("InterleaveTryClose", image=["loader", 0], opened=["open", 0])),
+    "every try would be the same": graph(
+        close=node("InterleaveTryClose", image=["open", 3], opened=["open", 0])
+    ),
+    "Two Try Close": graph(close2=node("InterleaveTryClose", image=["sampler", 0], opened=["open", 0])),
+    "Two Try Open": graph(
+        open2=node("InterleaveTryOpen", prompt="b", seed=2),
+        sampler=node("Sampler", positive=["text", 0], seed=["open2", 2]),
+    ),
+    "between this pair": graph(
+        open2=node("InterleaveTryOpen", source_image=["decode", 0], seed=2),
+        edit=node("Edit", image=["open2", 3]),
+        close2=node("InterleaveTryClose", image=["edit", 0], opened=["open2", 0]),
+        close=node("InterleaveTryClose", image=["close2", 0], opened=["open", 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_what_is_no_body_says_so(reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        body_of(WRONG[reason])
+
+
+def laid_out(nodes: Graph, **options: Any) -> tuple[Graph, str]:
+    return lay_out(
+        nodes, body_of(nodes), "close.1.2.", str.upper, opened="opened", carried="carried", **options
+    )
+
+
+def test_a_further_try_takes_what_is_outside_by_the_same_links() -> None:
+    new, end = laid_out(graph(look=node("PreviewImage", images=["decode", 0])))
+    assert set(new) == {
+        f"close.1.2.{name}" for name in ("open", "text", "sampler", "decode", "look", "close")
+    }
+    assert new["close.1.2.open"]["class_type"] == AGAIN
+    assert new["close.1.2.open"]["inputs"] == {"opened": "opened"}
+    assert new["close.1.2.sampler"]["inputs"] == {
+        "model": ["loader", 0],
+        "positive": ["close.1.2.text", 0],
+        "seed": ["close.1.2.open", 2],
+        "steps": 4,
+    }
+    assert end == "close.1.2.close" and new[end]["class_type"] == NEXT
+    assert new[end]["inputs"] == {"image": ["close.1.2.decode", 0], "carried": "carried"}
+    assert new["close.1.2.look"]["override_display_id"] == "LOOK"
+
+
+def test_without_a_cache_what_is_outside_is_made_once_and_handed_on() -> None:
+    nodes = graph()
+    first, end = laid_out(nodes, hold=True)
+    outer = {"loader"}
+    users = {
+        name
+        for name, one in first.items()
+        if any(outer & {str(v[0])} for v in one["inputs"].values() if isinstance(v, list))
+    }
+    (holder,) = users
+    assert first[holder]["class_type"] == HOLD
+    assert first[end]["inputs"]["held"] == [holder, 0]
+    later, end = laid_out(nodes, hold=True, held="box")
+    assert not any(one["class_type"] == HOLD for one in later.values())
+    boxes = [one["inputs"] for one in later.values() if one["class_type"] == HELD]
+    assert [box["index"] for box in boxes] == [0, 1, 2] and {box["box"] for box in boxes} == {"box"}
+    assert later[end]["inputs"]["held"] == "box"
+    assert not any(value == ["loader", 0] for one in later.values() for value in one["inputs"].values())
+
+
+def test_the_original_graph_is_left_as_it_is() -> None:
+    nodes = graph()
+    before = copy.deepcopy(nodes)
+    laid_out(nodes, hold=True)
+    assert nodes == before
+
+
+def digest(nodes: Graph, **options: Any) -> str | None:
+    return body_digest(nodes, body_of(nodes), **options)
+
+
+def changed(which: str, /, **inputs: Any) -> Graph:
+    nodes = graph()
+    nodes[which]["inputs"] |= inputs
+    return nodes
+
+
+def test_the_digest_is_of_what_makes_the_image() -> None:
+    same = digest(graph())
+    assert same and same == digest(graph())
+    assert same == digest(changed("open", prompt="a house", seed=5))
+    assert same == digest(changed("close", max_attempts=9))
+    assert same == digest(graph(look=node("PreviewImage", images=["decode", 0])))
+    assert same != digest(changed("sampler", steps=5))
+    assert same != digest(changed("loader", name="b.safetensors"))
+    assert same != digest(changed("decode", vae=["loader", 0]))
+    assert same != digest(changed("text", text=["open", 5]))
+    assert same != digest(graph(), stamp=lambda text: "1 2" if text == "a.safetensors" else None)
+
+
+def test_ids_are_not_part_of_the_digest() -> None:
+    renamed = {f"n-{name}": copy.deepcopy(one) for name, one in graph().items()}
+    for one in renamed.values():
+        for key, value in one["inputs"].items():
+            if isinstance(value, list):
+                one["inputs"][key] = [f"n-{value[0]}", value[1]]
+    assert body_digest(renamed, body_of(renamed, "n-close")) == digest(graph())
+
+
+def test_what_always_changes_or_cannot_be_named_has_no_digest() -> None:
+    nodes = graph()
+    nodes["loader"]["is_changed"] = [float("nan")]
+    assert digest(nodes) is None
+    nodes["loader"]["is_changed"] = ["abc"]
+    assert digest(nodes) not in (None, digest(graph()))
+    assert digest(changed("sampler", model=object())) is None
+
+
+def test_a_long_chain_is_no_problem() -> None:
+    nodes = graph(step0=node("Scale", image=["decode", 0]))
+    for number in range(1, 3000):
+        nodes[f"step{number}"] = node("Scale", image=[f"step{number - 1}", 0])
+    nodes["close"]["inputs"]["image"] = ["step2999", 0]
+    assert len(body_of(nodes).nodes) == 3003 and digest(nodes)

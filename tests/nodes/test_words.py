@@ -1,0 +1,148 @@
+"""Everything that a person reads about a node: six languages with nothing missing, help pages, icon, requirements.
+
+What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with the English words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.nodes.legacy_stubs import NODE_IDS
+
+ROOT = Path(__file__).resolve().parents[2]
+HELP = ROOT / "web" / "docs"
+LANGUAGES = ("en", "zh", "ja", "fr", "de", "es")
+WITH_PLACES = {("description",), ("inputs", "agent", "tooltip"), ("inputs", "adapter", "tooltip")}
+"""Load Agent's words that name the folders of this installation: in English the node's own are shown."""
+VERBATIM = re.compile(
+    r"[a-z]+(?:_[a-z]+)+|[A-Z]+_[A-Z_]+|%[a-z]+%|\[locked\]|<image>|`[^`]+`|output/[\w/.-]+"
+)
+"""What is typed or looked for as it stands, and so is in no language another one."""
+UNTRANSLATED = {"CLIP", "VAE", "URL", "PDF", "GIF", "WebP", "Markdown", "Storyboard"}
+
+Words = dict[tuple[str, ...], str]
+
+
+def words(language: str, node: str) -> Words:
+    """All words of a node by their place; an option's place ends in the option itself."""
+    return dict(flat(definitions(language)[node]))
+
+
+def definitions(language: str) -> dict[str, Any]:
+    return json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
+
+
+def flat(value: Any, place: tuple[str, ...] = ()) -> Any:
+    if isinstance(value, str):
+        yield place, value
+        return
+    for key, inner in value.items():
+        yield from flat(inner, (*place, key))
+
+
+def inputs_of(node: str) -> list[str]:
+    """Ids of a node's inputs, without those that grow out of one."""
+    ids = list(definitions("en")[node].get("inputs", {}))
+    return [one for one in ids if not any(one.startswith(f"{other}_") and one[-1].isdigit() for other in ids)]
+
+
+def test_every_language_has_the_nodes_of_the_pack_and_no_others() -> None:
+    assert sorted(path.name for path in (ROOT / "locales").iterdir()) == sorted(LANGUAGES)
+    for language in LANGUAGES:
+        assert set(definitions(language)) == set(NODE_IDS), language
+    assert {node: entry["display_name"] for node, entry in definitions("en").items()} == NODE_IDS
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+@pytest.mark.parametrize("node", NODE_IDS)
+def test_a_language_says_what_the_english_words_say(node: str, language: str) -> None:
+    english, own = words("en", node), words(language, node)
+    with_places = WITH_PLACES if node == "InterleaveLoadAgent" else set()
+    assert set(own) == set(english) | with_places
+    for place, text in own.items():
+        assert text.strip() == text and text, place
+        if place not in english:
+            continue
+        assert not set(VERBATIM.findall(english[place])) - set(VERBATIM.findall(text)), place
+        if place[-1] in ("tooltip", "description"):
+            assert text != english[place], place
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_nodes_and_the_labels_of_a_node_can_be_told_apart(language: str) -> None:
+    entries = definitions(language)
+    titles = [entry["display_name"] for entry in entries.values()]
+    assert len(set(titles)) == len(titles)
+    for node, entry in entries.items():
+        for kind in ("inputs", "outputs"):
+            labels = [one["name"] for one in entry.get(kind, {}).values()]
+            assert len(set(labels)) == len(labels), (node, kind, labels)
+        for one in entry.get("inputs", {}).values():
+            options = list(one.get("options", {}).values())
+            assert len(set(options)) == len(options), (node, options)
+
+
+@pytest.mark.parametrize("language", ("zh", "ja"))
+def test_no_sentence_was_left_in_english(language: str) -> None:
+    for node in NODE_IDS:
+        for place, text in words(language, node).items():
+            if place[-1] in ("tooltip", "description") or (place[-1] == "name" and text not in UNTRANSLATED):
+                assert re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", text) or text in ("CFG", "Hub ID"), (
+                    node,
+                    place,
+                )
+
+
+def help_pages(node: str) -> dict[str, Path]:
+    """By language; the page without one is the English one, which the host shows where a language has none."""
+    return {"en": HELP / f"{node}.md", "zh": HELP / node / "zh.md"}
+
+
+@pytest.mark.parametrize("node", NODE_IDS)
+def test_a_help_page_names_every_input_and_output_with_an_example(node: str) -> None:
+    titles = {"en": ("Inputs", "Outputs", "Example", "Watch out"), "zh": ("输入", "输出", "示例", "注意")}
+    for language, path in help_pages(node).items():
+        page = path.read_text(encoding="utf-8")
+        entry = definitions(language)[node]
+        assert page.startswith(f"# {entry['display_name']}\n")
+        assert re.findall(r"^## (.+)$", page, re.MULTILINE) == list(titles[language])
+        listed = page.split(f"## {titles[language][0]}\n")[1].split("\n## ")[0]
+        assert re.findall(r"^- .*?`(\w+)`", listed, re.MULTILINE) == inputs_of(node)
+        outputs = page.split(f"## {titles[language][1]}\n")[1].split("\n## ")[0]
+        assert len(re.findall("^- ", outputs, re.MULTILINE)) == len(entry.get("outputs", {}))
+        assert all(one["name"] in outputs for one in entry.get("outputs", {}).values())
+
+
+def test_no_help_page_is_left_of_a_node_that_is_gone() -> None:
+    expected = {path for node in NODE_IDS for path in help_pages(node).values()}
+    assert {path for path in HELP.rglob("*") if path.is_file()} == expected
+
+
+def test_the_page_about_the_host_tests_names_every_one() -> None:
+    page = (ROOT / "docs" / "host-tests.md").read_text(encoding="utf-8")
+    files = {path.name for path in (ROOT / "tests" / "host").glob("test_*.py")}
+    assert set(re.findall(r"`(test_\w+\.py)`", page)) == files
+
+
+def test_the_icon_is_what_the_registry_takes() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (address,) = re.findall(r'^Icon = "(.+)"$', project, re.MULTILINE)
+    assert address.startswith("https://")
+    with Image.open(ROOT / address.split("/main/")[1]) as icon:
+        assert icon.format == "PNG" and icon.size[0] == icon.size[1] <= 400
+
+
+def test_comfyui_installs_what_the_project_requires_and_never_another_torch() -> None:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    required = {line for line in lines if line and not line.startswith("#")}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    declared = set(re.findall(r'"(.+?)"', project.split("\ndependencies = [")[1].split("]")[0]))
+    assert required <= declared
+    left_out = {re.split("[<>=]", one)[0] for one in declared - required}
+    assert left_out == {"torch", "torchvision", "safetensors", "pillow", "numpy", "typer", "rich"}

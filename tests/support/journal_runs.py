@@ -1,0 +1,33 @@
+"""Runs for the tests of the journal: a story told into a folder, and an edit of a file in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from support.small_agents import Counting, OneInThree, OnePlan
+
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Request,
+    Trajectory,
+)
+
+REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
+
+
+def tell(folder: Path, request: Request = REQUEST, **changed) -> Trajectory:
+    given = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree()} | changed
+    last = list(run(request, journal=Journal(folder), **given))[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def edit(path: Path, change: Callable[[dict], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))

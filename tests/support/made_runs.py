@@ -1,0 +1,75 @@
+"""Runs made by hand for the tests of training data: one step a run, its attempts told by their grey, verdict and score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from interleave_thinker.backend.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Attempt,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Score,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+
+PROMPT = "a light page"
+Told = tuple[int, bool | None, float | None]
+"""Grey of the page (0..255), what the critic said (None: it was not understood), overall score (None: none)."""
+
+
+def grey_page(grey: int) -> Picture:
+    """A small page of one shade."""
+    return Picture(Image.new("RGB", (48, 48), (grey, grey, grey)))
+
+
+def made_run(
+    folder: Path,
+    attempts: Sequence[Told],
+    source: int | None = 128,
+    prompt: str = PROMPT,
+    prompt_set: str = "",
+) -> Path:
+    """A run's folder with one step; attempt n was drawn with "PROMPT n" and its critic refined to the next one."""
+    before = None if source is None else grey_page(source)
+    made = [
+        Attempt(
+            prompt=prompt if number == 0 else f"{prompt} {number}",
+            seed=number,
+            source=before,
+            image=grey_page(grey),
+            verdict=Verdict(success=said, refined_prompt=f"{prompt} {number + 1}", reasoning=f"seen {grey}"),
+            score=None if overall is None else Score(semantics=overall, quality=overall),
+        )
+        for number, (grey, said, overall) in enumerate(attempts)
+    ]
+    step = Step(number=1, prompt=prompt)
+    result = StepResult(
+        step=step, attempts=tuple(made), chosen=len(made) - 1, stop_reason=StopReason.tries_used_up
+    )
+    return save_trajectory(
+        Trajectory(
+            request=Request(text="a page"),
+            plan=Plan(steps=(step,)),
+            results=(result,),
+            settings=RunSettings(),
+            identities=Identities(planner="hand", generator="hand", critic="hand", prompt_set=prompt_set),
+        ),
+        folder,
+    )
+
+
+def say(folder: Path, attempt: int, accepted: bool | None = None, **said: str) -> None:
+    """A person's word on an attempt of the run."""
+    record_feedback(folder, Feedback(step=1, attempt=attempt, accepted=accepted, **said))

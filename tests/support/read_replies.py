@@ -1,0 +1,125 @@
+"""Reads made replies in every way in which replies are read, and counts what becomes of them.
+
+Decision: a reply is also read as it arrives, in random pieces: from a server (which may or may not tell log-probabilities,
+and may have opened the thought) and from a model here. A stop is wrong where the whole reply would have been read as the
+opposite. One count is of what no early stop can know: that something after a True answer would have contradicted it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from support.made_replies import Made, make
+
+from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.chat import Reply, ReplySettings
+from interleave_thinker.backend.chat.local.reply_listener import ReplyListener
+from interleave_thinker.backend.chat.openai.client import _Reading
+from interleave_thinker.backend.chat.openai.stream import Chunk
+from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.remote.key_mask import KeyMask
+
+
+def pieces_of(rng: random.Random, text: str) -> list[str]:
+    """The text in random pieces, short ones mostly."""
+    pieces, at = [], 0
+    longest = rng.choice((1, 4, 4, 12, 200))
+    while at < len(text):
+        size = rng.randint(1, longest)
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+def said_by(reply: Reply) -> bool | None:
+    """The verdict in a reply, None if it is refused. Replies that know of an opened thought tell it."""
+    try:
+        return read_verdict(getattr(reply, "whole", reply.text)).success
+    except AnswerError:
+        return None
+
+
+def read_whole(made: Made) -> Reply:
+    """The reply as a server gives it without being watched."""
+    return Reply(text=made.text, finish="length" if made.cut else "end")
+
+
+def from_server(made: Made, pieces: Sequence[str], with_logprobs: bool) -> Reply:
+    """The reply as a server streams it, watched."""
+    reading = _Reading(True, lambda text: None, KeyMask(None))
+    for piece in pieces:
+        alternatives: Any = ((piece, (("true", -0.5), ("false", -1.0))),) if with_logprobs else ()
+        if reading.add(Chunk(piece, tokens=1, alternatives=alternatives)):
+            return reading.reply()
+    if made.cut:
+        reading.add(Chunk("", finish="length"))
+    return reading.reply()
+
+
+class _Pieces:
+    """A tokenizer whose tokens are the pieces of one reply."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._pieces = pieces
+
+    def decode(self, tokens: Sequence[int], **options: Any) -> str:
+        return "".join(self._pieces[token] for token in tokens)
+
+
+def from_model(made: Made, pieces: Sequence[str]) -> Reply:
+    """The reply as a model here says it, watched; its prompt is known."""
+    settings = ReplySettings(watch_verdict=True)
+    listener = ReplyListener(_Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None)
+    if not any(listener.take(number) for number in range(len(pieces))) and not made.cut:
+        listener.take(len(pieces))
+    return listener.reply()
+
+
+def counted(replies: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """How the replies are read, and some of those that are read wrongly."""
+    rng, counts, wrong = random.Random(seed), Counter[str](), []
+
+    def note(what: str, made: Made) -> None:
+        counts[what] += 1
+        if len(wrong) < 20 and what.startswith("wrong"):
+            wrong.append(f"{what} ({made.kind}, says {made.says}): {made.text!r}")
+
+    for _ in range(replies):
+        made = make(rng)
+        pieces = pieces_of(rng, made.text)
+        counts["replies"] += 1
+        counts["whole replies" if made.whole else "damaged replies"] += 1
+        read = said_by(read_whole(made))
+        if read is not None and read != made.says:
+            note("wrong: read whole", made)
+            if made.says is False:
+                counts["false replies read as True"] += 1
+                counts["false replies with their form read as True"] += made.whole
+        if made.whole:
+            counts[f"{made.says} replies with their form"] += 1
+            counts[f"{made.says} replies with their form, not read"] += read is None
+        elif read is None:
+            counts["damaged replies refused"] += 1
+        ways = {
+            "server": from_server(made, pieces, False),
+            "server with log-probabilities": from_server(made, pieces, True),
+            "model": from_model(made, pieces),
+        }
+        for way, reply in ways.items():
+            watched = said_by(reply)
+            counts[f"stopped early, {way}"] += reply.finish == "verdict"
+            if reply.finish == "verdict" and watched is None and made.whole:
+                note("wrong: stopped, and not read", replace(made, text=reply.text))
+            if watched is not None and watched != made.says:
+                if made.kind == "correction" and made.text.startswith(reply.text):
+                    counts["stopped before a contradiction"] += 1
+                else:
+                    note(f"wrong: watched, {way}", made)
+                    counts["false replies read as True when watched"] += made.says is False
+            if reply.finish == "verdict" and None not in (read, watched) and watched != read:
+                note("wrong: stopped at the opposite of the whole reply", made)
+    return counts, wrong

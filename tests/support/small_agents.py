@@ -1,0 +1,121 @@
+"""A planner and a critic without a model, and a generator that keeps count, for tests of the loop and the journal.
+
+The critic's word is a function of the image alone, so a whole run is determined by its request, plan and seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from interleave_thinker.backend.errors import ChatError, GeneratorError
+from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.journal.store import DrawKey
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, Step, Verdict
+
+STORY = Plan(
+    steps=(
+        Step(number=1, name="House", prompt="a house"),
+        Step(number=2, auxiliary_text="Then the sun rose."),
+        Step(number=3, name="Sun", prompt="add a sun", auxiliary_text="It was warm."),
+        Step(number=4, name="Boat", prompt="add a boat"),
+    )
+)
+
+
+class OnePlan:
+    """Answers every request with the same plan."""
+
+    prompt_set_digest = "prompts-of-tests"
+
+    def __init__(self, plan: Plan = STORY, identity: str = "one plan") -> None:
+        self.answer = plan
+        self.identity = identity
+        self.asked = 0
+
+    def plan(self, request: Request) -> Plan:
+        self.asked += 1
+        return self.answer
+
+
+class OneInThree:
+    """Accepts an image whose digest is divisible by three, refines by adding a word; remembers what it was shown."""
+
+    identity = "one in three"
+    prompt_set_digest = "prompts-of-tests"
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[Picture | None, Picture, str, str]] = []
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        self.shown.append((before, after, original_prompt, prompt_used))
+        success = int(after.digest, 16) % 3 == 0
+        return Verdict(
+            success=success,
+            refined_prompt=prompt_used if success else f"{prompt_used}, clearly",
+            reasoning="counted",
+            probability=int(after.digest[:4], 16) / 0xFFFF,
+        )
+
+
+class Verdicts:
+    """Gives these verdicts one after another, an exception by raising it."""
+
+    identity = "verdicts in order"
+    prompt_set_digest = "prompts-of-tests"
+
+    def __init__(self, *answers: Verdict | bool | BaseException | None) -> None:
+        self.answers = list(answers)
+        self.shown: list[tuple[Picture | None, Picture, str, str]] = []
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        self.shown.append((before, after, original_prompt, prompt_used))
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer if isinstance(answer, Verdict) else Verdict(success=answer)
+
+
+class Counting:
+    """Painted pictures; writes the key of every finished draw into `log`, and fails where told to."""
+
+    def __init__(
+        self,
+        log: Path | None = None,
+        seconds: float = 0.0,
+        failures: Sequence[BaseException | None] = (),
+        size: int = 16,
+    ) -> None:
+        self._painted = PaintedGenerator(size)
+        self.log = log
+        self.seconds = seconds
+        self.failures = list(failures)
+        self.drawn: list[tuple[str, Picture | None, int]] = []
+
+    @property
+    def identity(self) -> str:
+        return self._painted.identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        self.drawn.append((prompt, source, seed))
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+        time.sleep(self.seconds)
+        picture = self._painted.draw(prompt, source, seed)
+        if self.log is not None:
+            key = DrawKey(
+                generator=self.identity, prompt=prompt, seed=seed, source=source.digest if source else None
+            )
+            with self.log.open("a") as file:
+                file.write(f"{key.digest}\n")
+        return picture
+
+
+__all__ = ["STORY", "ChatError", "Counting", "GeneratorError", "OneInThree", "OnePlan", "Verdicts"]

@@ -1,0 +1,80 @@
+"""Reinforcement learning of the tiny critic, run small, for the tests of it: rows, settings, one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.scorers import open_scorer
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
+from interleave_thinker.training.grpo.train import train
+from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
+from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder
+from interleave_thinker.training.tinyworld.data.judged_pages import rendered
+from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
+
+SMALL = GrpoTraining(
+    rate=1e-4,
+    prompts=2,
+    group=4,
+    updates=2,
+    micro_batch=4,
+    rollouts=2,
+    answer_tokens=200,
+    save_every=1,
+    check_rows=4,
+    check_batch=4,
+    floor=0.0,
+    weight_decay=0.01,
+    device="cpu",
+)
+
+
+def make_data(folder: Path, right: int = 12, wrong: int = 12) -> Path:
+    """Rows about so many right and wrong rendered pages, for which nothing has to be drawn."""
+    rng, pages = Random(3), PageFolder(folder / "pages")
+    wanted, rows = {True: right, False: wrong}, []
+    while any(wanted.values()):
+        drawn = rendered(rng)
+        if wanted[drawn.success]:
+            wanted[drawn.success] -= 1
+            rows.append(rl_row(drawn, pages))
+    write_rl_rows(folder / "critic_rl.jsonl", rows)
+    return folder / "critic_rl.jsonl"
+
+
+def run(
+    data: Path,
+    out: Path,
+    settings: GrpoTraining = SMALL,
+    log: Callable[[str], None] = lambda line: None,
+    **options,
+) -> Path:
+    rows, _ = read_rl_rows(data)
+    rows, held = split_held_out(rows, settings)
+    wrong_first = sorted(rows, key=lambda row: row.evaluation.success)[: 2 * settings.prompts]
+    return train(
+        options.get("model", checkpoint("critic")),
+        options.get("rows", wrong_first),
+        options.get("held", held),
+        data.parent,
+        out,
+        settings,
+        options.get("reward", RewardSettings()),
+        options.get("drawing", DrawingSettings(tries=1)),
+        options.get("generator", open_generator("tinyworld")),
+        open_scorer("tinyworld"),
+        options.get("cache"),
+        log,
+    )
+
+
+def weights(folder: Path, name: str = "model.safetensors") -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(folder / name)

@@ -1,0 +1,136 @@
+"""Builds a tiny Qwen3-VL checkpoint folder with a vocabulary of its own, and teaches it two verdicts in seconds.
+
+A light image is a success, a dark one is not: enough to test what depends on a real verdict in a real reply.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from PIL import Image
+
+from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.tinyworld.models.small_checkpoint import (
+    learn_processor,
+    rotary,
+    save_untrained,
+)
+
+ACCEPTED = '<think>light</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a light page"}</answer>'
+REFUSED = '<think>dark</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a light page"}</answer>'
+QUESTION = "Is it light?"
+SIZE = (48, 48)
+WATCH = ReplySettings(max_tokens=60, watch_verdict=True)
+PLAIN = ReplySettings(max_tokens=60)
+
+
+def page(grey: int, size: tuple[int, int] = SIZE) -> Picture:
+    """A page of one shade, 0 (dark) to 255 (light)."""
+    return Picture(Image.new("RGB", size, (grey, grey, grey)))
+
+
+def question(*grey: int, text: str = QUESTION) -> list[Message]:
+    """One turn: pages of these shades, then the text."""
+    return [Message(role="user", content=(*(page(value) for value in grey), text))]
+
+
+@functools.cache
+def taught_checkpoint(parent: Path) -> Path:
+    """The checkpoint that knows its verdicts, made once for all test modules of a session."""
+    folder = build_checkpoint(parent / "taught" / "tiny")
+    assert teach_verdicts(folder) < 0.05
+    return folder
+
+
+@functools.cache
+def two_adapters(parent: Path) -> tuple[Path, Path]:
+    """Two adapters for it, each of which changes its replies."""
+    base = taught_checkpoint(parent)
+    return build_adapter(base, parent / "one", 1, 0.5), build_adapter(base, parent / "two", 2, 0.5)
+
+
+def build_checkpoint(folder: Path) -> Path:
+    """Save a checkpoint with random weights (about 0.4 M) into `folder`."""
+    processor = learn_processor(
+        [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
+        420,
+        pixels=(48 * 48, 48 * 48),
+        patch=16,
+        merge=1,
+    )
+    text = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 8192,
+        "initializer_range": 0.08,
+        "rope_parameters": rotary(10000.0, 2, 3, 3),
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_heads": 3,
+        "num_position_embeddings": 9,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.08,
+    }
+    return save_untrained(folder, processor, text, vision, seed=0)
+
+
+def teach_verdicts(folder: Path, steps: int = 120) -> float:
+    """Train the checkpoint in place until it answers QUESTION by the lightness of the image; returns the last loss."""
+    import torch
+    from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
+
+    processor = AutoProcessor.from_pretrained(folder)
+    model = Qwen3VLForConditionalGeneration.from_pretrained(folder)
+    content = [{"type": "image"}, {"type": "text", "text": QUESTION}]
+    prompt = processor.apply_chat_template(
+        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+    )
+    pages = [(240, ACCEPTED), (20, REFUSED), (200, ACCEPTED), (60, REFUSED)]
+    batch = processor(
+        text=[f"{prompt}{answer}<|im_end|>" for _, answer in pages],
+        images=[Image.new("RGB", SIZE, (grey, grey, grey)) for grey, _ in pages],
+        return_tensors="pt",
+        padding=True,
+    )
+    one = processor(text=[prompt], images=[Image.new("RGB", SIZE)], return_tensors="pt")
+    labels = batch["input_ids"].clone()
+    labels[batch["attention_mask"] == 0] = -100
+    labels[:, : one["input_ids"].shape[1]] = -100
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    loss = torch.tensor(0.0)
+    for _ in range(steps):
+        loss = model(**batch, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    model.save_pretrained(folder)
+    return loss.item()
+
+
+def build_adapter(checkpoint: Path, folder: Path, seed: int, scale: float) -> Path:
+    """Save a LoRA adapter with random weights into `folder`."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen3VLForConditionalGeneration
+
+    model = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint)
+    config = LoraConfig(r=4, target_modules=r".*language_model.*\.(q_proj|v_proj|up_proj|down_proj)")
+    adapted = get_peft_model(model, config)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=scale)
+    adapted.save_pretrained(str(folder))
+    return folder

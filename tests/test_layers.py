@@ -1,0 +1,134 @@
+"""The house: which folder may import which, held against the table in ARCHITECTURE.md, and no circles anywhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("backend", "nodes", "training", "cli")
+TABLE = re.compile(r"^```imports\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MOST_ROOMS = 12
+"""Files and folders in one folder: past that a reader no longer sees what it is about."""
+CROWDED = {"backend": 28, "training": 13, "cli/commands": 17}
+"""Folders that hold more, and how many: a number here may only fall."""
+
+Graph = dict[str, set[str]]
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name; a package is named by its folder."""
+    files = [path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")]
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in files
+    }
+
+
+def imported(found: dict[str, Path]) -> Graph:
+    """What each module imports of this package, also where only a type checker does."""
+    edges: Graph = {}
+    for name, path in found.items():
+        package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+        edges[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                inner = ".".join([*base, alias.name])
+                edges[name] |= {
+                    target for target in (inner if inner in found else ".".join(base),) if target in found
+                }
+    return edges
+
+
+def circles(edges: Graph) -> list[list[str]]:
+    """Groups of names that reach each other, found by removing again and again whatever imports nothing that is left."""
+    left = {name: {target for target in targets if target != name} for name, targets in edges.items()}
+    for _ in range(2):
+        while ends := {name for name, targets in left.items() if not targets & left.keys()}:
+            left = {name: targets for name, targets in left.items() if name not in ends}
+        turned: Graph = {name: set() for name in left}
+        for name, targets in left.items():
+            for target in targets & left.keys():
+                turned[target].add(name)
+        left = turned
+    return [sorted(left)] if left else []
+
+
+def folder_of(path: Path) -> str:
+    return path.parent.relative_to(ROOT).as_posix()
+
+
+def table() -> dict[str, tuple[set[str], set[str]]]:
+    """The table of ARCHITECTURE.md: folder -> (folders that it may import, those of them that are named singly and not
+    with all others of a layer, as in `backend/*`)."""
+    found = TABLE.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert found, "ARCHITECTURE.md has no ```imports block"
+    folders = {folder_of(path) for path in modules().values()}
+    rows = {}
+    for line in found.group(1).splitlines():
+        folder, _, names = line.partition(":")
+        full = {
+            name if name.partition("/")[0] in LAYERS else f"{folder.partition('/')[0]}/{name}"
+            for name in names.split()
+        }
+        single = {name for name in full if not name.endswith("/*")}
+        wholes = {name.removesuffix("/*") for name in full - single}
+        rows[folder] = single | {one for one in folders if one.partition("/")[0] in wholes}, single
+    return rows
+
+
+def used() -> Graph:
+    """Folder -> other folders that its modules import."""
+    found = modules()
+    edges: Graph = defaultdict(set)
+    for name, targets in imported(found).items():
+        for target in targets:
+            edges[folder_of(found[name])].add(folder_of(found[target]))
+    return {folder: targets - {folder} for folder, targets in edges.items()}
+
+
+def test_every_folder_imports_only_what_the_table_allows() -> None:
+    rows = table()
+    for folder, targets in used().items():
+        allowed, _ = rows.get(folder, (set(), set()))
+        beyond = targets - allowed - {folder.partition("/")[0]}
+        assert not beyond, f"{folder} imports {sorted(beyond)}: not in ARCHITECTURE.md's table"
+
+
+def test_the_table_names_folders_that_are_there_and_imports_that_are_made() -> None:
+    imports = used()
+    assert table().keys() == {folder_of(path) for path in modules().values()}
+    for folder, (_, single) in table().items():
+        idle = single - imports.get(folder, set())
+        assert not idle, f"{folder} does not import {sorted(idle)}: take it out of ARCHITECTURE.md's table"
+
+
+def test_no_circles_of_modules_and_none_of_folders() -> None:
+    assert not circles(imported(modules()))
+    rooms = {
+        folder: {target for target in targets if "/" in target}
+        for folder, targets in used().items()
+        if "/" in folder
+    }
+    assert not circles(rooms)
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+    assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+
+
+def test_no_folder_is_a_heap() -> None:
+    rooms: dict[str, int] = defaultdict(int)
+    for path in modules().values():
+        if path.name != "__init__.py":
+            rooms[folder_of(path)] += 1
+        elif folder_of(path) not in LAYERS:
+            rooms[folder_of(path.parent)] += 1
+    for folder, number in rooms.items():
+        assert number <= CROWDED.get(folder, MOST_ROOMS), f"{folder} holds {number} files and folders"

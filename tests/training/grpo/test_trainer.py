@@ -1,0 +1,140 @@
+"""What trl's trainer is told, and what is added to it: the loss over the answers that count, the order in which things start."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from support.small_grpo import SMALL, make_data, run
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.training.doctor import settings_of
+from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.grpo.trainer import CriticTrainer, config_of
+from interleave_thinker.training.recipes.recipe import read_recipe
+from interleave_thinker.training.reward.critic_reward import CriticReward
+from interleave_thinker.training.reward.redraw import DrawingSettings
+
+
+class EveryOther:
+    """A generator that fails every other time."""
+
+    identity = "every other"
+
+    def __init__(self) -> None:
+        self.inner = open_generator("tinyworld")
+        self.numbers = itertools.count()
+
+    def draw(self, prompt, source, seed):
+        if next(self.numbers) % 2:
+            raise ConnectionError("not today")
+        return self.inner.draw(prompt, source, seed)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_answers_that_are_left_out_do_not_make_the_others_lighter(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    losses: list[float] = []
+    rewarded, loss_of = CriticReward.__call__, CriticTrainer.compute_loss
+
+    async def counted(self: CriticReward, completion_ids: Any, *rest: Any, **columns: Any) -> Any:
+        lengths.extend(map(len, completion_ids))
+        return await rewarded(self, completion_ids, *rest, **columns)
+
+    def kept(self: CriticTrainer, *arguments: Any, **options: Any) -> Any:
+        loss = loss_of(self, *arguments, **options)
+        losses.append(loss.item())
+        return loss
+
+    monkeypatch.setattr(CriticReward, "__call__", counted)
+    monkeypatch.setattr(CriticTrainer, "compute_loss", kept)
+    settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1, "temperature": 1.8, "seed": 3})
+    generator = EveryOther() if fails else open_generator("tinyworld")
+    drawing = DrawingSettings(tries=1, max_failures=1.0)
+    run(make_data(tmp_path / "rl"), tmp_path / "run", settings, generator=generator, drawing=drawing)
+    lines = (tmp_path / "run" / "rollouts" / "step_000000.jsonl").read_text().splitlines()
+    rewards = [json.loads(line)["overall"] for line in lines]
+    assert len(rewards) == len(lengths) == 8 and len(losses) == 2
+    assert (None in rewards) is fails and any(one is not None for one in rewards)
+    # At the first step every ratio is 1, so that the loss of a token is minus its answer's advantage.
+    total = 0.0
+    for start in (0, 4):
+        counting = [one for one in rewards[start : start + 4] if one is not None]
+        for reward, length in zip(rewards[start : start + 4], lengths[start : start + 4], strict=True):
+            if reward is not None and len(counting) > 1:
+                total -= (reward - mean(counting)) / (stdev(counting) + 1e-4) * length
+    tokens = sum(n for n, reward in zip(lengths, rewards, strict=True) if reward is not None)
+    assert abs(total) > 1 and sum(losses) == pytest.approx(total / tokens, rel=1e-3)
+
+
+def test_the_process_group_starts_before_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave_thinker.training.grpo import train as grpo
+    from interleave_thinker.training.grpo import trainer as grpo_trainer
+
+    order: list[str] = []
+    made, load = grpo_trainer.config_of, grpo.load_policy
+    monkeypatch.setattr(grpo_trainer, "config_of", lambda *a: (order.append("arguments"), made(*a))[1])
+    monkeypatch.setattr(grpo, "load_policy", lambda *a: (order.append("model"), load(*a))[1])
+    run(make_data(tmp_path / "rl"), tmp_path / "run", SMALL.model_copy(update={"rollouts": 1}))
+    assert order == ["arguments", "model"]
+
+
+def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:
+    values = read_recipe("paper-8b", "critic-grpo") | {"device": "cpu", "precision": "fp32"} | changes
+    return config_of(settings_of(values, "critic-grpo"), tmp_path, 100, devices, "none")  # type: ignore[arg-type]
+
+
+def test_the_published_run_is_what_trl_is_told(tmp_path: Path) -> None:
+    config = told(tmp_path)
+    assert config.lr_scheduler_type == "constant_with_warmup" and config.warmup_steps == 0
+    assert (config.learning_rate, config.weight_decay, config.seed) == (2e-6, 1e-2, 1)
+    assert (config.adam_beta1, config.adam_beta2, config.max_grad_norm) == (0.9, 0.999, 1.0)
+    assert (config.epsilon, config.epsilon_high, config.delta, config.beta) == (0.2, 0.3, 3.0, 0.0)
+    assert (config.num_generations, config.temperature, config.top_p) == (8, 1.0, 1.0)
+    assert config.max_completion_length == 4096 and config.loss_type == "dapo"
+    # 16 prompts x 8 answers a rollout, in two updates of 64.
+    assert config.per_device_train_batch_size * config.steps_per_generation * 8 == 128
+    assert config.steps_per_generation == 2 * config.gradient_accumulation_steps
+    values = read_recipe("paper-8b", "critic-grpo")
+    assert values["published_quirks"] is True
+
+
+def test_the_usual_settings_are_ours(tmp_path: Path) -> None:
+    config = config_of(GrpoTraining(device="cpu", micro_batch=8), tmp_path, 100, 1, "none")
+    assert config.lr_scheduler_type == "cosine" and config.delta is None and not config.use_vllm
+
+
+def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
+    config = told(tmp_path)
+    assert config.use_vllm and config.vllm_mode == "colocate" and config.vllm_enable_sleep_mode
+    assert config.vllm_max_model_length == 16384 + 4096
+    assert told(tmp_path, vllm_length=32768).vllm_max_model_length == 32768
+    assert told(tmp_path, vllm_tensor_parallel=4).vllm_tensor_parallel_size == 4
+    served = told(tmp_path, vllm="server", vllm_url="http://elsewhere:8000")
+    assert served.vllm_mode == "server" and served.vllm_server_base_url == "http://elsewhere:8000"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"vllm": "server"}, "no address.*--vllm-url"),
+        ({"vllm": "server", "vllm_url": "elsewhere:8000"}, "http://"),
+        ({"vllm_length": 8192}, "less than 16384 \\+ 4096"),
+        ({"vllm_tensor_parallel": 3}, "--vllm-tensor-parallel"),
+    ],
+)
+def test_a_vllm_that_cannot_start_is_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=said):
+        told(tmp_path, **changes)

@@ -1,0 +1,236 @@
+"""`--published-quirks` against the published rule: a table of cases with the published values worked out by hand, and 2,000
+replies put together from parts of which it is known how the published code takes them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+from PIL import Image
+from support.reward_fakes import Artist, Taste
+
+from interleave_thinker.backend.types import Score
+from interleave_thinker.training.reward.cache import RewardCache
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
+from interleave_thinker.training.reward.published import read_published
+from interleave_thinker.training.reward.redraw import DrawingSettings, StepRewards
+from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation
+
+BEFORE = "the prompt before"
+NOTHING: object = None
+TRUE = '{"previous_step_success": true, "refine_prompt": ""}'
+FALSE = '{"previous_step_success": false, "refine_prompt": "a red boat"}'
+
+
+def answer(body: str, thought: str = "<think>so</think>") -> str:
+    return f"{thought}<answer>{body}</answer>"
+
+
+class Ten(Taste):
+    """Every new image is perfect: from 4 and 4 to 10 and 10 both step terms are 0.8."""
+
+    def score(self, before, after, instruction):
+        super().score(before, after, instruction)
+        return Score(semantics=10, quality=10)
+
+
+def rewarded(folder: Path, texts: list[str], truth: bool) -> tuple[list[float], list[str]]:
+    """(rewards of the texts as answers to one row, what was drawn for them, once each)."""
+    Image.new("RGB", (32, 32)).save(folder / "after.png")
+    artist = Artist()
+    engine = StepRewards(artist, Ten(), RewardCache(folder / f"cache {truth}"), DrawingSettings(tries=1))
+    judge = CriticReward(engine, folder, RewardSettings(published_quirks=True), str, verdict_first=False)
+    mark = 10 if truth else 4
+    row = CriticRlRow(
+        origin_prompt="a boat",
+        rewritten_prompt=BEFORE,
+        edited_image_path="after.png",
+        evaluation=Evaluation(success=truth, semantics=mark, quality=mark),
+    )
+    samples, _ = asyncio.run(judge.rewards(texts, [row] * len(texts)))
+    assert all(sample.overall is not None for sample in samples)
+    return [sample.overall or 0.0 for sample in samples], artist.prompts
+
+
+# Reply, its reward where the image is right (nothing is drawn: 0.5 and 0.5), its reward where it is wrong (the drawn image
+# is perfect: 0.8 and 0.8), and what is drawn then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8 x step).
+TABLE = {
+    "as taught, right": (answer(TRUE), 0.8, 0.82, BEFORE),
+    "as taught, refused": (answer(FALSE), 0.7, 0.92, "a red boat"),
+    "no reply": ("", 0.2, 0.32, BEFORE),
+    "words alone": ("The hat is missing.", 0.2, 0.32, BEFORE),
+    "no tags": (FALSE, 0.2, 0.32, BEFORE),
+    "an answer that is not closed": (answer(FALSE).removesuffix("</answer>"), 0.2, 0.32, BEFORE),
+    "other letters": (answer(FALSE).replace("answer>", "ANSWER>"), 0.2, 0.32, BEFORE),
+    "no thought": (answer(FALSE, ""), 0.7, 0.92, "a red boat"),
+    "a thought that is not closed": (answer(FALSE, "<think>so"), 0.7, 0.92, "a red boat"),
+    "a thought that was never opened": (answer(FALSE, "so</think>"), 0.7, 0.92, "a red boat"),
+    "the thought after it": (answer(FALSE, "") + "<think>so</think>", 0.2, 0.42, "a red boat"),
+    "two answers": (answer(TRUE) + answer(FALSE), 0.8, 0.82, BEFORE),
+    "words after it": (answer(FALSE) + " I am sure.", 0.7, 0.92, "a red boat"),
+    "a comma too many": (answer(FALSE.replace('"}', '",}')), 0.7, 0.92, "a red boat"),
+    "no comma": (answer(FALSE.replace("false,", "false")), 0.7, 0.92, "a red boat"),
+    "no brace at the end": (answer(FALSE.removesuffix("}")), 0.7, 0.92, "a red boat"),
+    "a Python literal": (answer("{'previous_step_success': True, 'refine_prompt': 'b'}"), 0.8, 0.82, "b"),
+    "a code fence": (answer(f"\n```json\n{FALSE}\n```\n"), 0.7, 0.92, "a red boat"),
+    "a list": (answer(f"[{TRUE}]"), 0.0, 0.0, NOTHING),
+    "a number": (answer("5"), 0.0, 0.0, NOTHING),
+    "a text": (answer('"true"'), 0.0, 0.0, NOTHING),
+    "an empty list": (answer("[]"), 0.2, 0.32, BEFORE),
+    "an empty object": (answer("{}"), 0.2, 0.32, BEFORE),
+    "an empty answer": (answer(""), 0.2, 0.32, BEFORE),
+    "null": (answer("null"), 0.2, 0.32, BEFORE),
+    "a verdict in words": (
+        answer('{"previous_step_success": "true", "refine_prompt": ""}'),
+        0.2,
+        0.32,
+        BEFORE,
+    ),
+    "a verdict of 1": (answer('{"previous_step_success": 1, "refine_prompt": ""}'), 0.3, 0.32, BEFORE),
+    "a verdict of 0": (answer('{"previous_step_success": 0, "refine_prompt": "b"}'), 0.2, 0.42, "b"),
+    "no verdict": (answer('{"refine_prompt": "b"}'), 0.2, 0.32, "b"),
+    "no refined prompt": (answer('{"previous_step_success": false}'), 0.2, 0.42, BEFORE),
+    "other names": (answer('{"success": false, "refined_prompt": "b"}'), 0.2, 0.32, BEFORE),
+    "a refined prompt of null": (
+        answer('{"previous_step_success": false, "refine_prompt": null}'),
+        0.2,
+        0.3,
+        NOTHING,
+    ),
+    "a refined prompt of 7": (
+        answer('{"previous_step_success": false, "refine_prompt": 7}'),
+        0.2,
+        0.3,
+        NOTHING,
+    ),
+    "a refined prompt in parts": (
+        answer(FALSE.replace("a red boat", "red / blue > green")),
+        0.7,
+        0.92,
+        "red/blue>green",
+    ),
+    "spaced tags": ("< think >so</ think > < answer > " + FALSE + " < / answer >", 0.7, 0.92, "a red boat"),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_published_value_of(name: str, tmp_path: Path) -> None:
+    text, right, wrong, drawn = TABLE[name]
+    (found,), nothing = rewarded(tmp_path, [text], truth=True)
+    assert found == pytest.approx(right) and nothing == []
+    (found,), prompts = rewarded(tmp_path, [text], truth=False)
+    assert found == pytest.approx(wrong)
+    assert prompts == ([] if drawn is NOTHING else [drawn])
+
+
+# Parts of replies. What stands before and after the answer, and whether the form survives it.
+BEFORES = {
+    "": True,
+    "<think>so</think>": True,
+    "<think>so": True,
+    "</think>\n\n": True,
+    "Well: ": True,
+    "<THINK>x ": True,
+}
+AFTERS = {
+    "": True,
+    " Done.": True,
+    f"<answer>{TRUE}</answer>": True,
+    "</answer>": True,
+    "<": True,
+    "\n\n": True,
+}
+# What stands for the verdict: (is a bool, equals True, equals False).
+VERDICTS = {
+    "true": (True, True, False),
+    "false": (True, False, True),
+    "True": (True, True, False),
+    "False": (True, False, True),
+    '"true"': (False, False, False),
+    '"False"': (False, False, False),
+    "1": (False, True, False),
+    "0": (False, False, True),
+    "2": (False, False, False),
+    "null": (False, False, False),
+    "[]": (False, False, False),
+}
+# What stands for the refined prompt: (is a text, what is drawn, None for nothing).
+REFINED: dict[str, tuple[bool, str | None]] = {
+    '""': (True, BEFORE),
+    '"a red boat"': (True, "a red boat"),
+    '"  "': (True, "  "),
+    '"a / b"': (True, "a/b"),
+    '"x < y"': (True, "x<y"),
+    "null": (False, None),
+    "3": (False, None),
+    '["a"]': (False, None),
+}
+LATE = "<think>late</think>"
+
+
+def put_together(rng: Random) -> tuple[str, float, dict[bool, float], str | None, bool]:
+    """(reply, form, accuracy by truth, what is drawn for a wrong image, whether the published code fails on it)."""
+    before, after = rng.choice([*BEFORES]), rng.choice([*AFTERS])
+    verdict, refined = rng.choice([*VERDICTS]), rng.choice([*REFINED])
+    is_bool, *equal = VERDICTS[verdict]
+    is_text, drawn = REFINED[refined]
+    gap = rng.choice(["", " ", "\n"])
+    comma = rng.choice(["", "", ","])
+    shape = rng.choice(["object", "object", "object", "list", "late", "open", "bare", "renamed", "alone"])
+    fields = f'"previous_step_success": {verdict},{gap}"refine_prompt": {refined}{comma}'
+    if shape == "list":
+        return f"{before}<answer>[{{{fields}}}, 1]</answer>{after}", 0, {True: 0, False: 0}, None, True
+    if shape == "bare":
+        return f"{before}{{{fields}}}", 0, {True: 0, False: 0}, BEFORE, False
+    if shape == "open":
+        return f"{before}<answer>{{{fields}}}", 0, {True: 0, False: 0}, BEFORE, False
+    if shape == "renamed":
+        other = fields.replace("previous_step_success", "success").replace("refine_prompt", "refined_prompt")
+        return f"{before}<answer>{{{other}}}</answer>{after}", 0, {True: 0, False: 0}, BEFORE, False
+    right = {True: float(equal[0]), False: float(equal[1])}
+    if shape == "alone":
+        return (
+            f'{before}<answer>{{"previous_step_success": {verdict}}}</answer>{after}',
+            0,
+            right,
+            BEFORE,
+            False,
+        )
+    if shape == "late":
+        text = f"<answer>{gap}{{{fields}}}</answer>{LATE}{after}"
+        return text, 0, right, drawn, False
+    return (
+        f"{before}{gap}<answer>{{{fields}}}{gap}</answer>{after}",
+        float(is_bool and is_text),
+        right,
+        drawn,
+        False,
+    )
+
+
+def test_two_thousand_replies(tmp_path: Path) -> None:
+    rng = Random(0)
+    cases = [put_together(rng) for _ in range(2000)]
+    for truth, step in ((True, 0.5), (False, 0.8)):
+        found, prompts = rewarded(tmp_path, [case[0] for case in cases], truth)
+        wanted = []
+        for _, form, right, drawn, fails in cases:
+            moved = step if truth or drawn is not None else 0.5
+            wanted.append(0.0 if fails else 0.5 * form + 0.5 * (0.2 * right[truth] + 0.8 * moved))
+        wrong = [
+            (case, a, b) for case, a, b in zip(cases, found, wanted, strict=True) if a != pytest.approx(b)
+        ]
+        assert not wrong, (len(wrong), wrong[:3])
+        assert set(prompts) == (set() if truth else {case[3] for case in cases} - {None})
+
+
+def test_a_hostile_reply_has_a_reward_at_once() -> None:
+    for text in (
+        "<answer>" * 5000,
+        "<answer>" + "{" * 5000 + "</answer>",
+        " " * 100_000 + "<" + " " * 100_000,
+    ):
+        found = read_published(text)
+        assert found is None or found.form == 0

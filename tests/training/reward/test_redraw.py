@@ -1,0 +1,229 @@
+"""Drawing and scoring a batch: made once, kept for ever, and what hangs, dies or answers nonsense costs its own sample alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
+
+from interleave_thinker.backend.errors import GeneratorError, SettingsError
+from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.scorers.protocol import Scorer
+from interleave_thinker.backend.types import Score
+from interleave_thinker.training.reward.cache import RewardCache, key_of
+from interleave_thinker.training.reward.redraw import (
+    LEAST_SEEN,
+    BatchCounts,
+    DrawingSettings,
+    Outcome,
+    Redraw,
+    StepRewards,
+)
+
+
+def ask(prompt: str, seed: int = 1) -> Redraw:
+    return Redraw(WHITE, "a boat", prompt, seed)
+
+
+def run(
+    cache: Path, artist: Generator, taste: Scorer, redraws: Sequence[Redraw], **settings: float
+) -> tuple[list[Outcome], BatchCounts, StepRewards]:
+    engine = StepRewards(artist, taste, RewardCache(cache), DrawingSettings(**settings))  # type: ignore[arg-type]
+    outcomes, counts = asyncio.run(engine.score_all(redraws))
+    return outcomes, counts, engine
+
+
+def test_equal_requests_are_made_once_and_never_again(tmp_path: Path) -> None:
+    artist, taste = Artist(), Taste()
+    redraws = [ask("red"), ask("blue"), ask("red"), ask("red", seed=2), ask("red")]
+    outcomes, counts, _ = run(tmp_path / "c.sqlite", artist, taste, redraws)
+    assert sorted(artist.prompts) == ["blue", "red", "red"]
+    assert outcomes[0] == outcomes[2] == outcomes[4]
+    assert (counts.asked, counts.drawn, counts.failed) == (5, 3, 0) and counts.served == pytest.approx(0.4)
+    later_artist, later_taste = Artist(), Taste()
+    later, again, _ = run(tmp_path / "c.sqlite", later_artist, later_taste, redraws)
+    assert [outcome.score for outcome in later] == [outcome.score for outcome in outcomes]
+    assert later_artist.prompts == [] and later_taste.scored == 0 and again.served == 1.0
+
+
+def test_many_are_drawn_in_one_call(tmp_path: Path) -> None:
+    artist = ManyArtist()
+    redraws = [ask(f"boat {number}") for number in range(7)]
+    outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), redraws, draw_batch=3)
+    assert artist.sizes == [3, 3]  # the seventh alone is an ordinary draw
+    assert all(outcome.score for outcome in outcomes) and counts.drawn == 7
+    one_by_one = run(tmp_path / "d", Artist(), Taste(), redraws)[0]
+    assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
+
+
+def _dies_at(word: str) -> Callable[[str], None]:
+    def fault(prompt: str) -> None:
+        if word in prompt:
+            raise ZeroDivisionError("out of paint")
+
+    return fault
+
+
+@pytest.mark.parametrize("kind", [Artist, ManyArtist])
+def test_what_dies_costs_its_own_sample_alone(tmp_path: Path, kind: type[Artist]) -> None:
+    artist = kind(_dies_at("bad"))
+    outcomes, counts, engine = run(
+        tmp_path / "c", artist, Taste(), [ask("good"), ask("bad"), ask("fine")], tries=3
+    )
+    assert [outcome.score is None for outcome in outcomes] == [False, True, False]
+    assert "out of paint" in outcomes[1].fault and counts.failed == 1
+    assert counts.served == 0.0, "what could not be drawn was not served either"
+    # Three tries of its own, and one as part of a call for many.
+    assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
+    assert artist.prompts.count("good") <= 2
+
+
+def test_a_fault_that_passes_is_tried_again(tmp_path: Path) -> None:
+    faults = [GeneratorError("busy")]
+
+    def fault(prompt: str) -> None:
+        if faults:
+            raise faults.pop()
+
+    outcomes, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), [ask("boat")])
+    assert outcomes[0].score is not None and counts.repeated == 1
+
+
+def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: Path) -> None:
+    faults: list[Exception] = [ConnectionError("judge is busy")]
+
+    def fault() -> None:
+        if faults:
+            raise faults.pop()
+
+    (outcome,), counts, _ = run(tmp_path / "c", Artist(), Taste(fault), [ask("boat")])
+    assert outcome.score is not None and counts.repeated == 1
+
+    def always() -> None:
+        raise ConnectionError("judge is down")
+
+    taste, artist = Taste(always), Artist()
+    outcomes, counts, engine = run(tmp_path / "d", artist, taste, [ask("boat"), ask("sun")], tries=3)
+    assert [outcome.score for outcome in outcomes] == [None, None] and taste.scored == 6
+    assert "judge is down" in outcomes[0].fault and counts.failed == 2 and engine.failure_share == 1.0
+    # What was drawn is kept: when the judge is back, only the scores are made.
+    later = Artist()
+    outcomes, counts, _ = run(tmp_path / "d", later, Taste(), [ask("boat"), ask("sun")])
+    assert all(outcome.score for outcome in outcomes) and later.prompts == [] and counts.served == 1.0
+
+
+def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> None:
+    let_go = threading.Event()
+
+    def fault(prompt: str) -> None:
+        if prompt == "hang":
+            let_go.wait(120)
+
+    started = time.monotonic()
+    redraws = [ask("fine"), ask("hang"), *(ask(f"boat {n}") for n in range(5))]
+    cache = RewardCache(tmp_path / "c")
+    engine = StepRewards(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
+    outcomes, counts = asyncio.run(engine.score_all(redraws))
+    assert time.monotonic() - started < 60
+    assert outcomes[0].score is not None and "no answer within" in outcomes[1].fault
+    assert counts.failed == 6 and all("hang" in outcome.fault for outcome in outcomes[2:])
+    let_go.set()
+    deadline = time.monotonic() + 60
+    while engine._draw_lane.stuck and time.monotonic() < deadline:
+        time.sleep(0.01)
+    later, _ = asyncio.run(engine.score_all(redraws[2:]))
+    assert all(outcome.score for outcome in later)
+
+
+def test_a_scorer_that_hangs_leaves_other_slots_free(tmp_path: Path) -> None:
+    let_go, calls = threading.Event(), []
+
+    def fault() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            let_go.wait(120)
+
+    outcomes, _, _ = run(
+        tmp_path / "c",
+        Artist(),
+        Taste(fault),
+        [ask(f"boat {n}") for n in range(4)],
+        score_seconds=0.3,
+        parallel_scores=2,
+    )
+    let_go.set()
+    assert sum(outcome.score is None for outcome in outcomes) == 1
+
+
+@pytest.mark.parametrize("nonsense", ["a picture", 7, [WHITE]])
+def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
+    outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
+    assert outcomes[0].score is None and "gave others" in outcomes[0].fault
+    outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: nonsense), [ask("boat")])
+    assert outcomes[0].score is None and "instead of a score" in outcomes[0].fault
+
+
+def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
+    good = [ask(f"good {n}") for n in range(LEAST_SEEN)]
+    bad = [ask(f"bad {n}") for n in range(LEAST_SEEN)]
+    engine = StepRewards(
+        Artist(_dies_at("bad")),
+        Taste(),
+        RewardCache(tmp_path / "c"),
+        DrawingSettings(tries=1, max_failures=0.5),
+    )
+    asyncio.run(engine.score_all(good))
+    asyncio.run(engine.score_all(bad))
+    assert engine.problem is None and engine.failure_share == 0.5
+    asyncio.run(engine.score_all(bad[:1]))
+    assert engine.problem is not None and "out of paint" in engine.problem
+
+
+def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:
+    cache = RewardCache(tmp_path / "c")
+    cache.keep_picture("a", WHITE)
+    cache.keep_score("a", Score(semantics=1, quality=2))
+    cache._store("UPDATE pictures SET png = ?", b"no image")
+    cache._store("UPDATE scores SET score = ?", '{"semantics": 11, "quality": 1}')
+    assert cache.picture("a") is None and cache.score("a") is None and cache.counts() == (1, 1)
+    cache.keep_picture("a", WHITE)
+    assert cache.picture("a") == WHITE
+    foreign = tmp_path / "foreign"
+    foreign.write_text("this is no database, however long it may be" * 100)
+    with pytest.raises(SettingsError, match="delete it"):
+        RewardCache(foreign)
+
+
+def test_keys_tell_parts_apart() -> None:
+    keys = [
+        key_of("a", "b"),
+        key_of("ab", ""),
+        key_of("", "ab"),
+        key_of("a", None),
+        key_of("a", ""),
+        key_of("a", "None"),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_engine_it_is_measured_against_gives_the_same_outcomes(tmp_path: Path) -> None:
+    from interleave_thinker.benchmarks.training import OneByOne
+
+    redraws = [ask("red"), ask("bad"), ask("red"), ask("blue", seed=2)]
+
+    def fault(prompt: str) -> None:
+        if prompt == "bad":
+            raise GeneratorError("out of paint")
+
+    ours, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
+    plain = OneByOne(Artist(fault), Taste(), RewardCache(tmp_path / "d"), DrawingSettings())
+    theirs, plain_counts = asyncio.run(plain.score_all(redraws))
+    assert [one.score for one in ours] == [one.score for one in theirs]
+    assert (counts.asked, counts.drawn, counts.failed) == (4, 2, 1)
+    assert (plain_counts.asked, plain_counts.drawn, plain_counts.failed) == (4, 3, 1)
+    assert plain.cache.counts() == (0, 0)

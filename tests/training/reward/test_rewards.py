@@ -1,0 +1,167 @@
+"""The reward's arithmetic: published values by hand, ranges and order by property."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.answers.reading import write_verdict
+from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.training.reward.terms import (
+    RewardWeights,
+    accuracy_reward,
+    combine,
+    format_reward,
+    read_answer,
+    redraws,
+    step_rewards,
+)
+
+GOOD = '<think>a red boat</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a red boat"}</answer>'
+unit = st.floats(0, 1)
+points = st.floats(0, 10)
+scores = st.builds(Score, semantics=points, quality=points)
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=60)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        '<answer>{"previous_step_success": true, "refine_prompt": ""}</answer>',
+        "<think></think><answer>{'previous_step_success': True, 'refine_prompt': 'it\\'s'}</answer>",
+        '<think>x</think> <answer>\n```json\n{"success": true, "refined_prompt": "b"}\n```\n</answer>',
+    ],
+)
+def test_the_taught_form_is_one(text: str) -> None:
+    assert format_reward(text) == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no",
+        GOOD.removesuffix("</answer>"),
+        GOOD.replace("</think>", ""),
+        GOOD.replace("<think>", ""),
+        GOOD + GOOD,
+        '<answer>{"previous_step_success": true, "refine_prompt": ""}</answer><think>x</think>',
+        '{"previous_step_success": true, "refine_prompt": ""}',
+        '<answer>{"previous_step_success": "true", "refine_prompt": ""}</answer>',
+        '<answer>{"previous_step_success": 1, "refine_prompt": ""}</answer>',
+        '<answer>{"previous_step_success": true, "refine_prompt": null}</answer>',
+        '<answer>{"previous_step_success": true}</answer>',
+        '<answer>{"refine_prompt": "a"}</answer>',
+        '<answer>[{"previous_step_success": true, "refine_prompt": "a"}, {"previous_step_success": true, "refine_prompt": "b"}]</answer>',
+        '<answer>{"previous_step_success": true, "refine_prompt": "a</answer>',
+        "<answer>" + "{" * 5000 + "</answer>",
+    ],
+)
+def test_everything_else_is_zero(text: str) -> None:
+    assert format_reward(text) == 0.0
+
+
+FIRST = '<answer>{"previous_step_success": false, "refine_prompt": "a red boat"}</answer>'
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (FIRST, 1.0),
+        (f"{FIRST}\n<think>a <answer> within the reasoning</think>", 1.0),
+        (GOOD, 0.0),
+        (f"{FIRST}<think>not closed", 0.0),
+        (f"{FIRST}<think>x</think>{FIRST}", 0.0),
+        (f"<think>x</think>{FIRST}<think>y</think>", 0.0),
+    ],
+)
+def test_a_critic_that_was_taught_to_answer_first_keeps_that_form(text: str, right: float) -> None:
+    assert format_reward(text, verdict_first=True) == right
+
+
+@given(success=st.booleans(), refined=words, reasoning=words)
+@example(success=False, refined="a", reasoning="an <answer> within the reasoning")
+@example(success=False, refined="</answer>", reasoning="<think>")
+def test_what_the_writer_writes_has_the_form(success: bool, refined: str, reasoning: str) -> None:
+    try:
+        text = write_verdict(Verdict(success=success, refined_prompt=refined, reasoning=reasoning))
+    except AnswerError:
+        return
+    assert format_reward(text) == 1.0
+    verdict = read_answer(text)
+    assert verdict is not None and verdict.success is success and verdict.refined_prompt == refined
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_a_form_reward(text: str) -> None:
+    assert format_reward(text) in (0.0, 1.0)
+    assert format_reward(f"<answer>{text}</answer>") in (0.0, 1.0)
+
+
+def test_accuracy() -> None:
+    assert [accuracy_reward(v, t) for v in (True, False, None) for t in (True, False)] == [1, 0, 0, 1, 0, 0]
+
+
+def test_published_values_by_hand() -> None:
+    assert step_rewards(Score(semantics=3, quality=8), Score(semantics=9, quality=7)) == (0.8, 0.45)
+    assert combine(format=1, accuracy=1, semantic=0.8, quality=0.45) == pytest.approx(0.885)
+    assert combine(format=1, accuracy=0, semantic=0.5, quality=0.5) == pytest.approx(0.7)
+    assert combine(format=0, accuracy=0, semantic=0.5, quality=0.5) == pytest.approx(0.2)
+    assert combine(format=1, accuracy=1, semantic=1, quality=1) == 1.0
+    assert combine(format=0, accuracy=0, semantic=0, quality=0) == 0.0
+
+
+@given(scores, scores)
+def test_steps_are_in_range_and_mirror(before: Score, after: Score) -> None:
+    there, back = step_rewards(before, after), step_rewards(after, before)
+    assert all(0 <= part <= 1 for part in there)
+    assert all(a + b == pytest.approx(1) for a, b in zip(there, back, strict=True))
+    assert step_rewards(before, before) == (0.5, 0.5)
+
+
+@given(unit, unit, unit, unit, st.floats(0, 0.5))
+def test_the_sum_is_in_range_and_rises_with_every_term(
+    form: float, accuracy: float, semantic: float, quality: float, more: float
+) -> None:
+    terms = {"format": form, "accuracy": accuracy, "semantic": semantic, "quality": quality}
+    whole = combine(**terms)
+    assert 0 <= whole <= 1 + 1e-12
+    for name, value in terms.items():
+        assert combine(**{**terms, name: min(1.0, value + more)}) >= whole - 1e-12
+
+
+def test_a_needless_refusal_costs_a_tenth_or_what_it_does_to_the_image() -> None:
+    accept = combine(format=1, accuracy=1, semantic=0.5, quality=0.5)
+    refuse = combine(format=1, accuracy=0, semantic=0.5, quality=0.5)
+    assert accept - refuse == pytest.approx(0.1)
+    semantic, quality = step_rewards(Score(semantics=10, quality=10), Score(semantics=0, quality=0))
+    worst = combine(format=1, accuracy=0, semantic=semantic, quality=quality)
+    assert refuse - worst == pytest.approx(0.2)
+
+
+def test_who_is_redrawn() -> None:
+    assert [redraws(t, v) for t in (True, False) for v in (True, False, None)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert redraws(True, False, "refused") and not redraws(True, True, "refused")
+    assert redraws(False, True, "refused") and not redraws(True, None, "refused")
+
+
+def test_weights_switch_terms_off() -> None:
+    weights = RewardWeights(semantic_weight=0, quality_weight=0)
+    assert not weights.need_steps and RewardWeights().need_steps
+    assert combine(format=1, accuracy=1, semantic=0.1, quality=0.9, weights=weights) == pytest.approx(0.6)
+
+
+def test_a_refined_prompt_is_read_as_it_stands() -> None:
+    found = read_answer('<answer>{"previous_step_success": false, "refine_prompt": "red / blue"}</answer>')
+    assert found is not None and found.refined_prompt == "red / blue"
+    assert read_answer("nothing here") is None

@@ -1,0 +1,317 @@
+"""Options of fine-tuning (adapters, frozen vision, cut-off, going on), the checks of data files, and the recipes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.vram.agent_shapes import published_config
+from interleave_thinker.cli.commands import train as cli_train
+from interleave_thinker.training.doctor import config_of, settings_of
+from interleave_thinker.training.grpo.settings import GrpoTraining, batches
+from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow, check_rows, show_balance, verdict_balance
+from interleave_thinker.training.sft.train import SftTraining, train
+from interleave_thinker.training.trainer.resume import newest_checkpoint
+from interleave_thinker.training.vram import groups, meta_model, reckon
+
+FAST = SftTraining(
+    epochs=1, batch=4, rate=1e-2, warm_up=0, freeze_vision=False, device="cpu", save_every=2, samples=0
+)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("base") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    for grey in (0, 255):
+        page(grey).image.save(folder / f"{grey}.png")
+    page(9, (96, 96)).image.save(folder / "large.png")
+    return folder
+
+
+def rows(count: int = 16, *extra: str) -> list[SftRow]:
+    made = []
+    for number in range(count):
+        question = SftMessage(role="user", content="<image><image>Is it light?" + " ".join(extra))
+        answer = SftMessage(role="assistant", content=ACCEPTED if number % 2 else REFUSED)
+        made.append(
+            SftRow(messages=[question, answer], images=["0.png", "255.png" if number % 2 else "0.png"])
+        )
+    return made
+
+
+def tune(
+    base: Path, images: Path, out: Path, log: Callable[[str], None] = lambda line: None, **changes
+) -> Path:
+    data, held_out = changes.pop("rows", rows()), changes.pop("held_out", None)
+    settings = FAST.model_copy(update=changes)
+    return train(base, data, images, out, settings, None, log, held_out=held_out)
+
+
+def weights(folder: Path, name: str = "model.safetensors") -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(folder / name)
+
+
+def moved(old: dict, new: dict) -> set[str]:
+    return {name for name in old if (old[name].float() - new[name].float()).abs().max() > 0}
+
+
+def test_vision_is_kept_or_trained(base: Path, images: Path, tmp_path: Path) -> None:
+    start = weights(base)
+    kept = moved(start, weights(tune(base, images, tmp_path / "kept", freeze_vision=True)))
+    assert kept and not any("visual" in name for name in kept)
+    trained = moved(start, weights(tune(base, images, tmp_path / "trained")))
+    assert any("visual.blocks" in name for name in trained) and any("merger" in name for name in trained)
+
+
+def test_a_lora_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> None:
+    from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+
+    lines: list[str] = []
+    adapter = tune(base, images, tmp_path / "run", lines.append, lora_rank=4, freeze_vision=True, rate=5e-2)
+    names = weights(adapter, "adapter_model.safetensors")
+    assert names and all("language_model" in name for name in names)
+    assert any("weights train on 16 rows" in line for line in lines)
+    asked = [Message(role="user", content=(page(0), page(255), "Is it light?"))]
+    plain = open_chat(f"transformers:{base}", device="cpu", dtype="float32")
+    adapted = open_chat(f"transformers:{base}", device="cpu", dtype="float32", adapter=str(adapter))
+    settings = ReplySettings(max_tokens=12)
+    assert plain.reply(asked, settings).text != adapted.reply(asked, settings).text
+
+
+def test_a_lora_can_reach_the_vision_tower(base: Path, images: Path, tmp_path: Path) -> None:
+    adapter = tune(base, images, tmp_path, lora_rank=4)
+    names = weights(adapter, "adapter_model.safetensors")
+    assert any("visual.blocks" in name for name in names) and any("merger" in name for name in names)
+
+
+def test_qlora_runs_and_leaves_the_vision_tower_alone(base: Path, images: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
+    from interleave_thinker.training.trainer.policy import load_policy
+
+    settings = FAST.model_copy(update={"lora_rank": 4, "quantization": "4bit"})
+    model = load_policy(base, settings).model
+    quantised = {name for name, module in model.named_modules() if type(module).__name__ == "Linear4bit"}
+    assert quantised and all("language_model" in name for name in quantised)
+    adapter = tune(base, images, tmp_path, lora_rank=4, quantization="4bit", freeze_vision=True)
+    assert (adapter / "adapter_model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("name", ["paper-8b", "one-80gb"])
+def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_path: Path) -> None:
+    recipe = settings_of(read_recipe(name, "critic-sft"), "critic-sft")
+    changes = {
+        "device": "cpu",
+        "accumulation": 2,
+        "batch": 2,
+        "half": "none",
+        "samples": 0,
+        "tensorboard": False,
+        "epochs": 1,
+    }
+    settings = recipe.model_copy(update=changes)
+    assert isinstance(settings, SftTraining) and settings.precision == "bf16" and settings.freeze_vision
+    final = train(base, rows(8), images, tmp_path / "run", settings, None, lambda line: None)
+    if settings.lora_rank:
+        learned = weights(final, "adapter_model.safetensors")
+        assert any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
+    else:
+        changed = moved(weights(base), weights(final))
+        assert changed and not any("visual" in key for key in changed)
+
+
+def test_answers_are_continued_at_the_right_end(base: Path) -> None:
+    from transformers import AutoProcessor
+
+    from interleave_thinker.training.trainer.policy import load_policy
+
+    # The trainer leaves the side of a processor that it is given as it is, and would fail at the first uneven batch.
+    assert AutoProcessor.from_pretrained(base).tokenizer.padding_side == "right"
+    assert load_policy(base, FAST).processor.tokenizer.padding_side == "left"
+
+
+def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    tune(base, images, tmp_path, lines.append)
+    (said,) = [line for line in lines if line.startswith("of the first row's")]
+    tokens, seen, learned = map(int, re.findall(r"\d+", said)[:3])
+    from transformers import AutoProcessor
+
+    answer = AutoProcessor.from_pretrained(base).tokenizer(REFUSED)["input_ids"]
+    assert seen > 0 and seen % 2 == 0  # two images of one size
+    assert len(answer) <= learned <= len(answer) + 3 and tokens >= seen + learned
+    assert REFUSED[-12:] in said
+
+
+def test_quantised_weights_need_an_adapter(base: Path, images: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--lora-rank"):
+        tune(base, images, tmp_path, quantization="4bit")
+
+
+def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_path: Path) -> None:
+    small = rows(4)
+    large = [row.model_copy(update={"images": ["large.png", "large.png"]}) for row in rows(1)]
+    from transformers import AutoProcessor
+
+    from interleave_thinker.training.rows.lengths import row_lengths, shown_of
+
+    processor = AutoProcessor.from_pretrained(base)
+    exact = row_lengths([shown_of(row, images) for row in [*small, *large]], processor, limit=1)
+    text = [len(processor.tokenizer(message.content)["input_ids"]) for message in small[0].messages]
+    assert exact[0] > sum(text) + 2 and exact[4] >= exact[0]
+    with pytest.raises(SettingsError, match=r"[Rr]ow 0, length: \d+ tokens"):
+        tune(base, images, tmp_path, rows=small, cutoff=16)
+    capped = row_lengths([shown_of(large[0], images, 48 * 48)], processor, limit=1)
+    assert capped[0] <= exact[4]
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
+    shown = RowSet(rows(17, "Say it."), images)
+    straight = tune(base, images, tmp_path / "straight", samples=1, held_out=shown)
+
+    def killer(line: str) -> None:
+        if line.startswith("step 3/"):
+            raise Killed
+
+    out = tmp_path / "stopped"
+    with pytest.raises(Killed):
+        tune(base, images, out, killer, samples=1, held_out=shown)
+    steps = out / "steps"
+    assert newest_checkpoint(steps) == steps / "checkpoint-2"
+    torn = steps / "checkpoint-3"
+    torn.mkdir()
+    (torn / "model.safetensors").write_bytes((steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8])
+    assert newest_checkpoint(steps) == steps / "checkpoint-2"
+    resumed = tune(base, images, out, samples=1, held_out=shown)
+    assert not moved(weights(straight), weights(resumed))
+    pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
+    answers = [page_text.partition("Answers before and after")[2] for page_text in pages]
+    assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
+    with pytest.raises(TrainingError, match="other rate"):
+        tune(base, images, out, rate=1e-3)
+
+
+def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> None:
+    for name in ("0.png", "255.png"):
+        (tmp_path / name).write_bytes((images / name).read_bytes())
+    (tmp_path / "cut.png").write_bytes((images / "large.png").read_bytes()[:50])
+    good = [row.model_dump() for row in rows(4)]
+    asked, said = good[0]["messages"]
+    empty = good[0] | {"messages": [asked, said | {"content": " "}]}
+    bad = [
+        {"messages": []},
+        empty,
+        good[0] | {"images": ["0.png", "cut.png"]},
+        good[0] | {"images": ["0.png"]},
+    ]
+    path = tmp_path / "critic_sft.json"
+    path.write_text(json.dumps([good[0], *bad, *good[1:]]))
+    with pytest.raises(SettingsError, match="row 1, messages"):
+        check_rows(path)
+    kept, problems = check_rows(path, skip_bad=True)
+    assert [row.model_dump() for row in kept] == good
+    assert [problem.place for problem in problems] == ["row 1", "row 2", "row 3", "row 4"]
+    assert [row.place for row in kept] == ["row 0", "row 5", "row 6", "row 7"], "as the file has them"
+    assert "empty" in problems[1].reason
+    assert "cut.png" in problems[2].reason and "1 images" in problems[3].reason
+
+
+def test_published_paths_of_rows_are_found_below_the_image_folder(images: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root" / "0_u"
+    root.mkdir(parents=True)
+    for name in ("0.png", "255.png"):
+        (root / name).write_bytes((images / name).read_bytes())
+    written = [row.model_dump() for row in rows(4)]
+    for row in written:
+        row["images"] = [f"/data/klein/0_u/{name}" for name in row["images"]]
+    path = tmp_path / "critic_sft.json"
+    path.write_text(json.dumps(written))
+    with pytest.raises(SettingsError, match=r"row 0, images.*--images"):
+        check_rows(path)
+    found, _ = check_rows(path, images=tmp_path / "root")
+    assert {Path(name).parent for row in found for name in row.images} == {root.resolve()}
+
+
+def test_a_lopsided_file_is_warned_about() -> None:
+    assert verdict_balance(rows(4)) == (2, 2, 0)
+    lines: list[str] = []
+    show_balance(rows(4), lines.append)
+    assert len(lines) == 1
+    show_balance([row for row in rows(20) if "true" in row.messages[-1].content], lines.append)
+    assert "WARNING" in lines[-1] and "always True" in lines[-1]
+    planned = rows(1)[0].messages[-1].model_copy(update={"content": "a plan"})
+    show_balance([rows(1)[0].model_copy(update={"messages": [planned]})], lines.append)
+    assert "not a critic's rows" in lines[-1]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", ["paper-8b", "one-80gb", "one-24gb", "tiny"])
+def test_shipped_recipes_are_the_commands_own_options(name: str, stage: str) -> None:
+    assert name in recipe_names()
+    values = read_recipe(name, stage)
+    settings = settings_of(values, stage)
+    command = typer.main.get_command(cli_train.app).commands[stage]  # type: ignore[attr-defined]
+    assert values.keys() - {"devices"} <= {parameter.name for parameter in command.params}
+    if isinstance(settings, GrpoTraining):
+        batches(settings, values["devices"])
+    assert config_of(values["model"]) is not None
+
+
+def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
+    command = typer.main.get_command(cli_train.app).commands["critic-sft"]  # type: ignore[attr-defined]
+    data = tmp_path / "d.json"
+    data.write_text("[]")
+    given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--rate", "0.5"]
+    values = command.make_context("critic-sft", given).params
+    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
+    own = tmp_path / "own.yaml"
+    own.write_text("rate: 0.25\nno-such-option: 1\n")
+    with pytest.raises(SettingsError, match="no option 'no_such_option'"):
+        command.make_context("critic-sft", ["--config", str(own)])
+    own.write_text("rate: [1, 2]\n")
+    with pytest.raises(SettingsError, match="not one value"):
+        command.make_context("critic-sft", ["--config", str(own)])
+    with pytest.raises(SettingsError, match="paper-8b"):
+        command.make_context("critic-sft", ["--config", "nowhere"])
+
+
+def test_the_published_model_is_counted_exactly() -> None:
+    config = published_config("Qwen/Qwen3-VL-8B-Instruct")
+    full = groups(meta_model(config, SftTraining()))
+    assert sum(whole for _, whole in full.values()) == 8_767_123_696
+    assert full["vision tower"][0] == full["projectors (mergers)"][0] == 0
+    lora = groups(meta_model(config, SftTraining(lora_rank=16)))
+    assert {part: trained for part, (trained, _) in lora.items() if trained} == {
+        "adapter, language": 43_646_976
+    }
+
+
+def test_reckoned_memory_moves_as_it_should() -> None:
+    config = published_config("Qwen/Qwen3-VL-2B-Instruct")
+    full = reckon(config, SftTraining(precision="bf16"))
+    spread = reckon(config, SftTraining(precision="bf16"), devices=8)
+    lora = reckon(config, SftTraining(precision="bf16", lora_rank=16))
+    small = reckon(config, SftTraining(precision="bf16", lora_rank=16, quantization="4bit"))
+    assert full.total > spread.total and full.total > lora.total > small.total
+    assert full.parts["optimiser"] == 8.0 * full.trained

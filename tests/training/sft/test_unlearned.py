@@ -1,0 +1,124 @@
+"""What fine-tuning does not learn: marked parts of an answer, and the rows whose answers the end page shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.tiny_checkpoint import REFUSED, build_checkpoint, page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
+from interleave_thinker.backend.errors import AnswerError, TrainingError
+from interleave_thinker.backend.feedback.remedies import refined_range
+from interleave_thinker.backend.types import Verdict
+from interleave_thinker.training.rows.sft import SftMessage, SftRow, as_dataset, read_rows, write_rows
+from interleave_thinker.training.sft.answers import hold_out
+from interleave_thinker.training.sft.collator import IGNORED, take_away
+from interleave_thinker.training.sft.train import SftTraining, train
+
+PROMPT = "a light page"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("base") / "tiny")
+
+
+def row(answer: str = REFUSED, marked: bool = True, question: str = "Is it light?") -> SftRow:
+    turns = [
+        SftMessage(role="user", content=f"<image>{question}"),
+        SftMessage(role="assistant", content=answer),
+    ]
+    return SftRow(messages=turns, images=["0.png"], not_learned=[refined_range(answer)] if marked else [])
+
+
+def test_a_mark_is_kept_in_the_file_and_a_row_without_one_is_written_as_ever(tmp_path: Path) -> None:
+    page(0).image.save(tmp_path / "0.png")
+    write_rows(tmp_path / "rows.json", [row(), row(marked=False)])
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert set(written[1]) == {"messages", "images"}
+    start, end = written[0]["not_learned"][0]
+    assert written[0]["messages"][-1]["content"][start:end] == PROMPT
+    assert read_rows(tmp_path / "rows.json") == [row(), row(marked=False)] and row() != row(marked=False)
+
+
+@pytest.mark.parametrize("part", [(5, 5), (6, 5), (-1, 4), (0, len(REFUSED) + 1)])
+def test_a_mark_lies_within_the_answer(part: tuple[int, int]) -> None:
+    with pytest.raises(ValidationError, match="not_learned"):
+        SftRow(messages=row().messages, images=["0.png"], not_learned=[part])
+
+
+@given(st.text(min_size=1, max_size=60), st.text(max_size=60), st.booleans())
+def test_the_range_is_the_refined_prompt_whatever_stands_in_the_answer(
+    prompt: str, thought: str, first: bool
+) -> None:
+    try:
+        answer = write_verdict(Verdict(success=False, refined_prompt=prompt, reasoning=thought), first)
+    except AnswerError:
+        return
+    start, end = refined_range(answer)
+    assert json.loads(f'"{answer[start:end]}"') == prompt == read_verdict(answer).refined_prompt
+
+
+def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
+    """Through the trainer's own collator: the marked row learns all that the same row without a mark learns, but the prompt."""
+    page(0).image.save(tmp_path / "0.png")
+    lines: list[list[str]] = []
+    for marked in (False, True):
+        said: list[str] = []
+        rows = [row(marked=marked), row(REFUSED.replace("dark", "darkest"), marked=False)]
+        settings = SftTraining(epochs=1, batch=2, rate=1e-9, device="cpu", samples=0, tensorboard=False)
+        train(base, rows, tmp_path, tmp_path / str(marked), settings, None, said.append)
+        lines.append([line for line in said if line.startswith("of the first row")])
+    assert PROMPT in lines[0][0] and PROMPT not in lines[1][0]
+    assert '"refine_prompt": ""}</answer><|im_end|>' in lines[1][0]
+    completion = as_dataset([row(), row(marked=False)], tmp_path)[0]["completion"]
+    assert completion[0]["not_learned"] == [list(refined_range(REFUSED))]
+
+
+def test_labels_are_taken_away_by_characters(base: Path) -> None:
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    text = f"{REFUSED}<|im_end|>\n"
+    ids = torch.tensor(tokenizer("Is it light?" + text, add_special_tokens=False)["input_ids"])
+    count = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    labels = ids.clone()
+    labels[:-count] = IGNORED
+    take_away(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
+    left = tokenizer.decode(ids[labels != IGNORED])
+    assert (
+        PROMPT not in left
+        and left.startswith("<think>dark</think>")
+        and left.endswith("</answer><|im_end|>\n")
+    )
+    with pytest.raises(TrainingError, match="chat template"):
+        take_away(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
+
+
+def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path: Path) -> None:
+    page(0).image.save(tmp_path / "0.png")
+    rows = [row(question=f"Is it light? {number}") for number in range(40)]
+    kept, shown = hold_out([*rows, *rows], 4)
+    assert (
+        len(shown) == 2
+        and len(kept) == 76
+        and not {one.line() for one in kept} & {one.line() for one in shown}
+    )
+    assert hold_out(rows[:19], 4) == (rows[:19], []) and hold_out(rows, 0) == (rows, [])
+    said: list[str] = []
+    settings = SftTraining(
+        epochs=1, batch=40, rate=1e-9, device="cpu", samples=1, sample_tokens=16, tensorboard=False
+    )
+    train(base, rows, tmp_path, tmp_path / "out", settings, None, said.append)
+    assert any("train on 39 rows" in line for line in said)
+    told = (tmp_path / "out" / "report.html").read_text()
+    assert shown[0].messages[0].content.removeprefix("<image>") in told and "not trained on" in told

@@ -1,0 +1,104 @@
+"""The generator with a habit of its own, the person who speaks of its pages, and the exact teacher of the critic's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("diffusers", reason='the tiny world needs: pip install "interleave-thinker[tinyworld]"')
+
+from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.feedback.log import read_feedback
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.tinyworld.drawing import draw
+from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator
+from interleave_thinker.backend.tinyworld.generator import open as open_world
+from interleave_thinker.backend.tinyworld.reading import UNREADABLE, read_page
+from interleave_thinker.backend.tinyworld.scene import Scene, identity_of
+from interleave_thinker.backend.tinyworld.scorer import TinyWorldScorer
+from interleave_thinker.backend.tinyworld.wording import read_prompt
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+from interleave_thinker.training.rows.sft import check_rows
+from interleave_thinker.training.runs.convert import make_data
+from interleave_thinker.training.runs.filter import RunsData
+from interleave_thinker.training.tinyworld.data.oracle_critic import ExactTeacher
+from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
+from interleave_thinker.training.tinyworld.own_critic.evaluate import speak, word_on
+from interleave_thinker.training.tinyworld.own_critic.shifted_generator import torn_generator
+
+PROMPT = "a sea page with a red boat at the middle"
+NAMED = f"{PROMPT}; a red boat must be at the middle"
+RIGHT = draw(Scene(2).put(4, identity_of("red", "boat")))
+
+
+@pytest.fixture(scope="module")
+def plain() -> TinyWorldGenerator:
+    return open_world("")
+
+
+@pytest.fixture(scope="module")
+def torn(plain: TinyWorldGenerator) -> TinyWorldGenerator:
+    return torn_generator(plain, 1.0)
+
+
+def test_what_is_drawn_comes_out_torn_unless_its_cell_is_named(
+    plain: TinyWorldGenerator, torn: TinyWorldGenerator
+) -> None:
+    assert torn.identity != plain.identity
+    pages = torn.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
+    unreadable = [UNREADABLE in read_page(page).cells for page in pages]
+    assert sum(unreadable[:8]) >= 6 and sum(unreadable[8:]) <= 1
+    assert pages == torn.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
+    assert torn_generator(plain, 0.0).draw(PROMPT, None, 3) == plain.draw(PROMPT, None, 3)
+
+
+def test_what_is_kept_is_not_torn(plain: TinyWorldGenerator, torn: TinyWorldGenerator) -> None:
+    for prompt in ("change the page to night", "remove the boat", "draw whatever you like"):
+        assert torn.draw(prompt, RIGHT, 5) == plain.draw(prompt, RIGHT, 5)
+
+
+def test_the_person_judges_exactly_and_says_what_to_draw(torn: TinyWorldGenerator, tmp_path: Path) -> None:
+    class Credulous:
+        identity, prompt_set_digest = "credulous", PROMPT_SET.digest
+
+        def judge(self, before: object, after: object, original: str, used: str) -> object:
+            return read_verdict(
+                '<think>Fine.</think><answer>{"previous_step_success": true, "refine_prompt": ""}</answer>'
+            )
+
+    plan = Plan(
+        steps=(Step(number=1, prompt=PROMPT), Step(number=2, prompt="add a white star at the top left"))
+    )
+    folder = tmp_path / "runs" / "a"
+    events = list(
+        run(Request(text="x"), None, torn, Credulous(), RunSettings(seed=1), Journal(folder), plan)  # type: ignore[arg-type]
+    )
+    assert isinstance(events[-1], Finished)
+    first, second = (result.attempts[0] for result in events[-1].trajectory.results)
+    assert first.image is not None and not TinyWorldScorer().success(None, first.image, PROMPT)
+    word = word_on(1, 0, PROMPT, first)
+    assert word is not None and word.accepted is False and word.better_prompt == NAMED
+    assert word_on(2, 0, "add a white star at the top left", second) is None, "nobody could tell"
+    assert speak(folder) == speak(folder) == 1
+    assert len(read_feedback(folder)) == 1
+
+    settings = RunsData(reasoning="tinyworld", balance=0.0)
+    made = make_data([tmp_path / "runs"], tmp_path / "data", settings, PROMPT_SET, TinyWorldScorer())
+    assert made.sft is not None
+    taught = read_verdict(check_rows(made.sft)[0][0].messages[-1].content)
+    assert taught.success is False and taught.refined_prompt == NAMED
+    assert "see middle smudge no" in taught.reasoning and taught.reasoning.endswith("so no")
+    assert made.report.details[0].overall is not None and made.report.unscored == 1
+
+
+def test_the_teacher_is_silent_where_the_pages_say_otherwise() -> None:
+    teacher = ExactTeacher()
+    right = teacher.answer(None, RIGHT, PROMPT, PROMPT, True)
+    assert right is not None and right.refined_prompt == PROMPT and right.reasoning.endswith("so yes")
+    assert teacher.answer(None, RIGHT, PROMPT, PROMPT, False) is None
+    assert teacher.answer(None, RIGHT, "draw whatever you like", PROMPT, True) is None
+    assert teacher.answer(None, RIGHT, "remove the boat", PROMPT, False) is None
+    assert read_prompt(NAMED) is not None

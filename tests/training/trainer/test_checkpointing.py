@@ -1,0 +1,55 @@
+"""Which checkpoints count as whole, in the forms in which trainers leave them, and whose training a folder is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.training.trainer.resume import claim_run, is_whole, newest_checkpoint
+
+
+def checkpoint(folder: Path, optimizer: str) -> Path:
+    folder.mkdir(parents=True)
+    save_file({"weight": torch.zeros(4)}, folder / "model.safetensors")
+    for name in (optimizer, "scheduler.pt", "rng_state_0.pth"):
+        torch.save({"state": torch.zeros(64)}, folder / name)
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": []}))
+    return folder
+
+
+@pytest.mark.parametrize("optimizer", ["optimizer.pt", "optimizer.bin"])
+def test_one_file_of_the_optimiser_is_enough(tmp_path: Path, optimizer: str) -> None:
+    """The second is what FSDP writes for a full state."""
+    older = checkpoint(tmp_path / "checkpoint-1", optimizer)
+    newer = checkpoint(tmp_path / "checkpoint-2", optimizer)
+    assert newest_checkpoint(tmp_path) == newer
+    (newer / optimizer).write_bytes((newer / optimizer).read_bytes()[:200])
+    assert not is_whole(newer) and newest_checkpoint(tmp_path) == older
+    (older / optimizer).unlink()
+    assert newest_checkpoint(tmp_path) is None
+
+
+def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "checkpoint-1", "optimizer.bin")
+    torch.save({"weight": torch.zeros(64)}, folder / "pytorch_model_fsdp.bin")
+    assert is_whole(folder)
+    (folder / "pytorch_model_fsdp.bin").write_bytes(b"cut")
+    assert not is_whole(folder)
+
+
+def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With others the schedule would bend and every device see other rows."""
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    claim_run(tmp_path, {"rate": 1.0})
+    claim_run(tmp_path, {"rate": 1.0})
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(TrainingError, match="devices: 8 there, 4 here"):
+        claim_run(tmp_path, {"rate": 1.0})
+    monkeypatch.delenv("WORLD_SIZE")
+    with pytest.raises(TrainingError, match="other devices"):
+        claim_run(tmp_path, {"rate": 1.0})

@@ -1,0 +1,40 @@
+"""The libraries that training needs: the bounds that the package states are the ones that are looked after when it runs."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.training.trainer import requirements as libraries
+
+PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
+
+
+def test_what_pip_is_asked_for_is_what_is_checked() -> None:
+    extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", PROJECT.read_text(encoding="utf-8"), re.MULTILINE))
+    asked = dict(re.findall(r'"(\w+)>=([\d.]+)"', PROJECT.read_text(encoding="utf-8")))
+    assert {name: asked.get(name) for name in libraries.LEAST} == libraries.LEAST
+    assert all(f'"{name}>=' in extras["training"] for name in libraries.LEAST if name != "transformers")
+    assert extras["vllm"] == f'"trl[vllm]>={libraries.LEAST["trl"]}"'
+
+
+@pytest.mark.parametrize(
+    ("here", "taken"),
+    [("1.13.0", False), ("1.9.1", False), ("1.14.0", True), ("1.14.0.dev0", True), ("2.0", True)],
+)
+def test_a_trl_that_trains_wrongly_is_refused(
+    here: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "missing", lambda names: [])
+    monkeypatch.setattr(libraries, "version", lambda name: here if name == "trl" else metadata.version(name))
+    if taken:
+        libraries.require("trl", "pydantic")
+        return
+    with pytest.raises(
+        SettingsError, match=rf"Too old for training: trl {here} \(1\.14 or newer\).*pip install -U"
+    ):
+        libraries.require("trl", "pydantic")

@@ -1,0 +1,122 @@
+"""What stops a reinforcement learning that must not go on: a critic that collapsed, a judge that is out, weights that went stale.
+
+Decision: the held-out check stands beside the reward, since a reward that rises while held-out verdicts fall is the usual failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback
+
+from ...backend.errors import TrainingError
+from ..evaluation.held_out import Check, CheckLog, measures
+from ..reward.critic_reward import CriticReward
+from ..trainer.callbacks import Log
+from ..trainer.progress_line import number
+
+REFERENCE_KL = 1e-3
+
+
+STALE = 0.1
+"""Mean difference of log-probabilities between who writes the answers (vLLM) and who learns from them, past which the writer
+has other weights: 0.015 in a healthy run and 0.2 with stale weights (as reported for trl before 1.10)."""
+
+
+class CriticGuard(TrainerCallback):
+    """Checks the critic on held-out rows every `every` steps and asks for a stop when it must not go on."""
+
+    def __init__(
+        self,
+        check: Callable[[], Check],
+        checks: CheckLog,
+        every: int,
+        floor: float,
+        reward: CriticReward,
+        log: Log,
+        agree: Callable[[str | None], str | None] = lambda problem: problem,
+    ) -> None:
+        """`agree` gives every rank the first problem that any of them has: a rank that stops alone leaves the others
+        waiting for it."""
+        self.check = check
+        self.checks = checks
+        self.every = every
+        self.floor = floor
+        self.reward = reward
+        self.log = log
+        self.agree = agree
+        self.stopped: str | None = None
+        self.outage: str | None = None
+        self._warned = False
+        self._first = -1
+        self._measured: dict[str, float] = {}
+
+    def taken(self) -> dict[str, float]:
+        """What the check after the last step found, once, for the log entry of that step."""
+        taken, self._measured = self._measured, {}
+        return taken
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self._first = state.global_step
+        self.checks.forget_after(state.global_step)
+        if self.checks.at(state.global_step) is not None:
+            return
+        fall = self._checked(state.global_step)
+        if fall:
+            raise TrainingError(
+                f"The critic is below the floor before any step: {fall}.",
+                "Train it further by SFT first, or lower --floor.",
+            )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        problem = self.agree(self.reward.steps.problem)
+        if problem is not None:
+            self.outage = problem
+            return self._stop(control, problem)
+        leaning = self.reward.leaning
+        if leaning is not None and not self._warned:
+            self.log(f"WARNING: the critic is collapsing: {leaning}.")
+        self._warned = leaning is not None
+        if state.global_step % self.every and state.global_step < state.max_steps:
+            return control
+        fall = self._checked(state.global_step)
+        self._measured = measures(self.checks.at(state.global_step))
+        if fall:
+            self.stopped = fall
+            return self._stop(control, fall)
+        return control
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
+        apart = number(logs or {}, "sampling/sampling_logp_difference/mean")
+        if apart is not None and apart > STALE:
+            self.log(
+                f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that learns from them: "
+                "it may be writing with old weights, and what is learned so is worth little."
+            )
+        kl = number(logs or {}, "kl")
+        if kl is not None and state.global_step == 1 and self._first == 0 and kl > REFERENCE_KL:
+            raise TrainingError(
+                f"At the first step the model is {kl:.3g} away from its reference, which should be itself.",
+                "The folder the model was loaded from holds other weights now; give one that does not change.",
+            )
+
+    def _checked(self, step: int) -> str | None:
+        """Check, keep the result, say it; the reason to stop if a recall is below the floor."""
+        check = self.check()
+        self.checks.keep(step, check)
+        self.log(f"step {step} held out: {check}")
+        low = [
+            f"{name} recall {recall:.2f}"
+            for name, recall in (("true", check.true_recall), ("false", check.false_recall))
+            if recall is not None and recall < self.floor
+        ]
+        return f"{' and '.join(low)} on held-out rows, below the floor of {self.floor:g}" if low else None
+
+    def _stop(self, control: Any, reason: str) -> Any:
+        self.log(f"STOPPING: {reason}.")
+        control.should_save = False
+        control.should_training_stop = True
+        return control

@@ -1,0 +1,88 @@
+"""trl's GRPO trainer as the critic's training uses it: what it is told, and what is added to it.
+
+Decisions. Everything that trl is told stands in one place that can be read without a card. Two methods that trainers are made
+to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`. trl divides the sum over tokens by
+the number of all tokens of a rollout, also those of answers that were left out of their group: with a share m of them
+every gradient would be 1 - m of what the remaining answers alone give. The loss is multiplied by 1 / (1 - m), counted
+over all ranks. This module needs trl and is imported by what trains alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from ..reward.critic_reward import CriticReward
+from ..trainer.policy import arguments
+from .settings import GrpoTraining, batches, vllm_arguments
+
+Measured = Callable[[], dict[str, float]]
+
+
+def config_of(
+    settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: str
+) -> GRPOConfig:
+    """What trl's trainer is told; raises SettingsError for options that do not go together. Made before the model is loaded
+    (see policy_model)."""
+    a_step, a_rollout = batches(settings, devices)
+    return GRPOConfig(
+        **arguments(settings, steps, steps_in_all),
+        **vllm_arguments(settings, devices),
+        max_steps=steps_in_all,
+        per_device_train_batch_size=settings.micro_batch,
+        gradient_accumulation_steps=a_step,
+        steps_per_generation=a_rollout,
+        num_generations=settings.group,
+        max_completion_length=settings.answer_tokens,
+        temperature=settings.temperature,
+        beta=settings.kl,
+        epsilon=settings.clip_low,
+        epsilon_high=settings.clip_high,
+        delta=settings.clip_dual,
+        loss_type="dapo",
+        scale_rewards=settings.scale,
+        use_bias_correction_kl=False,
+        lr_scheduler_type="cosine" if settings.schedule == "cosine" else "constant_with_warmup",
+        remove_unused_columns=False,
+        logging_steps=1,
+        save_steps=settings.save_every * settings.updates,
+        report_to=report_to,
+    )
+
+
+class CriticTrainer(GRPOTrainer):
+    """trl's trainer with one reward; `measured` gives what else belongs into every log entry."""
+
+    def __init__(self, judge: CriticReward, **options: Any) -> None:
+        self.judge = judge
+        self.measured: list[Measured] = []
+        super().__init__(reward_funcs=[judge], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log with what was measured beside the trainer."""
+        for measured in self.measured:
+            logs = {**logs, **measured()}
+        super().log(logs, start_time)
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """trl's loss over the tokens of the answers that count alone."""
+        loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        whole, left_out = self._tokens()
+        return loss * (whole / (whole - left_out)) if 0 < left_out < whole else loss
+
+    def _tokens(self) -> tuple[int, int]:
+        """(tokens of the rollout's answers, of these in answers that were left out), over all ranks."""
+        if self.accelerator.num_processes == 1:
+            return self.judge.tokens
+        import torch
+
+        here = torch.tensor(self.judge.tokens, dtype=torch.float32)
+        summed: Any = self.accelerator.reduce(here.to(self.accelerator.device), "sum")
+        whole, left_out = summed.tolist()
+        return int(whole), int(left_out)

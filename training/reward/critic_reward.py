@@ -1,0 +1,252 @@
+"""The critic's reward for a whole batch of answers: one function, because a None in one of several would count as 0.
+
+Decisions. What cannot be drawn or scored is None, which leaves the sample out of its group's mean; the parts are logged
+beside the sum, under the same names every batch. Answers are decoded here from their tokens: a chat template with a
+response parser of its own would hand over an answer without its reasoning. Every rollout is written to a file of its step,
+so that what a reward was given for can be read later; a resumed run writes the same file again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from ...backend.pictures import Picture
+from ..rows.rl import CriticRlRow, before_of, seed_of
+from ..trainer.step_clock import StepClock
+from .published import read_published
+from .redraw import BatchCounts, Outcome, Redraw, StepRewards
+from .samples import Sample, measures, spread
+from .terms import (
+    NEUTRAL,
+    RewardWeights,
+    accuracy_reward,
+    combine,
+    format_reward,
+    read_answer,
+    redraws,
+    step_rewards,
+)
+
+LAST_VERDICTS = 256
+LEAST_VERDICTS = 64
+LEANING = 0.05
+"""Share of the rarer verdict below which a critic is said to lean to the other one."""
+
+
+class RewardSettings(RewardWeights):
+    """Settings of the reward. Its terms are the published ones; answers are read as the running system reads them."""
+
+    redraw: Literal["failed", "refused"] = Field(
+        default="failed",
+        description="What is redrawn: what failed in truth (published), or also what was refused without need.",
+    )
+    on_failure: Literal["mask", "neutral"] = Field(
+        default="mask",
+        description="A redraw that cannot be made or scored: left out of its group, or 0.5 (published).",
+    )
+    draws: int = Field(
+        default=1, ge=1, le=16, description="Redraws of each refined prompt, whose scores are averaged."
+    )
+    seeds: Literal["own", "row"] = Field(
+        default="own",
+        description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it tells that: then "
+        "only the prompt differs.",
+    )
+    published_quirks: bool = Field(
+        default=False,
+        description="Answers read, prompts drawn and failures counted as the published code does, seed 0; decides over "
+        "--redraw, --on-failure and --seeds.",
+    )
+
+    @property
+    def masks(self) -> bool:
+        """Whether a failure leaves its sample out."""
+        return self.on_failure == "mask" and not self.published_quirks
+
+
+class Reading(NamedTuple):
+    """What an answer says to the reward: its verdict, None if there is none, the prompt it proposes, the one to draw with if
+    its image is to be redrawn, and its first two terms. `worthless`: the reward is 0, whatever the terms are."""
+
+    verdict: bool | None
+    refined: str
+    drawn: str | None
+    format: float
+    accuracy: float
+    fault: str = ""
+    worthless: bool = False
+
+
+def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
+    found = read_published(answer)
+    if found is None:
+        return Reading(None, "", None, 0.0, 0.0, "the published code fails on this answer", worthless=True)
+    verdict = found.verdict if isinstance(found.verdict, bool) else None
+    accuracy = found.accuracy(row.evaluation.success)
+    if not isinstance(found.refined, str):
+        return Reading(verdict, "", None, found.form, accuracy, "the refined prompt is no text")
+    drawn = None if row.evaluation.success else found.refined or row.prompt_used
+    return Reading(verdict, found.refined, drawn, found.form, accuracy)
+
+
+class CriticReward:
+    """Rewards of answers to rows whose images lie below `folder`; callable as trl's GRPO trainer calls a reward."""
+
+    __name__ = "overall"
+
+    def __init__(
+        self,
+        steps: StepRewards,
+        folder: Path,
+        settings: RewardSettings,
+        decode: Callable[[Sequence[int]], str],
+        seed: int = 0,
+        rollouts: Path | None = None,
+        clock: StepClock | None = None,
+        verdict_first: bool = False,
+    ) -> None:
+        self.steps = steps
+        self.clock = clock or StepClock()
+        self.folder = folder
+        self.settings = settings
+        self.decode = decode
+        self.seed = seed
+        self.rollouts = rollouts
+        self.verdict_first = verdict_first
+        self.tokens = (0, 0)
+        """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
+        self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
+        self._picture = lru_cache(maxsize=512)(Picture.open)
+
+    @property
+    def leaning(self) -> str | None:
+        """A warning if the last sampled verdicts are nearly all the same although the truth is not, else None."""
+        said = [verdict for verdict, _ in self.verdicts if verdict is not None]
+        if len(said) < LEAST_VERDICTS:
+            return None
+        share = sum(said) / len(said)
+        truth = sum(truth for _, truth in self.verdicts) / len(self.verdicts)
+        if min(share, 1 - share) >= LEANING or min(truth, 1 - truth) < 4 * LEANING:
+            return None
+        return (
+            f"{share:.0%} of the last {len(said)} verdicts are True, but {truth:.0%} of the images are right"
+        )
+
+    async def rewards(
+        self, answers: Sequence[str], rows: Sequence[CriticRlRow]
+    ) -> tuple[list[Sample], BatchCounts]:
+        """A sample for every answer to the row beside it. Raises SettingsError (cache), Cancelled."""
+        readings = [self._read(answer, row) for answer, row in zip(answers, rows, strict=True)]
+        wanted: list[Redraw] = []
+        places: list[range] = []
+        for reading, row in zip(readings, rows, strict=True):
+            start = len(wanted)
+            if reading.drawn is not None and self.settings.need_steps:
+                before = before_of(row, self.folder, self._picture)
+                for number in range(self.settings.draws):
+                    seed = self._seed(row, number)
+                    wanted.append(Redraw(before, row.origin_prompt, reading.drawn, seed))
+            places.append(range(start, len(wanted)))
+        outcomes, counts = await self.steps.score_all(wanted)
+        samples = []
+        for answer, reading, row, place in zip(answers, readings, rows, places, strict=True):
+            sample = Sample(
+                answer=answer,
+                origin_prompt=row.origin_prompt,
+                truth=row.evaluation.success,
+                verdict=reading.verdict,
+                refined_prompt=reading.refined,
+                redrawn=bool(place),
+                format=reading.format,
+                accuracy=reading.accuracy,
+                fault=reading.fault,
+            )
+            if reading.worthless:
+                sample = sample.model_copy(update={"semantic": 0.0, "quality": 0.0, "overall": 0.0})
+            else:
+                sample = self._with_steps(sample, row, [outcomes[index] for index in place])
+            samples.append(sample)
+            self.verdicts.append((reading.verdict, row.evaluation.success))
+        return samples, counts
+
+    def _read(self, answer: str, row: CriticRlRow) -> Reading:
+        truth = row.evaluation.success
+        if self.settings.published_quirks:
+            return _read_as_published(answer, row)
+        verdict = read_answer(answer)
+        success = verdict.success if verdict else None
+        refined = verdict.refined_prompt if verdict else ""
+        prompt = refined if refined.strip() else row.prompt_used
+        return Reading(
+            success,
+            refined,
+            prompt if redraws(truth, success, self.settings.redraw) else None,
+            format_reward(answer, self.verdict_first),
+            accuracy_reward(success, truth),
+        )
+
+    def _seed(self, row: CriticRlRow, number: int) -> int:
+        if self.settings.published_quirks:
+            return 0
+        if self.settings.seeds == "row" and row.seed is not None and number == 0:
+            return row.seed
+        return seed_of(row, number, self.seed)
+
+    def _with_steps(self, sample: Sample, row: CriticRlRow, outcomes: Sequence[Outcome]) -> Sample:
+        """The sample with its step terms and the sum."""
+        scores = [outcome.score for outcome in outcomes if outcome.score is not None]
+        fault = next((outcome.fault for outcome in outcomes if outcome.fault), sample.fault)
+        if outcomes and not scores and self.settings.masks:
+            return sample.model_copy(update={"fault": fault})
+        pairs = [step_rewards(row.evaluation.score, score) for score in scores]
+        semantic = sum(pair[0] for pair in pairs) / len(pairs) if pairs else NEUTRAL
+        quality = sum(pair[1] for pair in pairs) / len(pairs) if pairs else NEUTRAL
+        overall = combine(
+            format=sample.format,
+            accuracy=sample.accuracy,
+            semantic=semantic,
+            quality=quality,
+            weights=self.settings,
+        )
+        parts = {"semantic": semantic, "quality": quality, "overall": overall, "fault": fault}
+        return sample.model_copy(update=parts)
+
+    async def __call__(
+        self,
+        completion_ids: Sequence[Sequence[int]],
+        row: Sequence[str],
+        trainer_state: Any,
+        log_metric: Callable[[str, float], None],
+        **columns: Any,
+    ) -> list[float | None]:
+        """The rewards of a batch; `row` is the data row's JSON, once per answer."""
+        called = self.clock.now()
+        answers = [self.decode(ids) for ids in completion_ids]
+        samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
+        for name, value in (measures(samples, counts) | spread(samples, row)).items():
+            # One rank's NaN would be everybody's: sums are taken over all ranks, of those that log a name.
+            if not math.isnan(value):
+                log_metric(name, value)
+        if self.rollouts is not None:
+            self._write(samples, int(trainer_state.global_step))
+        left_out = [sample.overall is None for sample in samples]
+        lengths = [len(ids) for ids in completion_ids]
+        self.tokens = sum(lengths), sum(n for n, out in zip(lengths, left_out, strict=True) if out)
+        self.clock.rewarded(called)
+        return [sample.overall for sample in samples]
+
+    def _write(self, samples: Sequence[Sample], step: int) -> None:
+        assert self.rollouts is not None
+        self.rollouts.mkdir(parents=True, exist_ok=True)
+        lines = [sample.model_dump_json() for sample in samples]
+        path = self.rollouts / f"step_{step:06d}.jsonl"
+        part = path.with_suffix(".part")
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        part.replace(path)

@@ -1,0 +1,300 @@
+"""Draws and scores a whole batch of refined prompts at once; what fails is None with its reason, never a middle value.
+
+Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are made once and
+everything made is cached by content (cache.py). A generator that can draw many pages in one call (`draw_many`) is
+given many. Faults are tried again a bounded number of times, time-outs never (the other side is still at work on them); past
+a set share of failures `problem` says so, and whoever trains stops: an outage must not look like an unlucky group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...backend.errors import Cancelled, GeneratorError, InterleaveError, ScorerError, SettingsError, boundary
+from ...backend.generators import Generator
+from ...backend.pictures import Picture
+from ...backend.scorers import Scorer
+from ...backend.types import Score
+from .bounded_calls import CallTimeout, Lane
+from .cache import RewardCache, SingleFlight, key_of
+
+WINDOW = 512
+LEAST_SEEN = 32
+RETRY_SECONDS = 0.25
+
+Made = TypeVar("Made")
+
+
+class DrawingSettings(BaseModel):
+    """Settings of drawing and scoring during training."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    draw_batch: int = Field(
+        default=16, ge=1, description="Images in one call, for generators that can draw many."
+    )
+    parallel_draws: int = Field(
+        default=1, ge=1, description="Draws at once; above 1 only for services that can."
+    )
+    parallel_scores: int = Field(
+        default=1, ge=1, description="Scorings at once; above 1 for judges on a server."
+    )
+    draw_seconds: float = Field(default=120.0, gt=0, description="Longest time for drawing one image.")
+    score_seconds: float = Field(default=120.0, gt=0, description="Longest time for scoring one image.")
+    tries: int = Field(default=2, ge=1, le=10, description="Tries of one draw or score that fails.")
+    max_failures: float = Field(
+        default=0.3, ge=0, le=1, description="Share of failed redraws past which training stops."
+    )
+
+
+@runtime_checkable
+class DrawsMany(Protocol):
+    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching allows."""
+
+    def draw_many(
+        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
+    ) -> list[Picture]: ...
+
+
+@dataclass(frozen=True)
+class Redraw:
+    """One refined prompt to draw and score: from `before` (None: from text), against the step's original prompt."""
+
+    before: Picture | None
+    original_prompt: str
+    prompt: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a redraw: the score, or None and the reason."""
+
+    score: Score | None
+    picture: Picture | None = None
+    fault: str = ""
+
+
+@dataclass
+class BatchCounts:
+    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all that failed, tries repeated; seconds."""
+
+    asked: int = 0
+    drawn: int = 0
+    not_drawn: int = 0
+    scored: int = 0
+    failed: int = 0
+    repeated: int = 0
+    draw_seconds: float = 0.0
+    score_seconds: float = 0.0
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def served(self) -> float:
+        """Share of the redraws whose image was not drawn for them (cache, or an equal request)."""
+        return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0
+
+
+class StepRewards:
+    """Draws and scores redraws with one generator and one scorer; keeps count of failures over the last batches."""
+
+    def __init__(
+        self, generator: Generator, scorer: Scorer, cache: RewardCache, settings: DrawingSettings
+    ) -> None:
+        self.generator = generator
+        self.scorer = scorer
+        self.cache = cache
+        self.settings = settings
+        self._draw_lane = Lane(f"The generator {generator.identity!r}", settings.parallel_draws)
+        self._score_lane = Lane(f"The scorer {scorer.identity!r}", settings.parallel_scores)
+        self._drawing: SingleFlight[Picture] = SingleFlight()
+        self._scoring: SingleFlight[Score] = SingleFlight()
+        self._failures: deque[bool] = deque(maxlen=WINDOW)
+        self._last_fault = ""
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    @property
+    def failure_share(self) -> float:
+        """Share of failed redraws among the last ones, 0..1."""
+        return sum(self._failures) / len(self._failures) if self._failures else 0.0
+
+    @property
+    def problem(self) -> str | None:
+        """Why training should stop, None while failures are few."""
+        if len(self._failures) < LEAST_SEEN or self.failure_share <= self.settings.max_failures:
+            return None
+        return (
+            f"{sum(self._failures)} of the last {len(self._failures)} redraws failed "
+            f"(more than {self.settings.max_failures:.0%}), the last one because: {self._last_fault}"
+        )
+
+    async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
+        """An outcome for every redraw, in order, and the batch's counters. Raises only Cancelled and SettingsError (the
+        cache cannot be used)."""
+        started = time.monotonic()
+        counts = BatchCounts(asked=len(redraws))
+        pictures = self._start_drawing(redraws, counts)
+        outcomes = await asyncio.gather(
+            *(
+                self._outcome(redraw, picture, counts)
+                for redraw, picture in zip(redraws, pictures, strict=True)
+            )
+        )
+        for outcome in outcomes:
+            self._failures.append(outcome.score is None)
+            counts.not_drawn += outcome.picture is None
+            if outcome.score is None:
+                counts.failed += 1
+                counts.faults.append(outcome.fault)
+                self._last_fault = outcome.fault
+        counts.seconds = time.monotonic() - started
+        return list(outcomes), counts
+
+    def _start_drawing(self, redraws: Sequence[Redraw], counts: BatchCounts) -> list[asyncio.Future[Picture]]:
+        """A future picture for every redraw; what has to be drawn is on its way when this returns."""
+        futures: list[asyncio.Future[Picture]] = []
+        missing: list[tuple[str, Redraw]] = []
+        for redraw in redraws:
+            key = self._draw_key(redraw)
+            future, mine = self._drawing.claim(key)
+            futures.append(future)
+            if mine:
+                kept = self.cache.picture(key)
+                if kept is None:
+                    missing.append((key, redraw))
+                else:
+                    self._drawing.land(key, kept)
+        size = self.settings.draw_batch if isinstance(self.generator, DrawsMany) else 1
+        for start in range(0, len(missing), size):
+            task = asyncio.ensure_future(self._draw(missing[start : start + size], counts))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return futures
+
+    async def _draw(self, part: list[tuple[str, Redraw]], counts: BatchCounts) -> None:
+        """Draw a part of the batch and land every key of it; a part that fails is drawn again one by one."""
+        try:
+            pictures = await self._drawn([redraw for _, redraw in part], counts)
+            for (key, _), picture in zip(part, pictures, strict=True):
+                self.cache.keep_picture(key, picture)
+        except GeneratorError as error:
+            if len(part) == 1:
+                self._drawing.fail(part[0][0], error)
+                return
+            # One prompt that cannot be drawn must not cost the others their images.
+            counts.repeated += len(part)
+            await asyncio.gather(*(self._draw([single], counts) for single in part))
+        except BaseException as error:
+            for key, _ in part:
+                self._drawing.fail(key, error)
+            if not isinstance(error, (InterleaveError, CallTimeout)):
+                raise
+        else:
+            counts.drawn += len(part)
+            for (key, _), picture in zip(part, pictures, strict=True):
+                self._drawing.land(key, picture)
+
+    async def _drawn(self, redraws: Sequence[Redraw], counts: BatchCounts) -> list[Picture]:
+        """The pictures of one call; a call for a single one is tried again."""
+        generator = self.generator
+
+        def draw() -> list[Picture]:
+            with boundary(GeneratorError, "The generator failed"):
+                if len(redraws) == 1 or not isinstance(generator, DrawsMany):
+                    pictures = [
+                        generator.draw(redraw.prompt, redraw.before, redraw.seed) for redraw in redraws
+                    ]
+                else:
+                    pictures = generator.draw_many(
+                        [redraw.prompt for redraw in redraws],
+                        [redraw.before for redraw in redraws],
+                        [redraw.seed for redraw in redraws],
+                    )
+                if len(pictures) != len(redraws) or not all(isinstance(p, Picture) for p in pictures):
+                    raise GeneratorError(
+                        f"The generator was asked for {len(redraws)} image(s) and gave others."
+                    )
+                return pictures
+
+        def timed() -> list[Picture]:
+            started = time.monotonic()
+            try:
+                return draw()
+            finally:
+                counts.draw_seconds += time.monotonic() - started
+
+        seconds = self.settings.draw_seconds * len(redraws)
+        tries = self.settings.tries if len(redraws) == 1 else 1
+        return await self._tried(self._draw_lane, timed, seconds, tries, counts)
+
+    async def _outcome(
+        self, redraw: Redraw, drawing: asyncio.Future[Picture], counts: BatchCounts
+    ) -> Outcome:
+        picture: Picture | None = None
+        try:
+            after = await asyncio.shield(drawing)
+            picture = after
+            return Outcome(await self._score(redraw, after, counts), after)
+        except (Cancelled, SettingsError):
+            raise
+        except (InterleaveError, CallTimeout) as error:
+            return Outcome(None, picture, str(error))
+
+    async def _score(self, redraw: Redraw, after: Picture, counts: BatchCounts) -> Score:
+        before = redraw.before.digest if redraw.before else None
+        key = key_of("score", self.scorer.identity, redraw.original_prompt, before, after.digest)
+        future, mine = self._scoring.claim(key)
+        if not mine:
+            return await asyncio.shield(future)
+        try:
+            score = self.cache.score(key)
+            if score is None:
+                score = await self._scored(redraw, after, counts)
+                self.cache.keep_score(key, score)
+        except BaseException as error:
+            self._scoring.fail(key, error)
+            raise
+        self._scoring.land(key, score)
+        return score
+
+    async def _scored(self, redraw: Redraw, after: Picture, counts: BatchCounts) -> Score:
+        def score() -> Score:
+            started = time.monotonic()
+            try:
+                with boundary(ScorerError, "The scorer failed"):
+                    value = self.scorer.score(redraw.before, after, redraw.original_prompt)
+                    if not isinstance(value, Score):
+                        raise ScorerError(f"The scorer gave {type(value).__name__} instead of a score.")
+                    return value
+            finally:
+                counts.score_seconds += time.monotonic() - started
+
+        seconds = self.settings.score_seconds
+        value = await self._tried(self._score_lane, score, seconds, self.settings.tries, counts)
+        counts.scored += 1
+        return value
+
+    async def _tried(
+        self, lane: Lane, work: Callable[[], Made], seconds: float, tries: int, counts: BatchCounts
+    ) -> Made:
+        for number in range(tries - 1):
+            try:
+                return await lane.call(work, seconds)
+            except (Cancelled, SettingsError):
+                raise
+            except InterleaveError:
+                counts.repeated += 1
+                await asyncio.sleep(RETRY_SECONDS * 2**number)
+        return await lane.call(work, seconds)
+
+    def _draw_key(self, redraw: Redraw) -> str:
+        before = redraw.before.digest if redraw.before else None
+        return key_of("draw", self.generator.identity, redraw.prompt, before, redraw.seed)

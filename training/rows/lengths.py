@@ -1,0 +1,153 @@
+"""Which rows a model can be shown, and how many tokens each takes, image tokens included, before any model is loaded.
+
+Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the template), and only
+rows near the limit are put through the chat template: a hundred thousand rows are measured in seconds. A word of the
+tokenizer's own (`<|image_pad|>`, `<|im_end|>`) inside a row is refused: it would be read as an image that is not there, or as
+the end of a turn, and end the training in its middle or teach a conversation that nobody wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...backend.chat.image_limits import MAX_PIXELS
+from ...backend.errors import SettingsError
+from ...backend.feedback.sft_row import SftRow
+from ...backend.pictures import size_of
+from .sft import RowProblem, as_prompt_completion, show_problems
+
+TEMPLATE_TOKENS = 16
+"""More than a chat template adds to a message or an image."""
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """What a model is shown of a row: `texts` are the row's own words and `images` its pictures, both by field; `told` is all
+    that is written, in `turns` messages; `conversation` makes it for a chat template."""
+
+    place: str
+    texts: Mapping[str, str]
+    images: Sequence[tuple[str, Path]]
+    told: str
+    turns: int
+    area: int
+    conversation: Callable[[], list[dict[str, Any]]]
+
+
+def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
+    """A fine-tuning row as it is measured; image paths are relative to `folder`."""
+
+    def conversation() -> list[dict[str, Any]]:
+        parts = as_prompt_completion(row, folder)
+        return [*parts["prompt"], *parts["completion"]]
+
+    return ShownRow(
+        place=row.place,
+        texts={f"messages.{number}": message.content for number, message in enumerate(row.messages)},
+        images=[("images", folder / name) for name in row.images],
+        told="".join(message.content for message in row.messages),
+        turns=len(row.messages),
+        area=min(pixels, MAX_PIXELS),
+        conversation=conversation,
+    )
+
+
+def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[int | RowProblem]:
+    """Tokens of each row: exact where the upper estimate is above `limit`, else that estimate. A RowProblem for a row with a
+    word that is the tokenizer's own, or an image in a shape that the model's reader refuses."""
+    sizes: dict[Path, tuple[int, int]] = {}
+    own_words = _own_words(processor)
+    lengths: list[int | RowProblem] = []
+    for start in range(0, len(rows), 4096):
+        part = rows[start : start + 4096]
+        encoded = processor.tokenizer([row.told for row in part], add_special_tokens=False)["input_ids"]
+        for row, ids in zip(part, encoded, strict=True):
+            pictures = _word_problem(row, own_words) or _image_tokens(row, processor, sizes)
+            if isinstance(pictures, RowProblem):
+                lengths.append(pictures)
+                continue
+            estimate = len(ids) + pictures + TEMPLATE_TOKENS * (row.turns + len(row.images) + 1)
+            lengths.append(estimate if estimate <= limit else _exact(row, processor) + pictures)
+    return lengths
+
+
+def fitting(
+    rows: Sequence[Row],
+    shown: Sequence[ShownRow],
+    processor: Any,
+    limit: int,
+    option: str,
+    skip: bool,
+    log: Callable[[str], None],
+    which: str = "",
+) -> list[Row]:
+    """The rows that can be shown in at most `limit` tokens (set by the command's `option`); says how long the longest is.
+    `which` stands before the places of rows in what is said of them.
+
+    Raises SettingsError naming place, field and reason of the first other one unless `skip`, and if there is none at all.
+    """
+    shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
+    lengths = [
+        RowProblem(row.place, "length", f"{length} tokens, and {limit} at most are taken ({option})")
+        if isinstance(length, int) and length > limit
+        else length
+        for row, length in zip(shown, row_lengths(shown, processor, limit), strict=True)
+    ]
+    problems = [length for length in lengths if isinstance(length, RowProblem)]
+    if problems and not skip:
+        raise SettingsError(str(problems[0]).capitalize(), "Mend it, or leave such rows out: --skip-bad.")
+    fitting = [row for row, length in zip(rows, lengths, strict=True) if isinstance(length, int)]
+    show_problems(problems, len(fitting), log)
+    if not fitting:
+        raise SettingsError(
+            f"No row can be used, the first because of this: {problems[0] if problems else '(none)'}"
+        )
+    longest = max(length for length in lengths if isinstance(length, int))
+    log(f"longest row about {longest} tokens, image tokens included; at most {limit} are taken ({option})")
+    return fitting
+
+
+def _own_words(processor: Any) -> re.Pattern[str]:
+    """The tokenizer's control words, and the words that stand for images: any of them in one pattern."""
+    added = processor.tokenizer.added_tokens_decoder.values()
+    words = {str(token) for token in added if token.special}
+    words |= {getattr(processor, name, None) or "" for name in ("image_token", "video_token")}
+    return re.compile("|".join(re.escape(word) for word in sorted(words - {""})) or r"(?!)")
+
+
+def _word_problem(row: ShownRow, own_words: re.Pattern[str]) -> RowProblem | None:
+    for field, text in row.texts.items():
+        if found := own_words.search(text):
+            reason = f"{found.group()!r} is a word of the model's own and cannot stand in a text"
+            return RowProblem(row.place, field, reason)
+    return None
+
+
+def _exact(row: ShownRow, processor: Any) -> int:
+    """Tokens of the row through the chat template, without what its images take."""
+    turns = row.conversation()
+    asks = turns[-1]["role"] == "user"
+    text = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=asks)
+    return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) - len(row.images)
+
+
+def _image_tokens(row: ShownRow, processor: Any, sizes: dict[Path, tuple[int, int]]) -> int | RowProblem:
+    """Tokens of the row's images at the size at which they are shown."""
+    reader = processor.image_processor
+    tokens = 0
+    for field, path in row.images:
+        if path not in sizes:
+            sizes[path] = size_of(path)
+        width, height = sizes[path]
+        scale = min(1.0, (row.area / (width * height)) ** 0.5)
+        shape = max(1, int(height * scale)), max(1, int(width * scale))
+        try:
+            tokens += reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+        except ValueError as error:
+            return RowProblem(row.place, field, f"{path.name!r} is {width}x{height} pixels ({error})")
+    return tokens

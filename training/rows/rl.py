@@ -1,0 +1,261 @@
+"""Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic is asked.
+
+Decisions. A question is made by the same function that asks the running critic, so that what is trained is what is used. A
+row without a page before it is shown plain white of the same size, as in use; a white page before it, the published sign for
+"drawn from text", is none, so that it is redrawn as it was drawn. The seed of a row's redraws comes from the
+row's content: siblings of a group differ by their refined prompts alone, and the order of rows changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+
+from ...backend.agents.critic import critic_message
+from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
+from ...backend.chat.protocol import Message
+from ...backend.errors import SettingsError
+from ...backend.pictures import Picture
+from ...backend.prompts import PromptSet
+from ...backend.types import Score, Text
+from .lengths import ShownRow
+from .sft import RowProblem, find_images, read_lines, with_images
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+MAX_SEED = 2**31
+LARGEST_SEED = 2**64 - 1
+"""What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past it."""
+
+
+WHITE_PAGE = re.compile(r"(?:^|[/\\])data[/\\]interleave[/\\]white\.png$")
+"""Published path of the page before an image that was drawn from text; the data does not bring it along."""
+
+
+class Evaluation(BaseModel):
+    """What a judge said of the edited image."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    success: bool = Field(strict=True)
+    semantics: float = Field(ge=0, le=10)
+    quality: float = Field(ge=0, le=10)
+
+    @property
+    def score(self) -> Score:
+        return Score(semantics=self.semantics, quality=self.quality)
+
+
+class CriticRlRow(BaseModel):
+    """An edit that was made and judged: from which image, for which prompt, drawn with which. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    origin_prompt: Text = Field(min_length=1)
+    rewritten_prompt: Text = ""
+    origin_image_path: str | None = Field(default=None, max_length=4096)
+    edited_image_path: str = Field(min_length=1, max_length=4096)
+    evaluation: Evaluation
+    generator: str | None = None
+    seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
+    judge: str | None = None
+    raw_scores: Any = None
+    _place: str = PrivateAttr("")
+
+    def __eq__(self, other: object) -> bool:
+        """The same content, wherever it was read."""
+        return isinstance(other, CriticRlRow) and self.__dict__ == other.__dict__
+
+    @property
+    def place(self) -> str:
+        """Where the row was read, such as "line 3"; empty for one that was made."""
+        return self._place
+
+    def at(self, place: str) -> CriticRlRow:
+        """This row, with the place where it was read; it stays with copies and is never written."""
+        self._place = place
+        return self
+
+    @field_validator("origin_image_path", mode="after")
+    @classmethod
+    def _none_is_none(cls, value: str | None) -> str | None:
+        return None if not value or WHITE_PAGE.search(value) else value
+
+    @property
+    def image_paths(self) -> dict[str, str]:
+        """The paths by field; no entry where there is no image before."""
+        before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
+        return before | {"edited_image_path": self.edited_image_path}
+
+    def moved(self, folder: Path) -> CriticRlRow:
+        """The row with its image paths made absolute from `folder`."""
+        return self.model_copy(
+            update={field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
+        )
+
+    @property
+    def prompt_used(self) -> str:
+        """What the edited image was drawn with."""
+        return self.rewritten_prompt or self.origin_prompt
+
+
+def read_rl_rows(
+    path: Path, skip_bad: bool = False, images: Path | None = None
+) -> tuple[list[CriticRlRow], list[RowProblem]]:
+    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are relative to the file,
+    and absolute for images that were found below `images` by the end of their path.
+
+    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
+    """
+    parsed: list[tuple[str, CriticRlRow | RowProblem]] = []
+    for place, item in read_lines(path):
+        if not isinstance(item, RowProblem):
+            try:
+                item = CriticRlRow.model_validate(item).at(place)
+            except ValidationError as error:
+                item = RowProblem.of(place, error)
+        parsed.append((place, item))
+    names = {name for _, row in parsed if isinstance(row, CriticRlRow) for name in row.image_paths.values()}
+    found, damaged = find_images(sorted(names), path.parent, images)
+    rows: list[CriticRlRow] = []
+    problems: list[RowProblem] = []
+    for place, row in parsed:
+        if isinstance(row, CriticRlRow):
+            bad = next((field for field, name in row.image_paths.items() if name in damaged), None)
+            if bad is None:
+                update = {field: found[name] for field, name in row.image_paths.items()}
+                rows.append(row.model_copy(update=update))
+                continue
+            row = RowProblem(place, bad, damaged[row.image_paths[bad]])
+        if not skip_bad:
+            raise SettingsError(f"{path.name}, {row}", "Mend it, or leave such rows out: --skip-bad.")
+        problems.append(row)
+    if not rows:
+        raise SettingsError(
+            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
+        )
+    return rows, problems
+
+
+def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
+    """Write a data file, one row a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [row.model_dump_json(exclude_none=True) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
+    """Warnings about rows that another generator drew or another judge scored than the ones that redraw and score now: a step
+    reward is the difference of two scores, and says little across two scales."""
+    warnings = []
+    for what, who, now in (
+        ("were drawn", [row.generator for row in rows], generator),
+        ("were scored", [row.judge for row in rows], judge),
+    ):
+        others = sorted({one for one in who if one and one != now})
+        if others:
+            number = sum(one in others for one in who)
+            warnings.append(
+                f"WARNING: {number} of {len(rows)} rows {what} by {', '.join(map(repr, others[:3]))}, not by {now!r}."
+            )
+    return warnings
+
+
+def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
+    """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content, 0..2^31."""
+    told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
+    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
+
+
+def _place_apart(name: str) -> str:
+    """The path of an image without the place where an image root happens to lie."""
+    return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name
+
+
+def before_of(
+    row: CriticRlRow, folder: Path, read: Callable[[Path], Picture] = Picture.open
+) -> Picture | None:
+    """The page that the row's image is an edit of, None for one that was drawn from text. Raises PictureError."""
+    before = read(folder / row.origin_image_path) if row.origin_image_path else None
+    return None if before is None or before.is_white else before
+
+
+def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
+    """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or plain white."""
+    small = scaled_down(picture, min(pixels, MAX_PIXELS))
+    if path is not None and small is picture:
+        return str(path.resolve())
+    copy = shown / f"{small.digest}.png"
+    if not copy.exists():
+        shown.mkdir(parents=True, exist_ok=True)
+        part = copy.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(small.png())
+        part.replace(copy)
+    return str(copy.resolve())
+
+
+def as_conversation(message: Message) -> list[dict[str, Any]]:
+    """A question with its pictures as places, which a processor fills with images given beside it."""
+    content = [
+        {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
+        for part in message.content
+    ]
+    return [{"role": "user", "content": content}]
+
+
+def as_question(
+    row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
+) -> dict[str, Any]:
+    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its JSON.
+
+    `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
+    """
+    after = Picture.open(folder / row.edited_image_path)
+    edited = before_of(row, folder)
+    before = edited or Picture.white(after.size)
+    message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
+    paths = [
+        _shown(
+            before,
+            folder / row.origin_image_path if edited and row.origin_image_path else None,
+            shown,
+            pixels,
+        ),
+        _shown(after, folder / row.edited_image_path, shown, pixels),
+    ]
+    return {
+        "prompt": as_conversation(message),
+        "images": paths,
+        "row": row.model_dump_json(exclude_none=True),
+    }
+
+
+def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
+    """A row as it is measured, without opening its images; a row without a page before is shown one of the same size."""
+    blank = Picture.white((1, 1))
+    message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.prompt_used)
+    after = folder / row.edited_image_path
+    paths = {field: folder / name for field, name in row.image_paths.items()}
+    return ShownRow(
+        place=row.place,
+        texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
+        images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
+        told="".join(part for part in message.content if isinstance(part, str)),
+        turns=1,
+        area=min(pixels, MAX_PIXELS),
+        conversation=lambda: as_conversation(message),
+    )
+
+
+def as_questions(
+    rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
+) -> Dataset:
+    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
+    return with_images([as_question(row, folder, shown, prompt_set, pixels) for row in rows])

@@ -1,0 +1,275 @@
+"""What runs hold for a critic to learn from: every judged image of every step, with what people said of it.
+
+Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who had the last
+say is kept beside it. The answer that a row will teach is made by the same rules that the Feedback node uses
+(`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read whole. A word names the image that it is about, so one that was said before the image was drawn anew counts
+as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from ...backend.errors import ChatError, ScorerError
+from ...backend.feedback.log import Feedback, read_feedback
+from ...backend.feedback.remedies import Remedy, RemedySource, Ruling, remedy_of
+from ...backend.feedback.rows import verdict_of_person
+from ...backend.journal.files import PICTURES
+from ...backend.loop.replay import load_trajectory
+from ...backend.pictures import Picture
+from ...backend.scorers import Scorer
+from ...backend.types import Attempt, Score, StepResult, Trajectory, Verdict
+from ..reward.cache import RewardCache, key_of
+
+Source = Literal["human", "scorer", "critic"]
+Log = Callable[[str], None]
+
+
+class Teacher(Protocol):
+    """Writes what a critic should have thought, knowing the right verdict; None where it cannot tell."""
+
+    def answer(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
+    ) -> Verdict | None: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An image of a run with the answer that its critic should have given (None: nobody can tell) and who says so."""
+
+    run: str
+    pictures: Path
+    step: int
+    attempt: int
+    original: str
+    used: str
+    before: str | None
+    after: str
+    size: tuple[int, int]
+    said: Verdict | None
+    word: bool | None
+    score: Score | None
+    answer: Verdict | None
+    source: Source | None
+    generator: str
+    seed: int
+    remedy: RemedySource | None = None
+    """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
+    fault: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: tries are counted from 1 there."""
+        return f"{self.run}, step {self.step}, try {self.attempt + 1}"
+
+    @property
+    def overruled(self) -> bool:
+        """Whether a person or a score says the opposite of what the critic said."""
+        return (
+            self.answer is not None
+            and self.said is not None
+            and self.said.success is not None
+            and self.said.success != self.answer.success
+        )
+
+
+@dataclass(frozen=True)
+class Chain:
+    """All judged images of one step in their order: a trajectory in the sense of the filtering rules."""
+
+    run: str
+    step: int
+    judged: tuple[Judged, ...]
+
+
+class _Held(NamedTuple):
+    """What is said of an image before the rest of its step is known."""
+
+    word: Feedback | None
+    score: Score | None
+    verdict: Verdict | None
+    source: Source | None
+
+
+@dataclass
+class Counts:
+    """What was seen while reading, for the report."""
+
+    runs: int = 0
+    images: int = 0
+    undrawn: int = 0
+    words: int = 0
+    words_gone: int = 0
+    unscored: int = 0
+    other_wording: int = 0
+
+
+GIVE_UP = 5
+"""Images in a row that a judge may fail at."""
+
+
+class RunReader:
+    """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None: scores do
+    not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
+
+    def __init__(
+        self,
+        wording: str,
+        scorer: Scorer | None = None,
+        cache: RewardCache | None = None,
+        success_at: float | None = None,
+        teacher: Teacher | None = None,
+    ) -> None:
+        self.wording = wording
+        self.scorer = scorer
+        self.cache = cache
+        self.success_at = success_at
+        self.teacher = teacher
+        self.counts = Counts()
+        self._unanswered = 0
+
+    def read(self, folder: Path, name: str) -> list[Chain]:
+        """The chains of one run; raises JournalError if the folder is foreign, damaged or too new."""
+        trajectory = load_trajectory(folder)
+        words = {(word.step, word.attempt): word for word in read_feedback(folder)}
+        self.counts.runs += 1
+        self.counts.words += len(words)
+        digests = trajectory.identities.prompt_set.split("+")
+        self.counts.other_wording += self.wording not in digests
+        chains = [self._chain(folder, name, trajectory, result, words) for result in trajectory.results]
+        self.counts.words_gone += len(words)  # those that found their image were taken out
+        return [chain for chain in chains if chain.judged]
+
+    def _chain(
+        self,
+        folder: Path,
+        name: str,
+        trajectory: Trajectory,
+        result: StepResult,
+        words: dict[tuple[int, int], Feedback],
+    ) -> Chain:
+        original = result.step.prompt
+        held: list[_Held | None] = []
+        for number, attempt in enumerate(result.attempts):
+            if attempt.image is None or not original:
+                self.counts.undrawn += 1
+                held.append(None)
+                continue
+            self.counts.images += 1
+            word = words.get((result.step.number, number))
+            if word is not None and word.image in (None, attempt.image.digest):
+                del words[result.step.number, number]
+            else:
+                word = None
+            score = attempt.score or self._scored(attempt, attempt.image, original)
+            held.append(_Held(word, score, *self._verdict(attempt, word, score)))
+        rulings = [
+            Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
+            for one in held
+        ]
+        judged: list[Judged] = []
+        for number, (attempt, one) in enumerate(zip(result.attempts, held, strict=True)):
+            if one is None or attempt.image is None or not original:
+                continue
+            answer, remedy = one.verdict, None
+            if answer is not None:
+                better = one.word.better_prompt if one.word else None
+                found = remedy_of(result.attempts, rulings, number, better) if not answer.success else None
+                answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
+            judged.append(
+                Judged(
+                    run=name,
+                    pictures=folder / PICTURES,
+                    step=result.step.number,
+                    attempt=number,
+                    original=original,
+                    used=attempt.prompt,
+                    before=attempt.source.digest if attempt.source else None,
+                    after=attempt.image.digest,
+                    size=attempt.image.size,
+                    said=attempt.verdict,
+                    word=answer.success if answer and one.source == "human" else None,
+                    score=one.score,
+                    answer=answer,
+                    source=one.source,
+                    generator=trajectory.identities.generator,
+                    seed=attempt.seed,
+                    remedy=remedy,
+                )
+            )
+        return Chain(name, result.step.number, tuple(judged))
+
+    def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
+        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell. Raises ChatError if a
+        judge fails GIVE_UP times in a row, which is an outage; what was scored before is kept."""
+        if self.scorer is None:
+            return None
+        before = attempt.source.digest if attempt.source else None
+        key = key_of("from runs", self.scorer.identity, before, image.digest, original)
+        score = self.cache.score(key) if self.cache else None
+        if score is None:
+            try:
+                score = self.scorer.score(attempt.source, image, original)
+            except ScorerError:
+                self.counts.unscored += 1
+                return None
+            except ChatError:
+                self.counts.unscored += 1
+                self._unanswered += 1
+                if self._unanswered >= GIVE_UP:
+                    raise
+                return None
+            self._unanswered = 0
+            if self.cache:
+                self.cache.keep_score(key, score)
+        return score
+
+    def _verdict(
+        self, attempt: Attempt, word: Feedback | None, score: Score | None
+    ) -> tuple[Verdict | None, Source | None]:
+        """The verdict that the critic should have given, with what it should have thought, and who says so."""
+        answer = verdict_of_person(attempt, word) if word else None
+        source: Source = "human"
+        if answer is None and score is not None and self.success_at is not None:
+            source, answer = "scorer", self._by_score(attempt, score, self.success_at)
+        if answer is None and attempt.verdict is not None and attempt.verdict.success is not None:
+            source, answer = "critic", attempt.verdict
+        if answer is None:
+            return None, None
+        return answer, source
+
+    def _taught(
+        self,
+        attempt: Attempt,
+        image: Picture,
+        original: str,
+        held: _Held,
+        answer: Verdict,
+        found: Remedy | None,
+    ) -> tuple[Verdict, RemedySource | None]:
+        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside False."""
+        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
+        answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})
+        if self.teacher is None or answer.success is None:
+            return answer, remedy
+        taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
+        if taught is None:
+            return answer, remedy
+        noted = bool(held.word and (held.word.note or "").strip())
+        kept = {"success"} | ({"reasoning"} if noted else set())
+        if remedy in (None, "person"):
+            kept |= {"refined_prompt"}
+        else:
+            remedy = "teacher"
+        return taught.model_copy(update={**answer.model_dump(include=kept), "probability": None}), remedy
+
+    @staticmethod
+    def _by_score(attempt: Attempt, score: Score, success_at: float) -> Verdict:
+        success = score.semantics >= success_at
+        if attempt.verdict is not None and attempt.verdict.success == success:
+            return attempt.verdict
+        return Verdict(success=success, refined_prompt=attempt.prompt)

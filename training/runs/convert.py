@@ -1,0 +1,223 @@
+"""Journals and their feedback as training data of a critic: critic_sft.json, critic_rl.jsonl, their images and a report.
+
+Decisions. A row asks exactly what the running critic is asked, in the wording of the critic that is to learn. Images are
+copied, each once under its digest, so the folder can be moved and the runs deleted. The folder is made beside its place and
+appears whole; it replaces an earlier one of these, and nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from ...backend.agents.critic import critic_message
+from ...backend.answers.reading import write_verdict
+from ...backend.errors import AnswerError, PictureError, SettingsError
+from ...backend.feedback.remedies import refined_range
+from ...backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ...backend.files.bounded_reader import read_bytes
+from ...backend.journal.files import first_fault
+from ...backend.pictures import MAX_BYTES, Picture
+from ...backend.prompts import PromptSet
+from ...backend.scorers import Scorer
+from ..reward.cache import RewardCache
+from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
+from ..rows.sft import write_rows
+from ..trainer.atomic_folder import put_in_place
+from .attempts import Chain, Judged, Log, RunReader, Teacher
+from .filter import Decided, RunsData, choose_rows
+from .report import REPORT_JSON, REPORT_TEXT, RunsReport, as_lines, make_report, write_report
+from .run_folders import read_runs
+
+SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
+IMAGES = "images"
+SCORES = "scores.sqlite"
+OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT}
+"""What a folder of made data holds."""
+BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""What a desktop leaves in a folder that somebody looked into."""
+
+
+class MadeData(BaseModel):
+    """What was made of runs: the folder, the report, and the files that have rows."""
+
+    folder: Path
+    report: RunsReport
+    sft: Path | None
+    rl: Path | None
+    held_out: Path | None
+
+
+def make_data(
+    runs: Sequence[Path],
+    out: Path,
+    settings: RunsData,
+    prompt_set: PromptSet,
+    scorer: Scorer | None = None,
+    skip_bad: bool = False,
+    log: Log = print,
+) -> MadeData:
+    """Make the data of `runs` (run folders, or folders of them) in `out`, and print what was kept and why.
+
+    `prompt_set` is the wording of the critic that is to learn. Raises SettingsError for an `out` that holds something else
+    or runs that give no row, JournalError for a damaged run unless `skip_bad`.
+    """
+    _check_place(out)
+    scores = out.with_name(f"{out.name}.{SCORES}") if scorer else None
+    cache = RewardCache(scores) if scores else None
+    try:
+        reader = RunReader(prompt_set.digest, scorer, cache, settings.success_at, _teacher(settings))
+        chains, problems = read_runs(runs, reader, skip_bad, log)
+    finally:
+        if cache is not None:
+            cache.close()
+    decided = choose_rows(_teachable(chains, prompt_set), settings)
+    files: dict[str, Sequence[Decided]] = {
+        SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
+        RL_FILE: [one for one in decided if one.fate.endswith("rl")],
+        HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
+    }
+    damaged = [str(problem) for problem in problems]
+    identity = scorer.identity if scorer else None
+    report = make_report(decided, files, reader.counts, damaged, settings, prompt_set.digest, identity)
+    for line in as_lines(report):
+        log(line)
+    if not any(files.values()):
+        raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
+    part = out.with_name(f".{out.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        (part / IMAGES).mkdir(parents=True)
+        _write(part, files, prompt_set, identity)
+        write_report(part, report)
+        put_in_place(part, out)
+    except OSError as error:
+        raise SettingsError(f"{str(out)!r} cannot be written ({error.strerror or error}).") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    there = {name: out / name if of_file else None for name, of_file in files.items()}
+    return MadeData(
+        folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
+    )
+
+
+def _check_place(out: Path) -> None:
+    """Raise SettingsError if `out` cannot be replaced, or holds anything but data that was made here."""
+    if out.name in ("", "..") or out.is_symlink():
+        raise SettingsError(
+            f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out, by its own name."
+        )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
+    except OSError as error:
+        raise SettingsError(f"{str(out)!r} cannot be used ({error.strerror or error}).") from error
+    # By its report alone a folder is not ours: whatever else lies in it would be deleted with it.
+    if (out.exists() and not out.is_dir()) or found - OURS or (found and REPORT_JSON not in found):
+        other = f" ({sorted(found - OURS)[0]!r})" if found - OURS else ""
+        raise SettingsError(f"{str(out)!r} holds something else{other}.", "Give another --out.")
+
+
+def _teacher(settings: RunsData) -> Teacher | None:
+    if settings.reasoning != "tinyworld":
+        return None
+    from ..tinyworld.data.oracle_critic import ExactTeacher
+
+    return ExactTeacher()
+
+
+def _teachable(chains: Sequence[Chain], prompt_set: PromptSet) -> list[Chain]:
+    """The chains, without the answers that cannot stand in a row (marks or tags where they would be misread)."""
+    return [
+        Chain(chain.run, chain.step, tuple(_writable(one, prompt_set) for one in chain.judged))
+        for chain in chains
+    ]
+
+
+def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
+    if one.answer is None:
+        return one
+    try:
+        sft_row(one, prompt_set)
+    except (AnswerError, SettingsError):
+        return replace(one, answer=None, source=None, fault="its words cannot stand in a row")
+    return one
+
+
+def image_names(one: Judged) -> tuple[str, str]:
+    """The images of a row, before and after, as paths in the data's folder; no image before is a white one."""
+    before = one.before or Picture.white(one.size).digest
+    return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
+
+
+def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
+    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises AnswerError or
+    SettingsError for words that cannot stand in one."""
+    assert one.answer is not None
+    blank = Picture.white((1, 1))
+    message = critic_message(prompt_set, (blank, blank), one.original, one.used)
+    question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+    answer = write_verdict(one.answer, prompt_set.verdict_first)
+    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
+    unknown = [refined_range(answer)] if one.remedy == "none" else []
+    try:
+        return SftRow(messages=turns, images=list(image_names(one)), not_learned=unknown)
+    except ValidationError as error:
+        raise _no_row(one, error) from error
+
+
+def _no_row(one: Judged, error: ValidationError) -> SettingsError:
+    return SettingsError(f"{one.place} cannot be a row{first_fault(error)}")
+
+
+def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
+    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no row can have."""
+    assert one.answer is not None and one.answer.success is not None and one.score is not None
+    before, after = image_names(one)
+    try:
+        return CriticRlRow(
+            origin_prompt=one.original,
+            rewritten_prompt=one.used,
+            origin_image_path=before if one.before else None,
+            edited_image_path=after,
+            evaluation=Evaluation(
+                success=one.answer.success, semantics=one.score.semantics, quality=one.score.quality
+            ),
+            generator=one.generator or None,
+            seed=one.seed,
+            judge=judge,
+        )
+    except ValidationError as error:
+        raise _no_row(one, error) from error
+
+
+def _write(
+    folder: Path, files: dict[str, Sequence[Decided]], prompt_set: PromptSet, judge: str | None
+) -> None:
+    for name in (SFT_FILE, HELD_OUT_FILE):
+        if files[name]:
+            write_rows(folder / name, [sft_row(one.judged, prompt_set) for one in files[name]])
+    if files[RL_FILE]:
+        write_rl_rows(folder / RL_FILE, [rl_row(one.judged, judge) for one in files[RL_FILE]])
+    for name, of_file in files.items():
+        for one in of_file:
+            _keep_images(folder, one.judged, white=name != RL_FILE)
+
+
+def _keep_images(folder: Path, one: Judged, white: bool) -> None:
+    before, after = image_names(one)
+    _copy(one.pictures / f"{one.after}.png", folder / after)
+    if one.before is not None:
+        _copy(one.pictures / f"{one.before}.png", folder / before)
+    elif white and not (folder / before).exists():
+        (folder / before).write_bytes(Picture.white(one.size).png())
+
+
+def _copy(source: Path, target: Path) -> None:
+    if target.exists():
+        return
+    target.write_bytes(read_bytes(source, MAX_BYTES, PictureError, "Image"))

@@ -1,0 +1,269 @@
+"""Which judged images of runs become rows: the filtering rules of the published data, as settings.
+
+Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours where a number
+is needed. A person's word stands above any score when attempts are compared, and an image that a person spoke of is kept
+whatever became of its chain: the rules are there to leave out refined prompts that led nowhere, not what people know. No
+balance of verdicts costs a word either: the commoner verdict gives up rows of which only the critic is sure, and the rarer
+one's rows stand in the file several times, those first by which the critic was overruled. It is one balance over rows of
+both kinds. Held-out runs hold only what somebody else than the critic said, because by its own verdicts it cannot be
+examined. Everything is decided by content, never by the order of folders, so the same runs give the same files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import pvariance
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .attempts import Chain, Judged
+
+MOST_POINTS = 10.0
+
+
+class RunsData(BaseModel):
+    """How runs become a critic's training data."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    improved_only: bool = Field(
+        default=True,
+        description="Keep a step's attempts only if some later one is at least as good as the first.",
+    )
+    single: bool = Field(default=True, description="Keep steps that took one attempt.")
+    cut_at_best: bool = Field(default=True, description="Leave out the attempts after a step's best one.")
+    keep_words: bool = Field(
+        default=True,
+        description="Keep every image that a person accepted or rejected, whatever these rules say.",
+    )
+    rl_variance: float = Field(
+        default=1.0,
+        ge=0,
+        description="Variance of the overall scores (0..10) of a step's attempts above which they go to RL.",
+    )
+    both: bool = Field(default=False, description="Teach by SFT too what goes to RL.")
+    balance: float = Field(
+        default=0.5,
+        ge=0,
+        le=0.5,
+        description="Least share of the rarer verdict: the commoner one loses rows that nobody spoke of, the rarer one's are "
+        "repeated. 0: as it is.",
+    )
+    copies: int = Field(
+        default=3,
+        ge=1,
+        le=20,
+        description="Times that a row of the rarer verdict stands in critic_sft.json at most.",
+    )
+    success_at: float | None = Field(
+        default=None,
+        ge=0,
+        le=10,
+        description="Semantics score at which an image counts as right, over the critic's verdict; empty: scores do not decide.",
+    )
+    reasoning: Literal["own", "required", "tinyworld"] = Field(
+        default="own",
+        description="Reasoning of a row: a person's note, else the critic's where its verdict stands, else none; "
+        "required leaves rows without any out; tinyworld writes the exact one.",
+    )
+    held_out_runs: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="Share of the runs with words that are not trained on; the words go to critic_sft_held_out.json.",
+    )
+    held_out_seed: int = Field(default=0, ge=0, description="Seed by which runs are held out.")
+
+
+Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
+
+
+class Decided(NamedTuple):
+    """What became of a judged image, and why."""
+
+    judged: Judged
+    fate: Fate
+    reason: str
+    copies: int = 1
+
+    @property
+    def verdict(self) -> bool:
+        assert self.judged.answer is not None and self.judged.answer.success is not None
+        return self.judged.answer.success
+
+
+def choose_rows(chains: Sequence[Chain], settings: RunsData) -> list[Decided]:
+    """What becomes of every judged image, by all rules in turn, in the order of the chains."""
+    told = {chain.run for chain in chains if any(one.source not in (None, "critic") for one in chain.judged)}
+    held_out = held_out_of(told, settings.held_out_runs, settings.held_out_seed)
+    decided = [one for chain in chains for one in _of_chain(chain, settings, chain.run in held_out)]
+    return _balanced(_said_once(decided), settings.balance, settings.copies)
+
+
+def value_of(judged: Judged, scored: bool) -> float:
+    """How good an image is, 0..10: its overall score, else the critic's probability of success, else its word."""
+    if scored and judged.score is not None:
+        return judged.score.overall
+    said = judged.said
+    if said is None or said.success is None:
+        return MOST_POINTS / 2
+    return MOST_POINTS * (float(said.success) if said.probability is None else said.probability)
+
+
+def standings(chain: Chain) -> list[tuple[int, float]]:
+    """Rank of each image of a chain: a person's word first (accepted 1, none 0, rejected -1), then its value.
+
+    Scores count only if every image of the chain has one, so that one scale is never held against another.
+    """
+    scored = all(one.score is not None for one in chain.judged)
+    words = {True: 1, None: 0, False: -1}
+    return [(words[one.word], value_of(one, scored)) for one in chain.judged]
+
+
+def spread_of(chain: Chain) -> float:
+    """Variance of the overall scores of a chain, 0 where there are fewer than two."""
+    scores = [one.score.overall for one in chain.judged if one.score is not None]
+    return pvariance(scores) if len(scores) > 1 else 0.0
+
+
+def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
+    """The runs that are held out, this share of them at least, by their names and the seed.
+
+    Those whose digest is below the share are held out in any company, so that a run is not trained on today and examined
+    tomorrow; where these are too few, the next ones are. Never all of several, and none of one.
+    """
+    digests = {run: int.from_bytes(_digest(f"{seed}\0{run}")[:4], "big") / 2**32 for run in runs}
+    below = sum(digest < share for digest in digests.values())
+    count = max(below, round(share * len(digests)), 1 if share else 0)
+    return set(sorted(digests, key=digests.__getitem__)[: max(0, min(count, len(digests) - 1))])
+
+
+def _of_chain(chain: Chain, settings: RunsData, held_out: bool) -> list[Decided]:
+    ranks = standings(chain)
+    best = ranks.index(max(ranks))
+    wide = spread_of(chain) > settings.rl_variance
+    decided = []
+    for index, one in enumerate(chain.judged):
+        left_out, reason = _rule(index, ranks, best, one, settings)
+        if one.answer is None or one.answer.success is None:
+            decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))
+        elif held_out and one.source == "critic":
+            decided.append(Decided(one, "left out", "of a held-out run, and nobody spoke of it"))
+        elif left_out:
+            decided.append(Decided(one, "left out", reason))
+        elif held_out:
+            decided.append(Decided(one, "held out", reason))
+        else:
+            to_rl = wide and one.score is not None
+            reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
+            if to_rl:
+                # Words are few: what goes to RL as well is not to be lost for the fine-tuning before it.
+                both = reasoned and (settings.both or one.word is not None)
+                decided.append(Decided(one, "sft and rl" if both else "rl", reason))
+            elif reasoned:
+                decided.append(Decided(one, "sft", reason))
+            else:
+                decided.append(Decided(one, "left out", "no reasoning"))
+    return decided
+
+
+def _rule(
+    index: int, ranks: Sequence[tuple[int, float]], best: int, one: Judged, settings: RunsData
+) -> tuple[bool, str]:
+    """Whether the rules leave an image out, and why (or why not)."""
+    if one.word is not None and settings.keep_words:
+        return False, "a person's word"
+    if len(ranks) == 1:
+        return not settings.single, "the step's only attempt"
+    if settings.improved_only and max(ranks[1:]) < ranks[0]:
+        return True, "no later attempt was as good as the first"
+    if settings.cut_at_best and index > best:
+        return True, "after the step's best attempt"
+    return False, "up to the step's best attempt" if settings.cut_at_best else "of a step that got better"
+
+
+def _question(one: Judged) -> tuple[str, str, str, str]:
+    return one.original, one.used, one.before or "", one.after
+
+
+def _said_once(decided: Sequence[Decided]) -> list[Decided]:
+    """Equal questions are asked once: a person's answer before others, nobody's where people contradict one another."""
+    groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    for number, one in enumerate(decided):
+        if one.fate != "left out":
+            groups[_question(one.judged)].append(number)
+    out = list(decided)
+    for numbers in groups.values():
+        by_rank = sorted(
+            numbers, key=lambda number: (RANK[decided[number].judged.source or "critic"], number)
+        )
+        first = decided[by_rank[0]]
+        rivals = [decided[n] for n in by_rank[1:] if decided[n].judged.source == first.judged.source]
+        if any(rival.verdict != first.verdict for rival in rivals):
+            for number in numbers:
+                out[number] = Decided(decided[number].judged, "left out", "contradicting words on one image")
+            continue
+        for number in by_rank[1:]:
+            out[number] = Decided(decided[number].judged, "left out", "the same question was asked before")
+    return out
+
+
+RANK = {"human": 0, "scorer": 1, "critic": 2}
+
+
+def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Decided]:
+    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing anybody's word."""
+    rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
+    by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
+    rarer, commoner = sorted(by_verdict.values(), key=len)
+    if not rarer or least == 0:
+        return list(decided)
+    out = list(decided)
+    spare = sorted(
+        (n for n in commoner if decided[n].judged.source != "human"),
+        key=lambda n: (
+            -RANK[decided[n].judged.source or "critic"],
+            decided[n].judged.overruled,
+            _row_digest(decided[n]),
+        ),
+    )
+    dropped = spare[: max(0, len(commoner) - max(len(rarer), round(len(rarer) * (1 - least) / least)))]
+    for number in dropped:
+        out[number] = Decided(
+            decided[number].judged,
+            "left out",
+            f"too many say {decided[number].verdict}, and nobody spoke of it",
+        )
+    lacking = round((len(commoner) - len(dropped)) * least / (1 - least)) - len(rarer)
+    repeated = sorted(
+        (n for n in rarer if "sft" in decided[n].fate),
+        key=lambda n: (
+            not decided[n].judged.overruled,
+            RANK[decided[n].judged.source or "critic"],
+            _row_digest(decided[n]),
+        ),
+    )
+    for more in range(1, copies):
+        for number in repeated[: max(0, lacking)]:
+            out[number] = out[number]._replace(copies=more + 1)
+        lacking -= len(repeated)
+    return out
+
+
+def _row_digest(one: Decided) -> bytes:
+    return _digest("\0".join(_question(one.judged)))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def counts_of(rows: Iterable[Decided]) -> dict[str, int]:
+    """Rows by reason, the most frequent first."""
+    found: dict[str, int] = defaultdict(int)
+    for row in rows:
+        found[row.reason] += 1
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

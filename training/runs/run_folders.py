@@ -1,0 +1,78 @@
+"""The runs in and below given folders, found and read one after the other.
+
+Decision: a damaged run is an error that names it, because a silent gap in the data is noticed by nobody; whoever wants the
+others all the same says so, and is told which ones were left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...backend.errors import JournalError, PictureError, SettingsError
+from ...backend.journal.journal import RUN
+from ..rows.sft import RowProblem
+from .attempts import Chain, Log, RunReader
+
+DEEPEST = 4
+"""Levels below a given folder at which runs are still looked for."""
+
+
+def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
+    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once.
+
+    Raises SettingsError for a folder that is not there or holds no run.
+    """
+    found: dict[Path, tuple[Path, str]] = {}
+    for folder in given:
+        if not folder.is_dir():
+            raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folders of runs.")
+        runs = sorted(_below(folder, DEEPEST))
+        if not runs:
+            raise SettingsError(
+                f"{str(folder)!r} holds no run.", "Give the --out folder of one, or a folder of such folders."
+            )
+        for run in runs:
+            name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
+            found.setdefault(run.resolve(), (run, name or run.resolve().name))
+    return list(found.values())
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / RUN).is_file():
+        yield folder
+        return
+    if depth == 0:
+        return
+    try:
+        entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise SettingsError(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
+    for entry in entries:
+        yield from _below(entry, depth - 1)
+
+
+def read_runs(
+    given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
+) -> tuple[list[Chain], list[RowProblem]]:
+    """The chains of all runs, and what was wrong with runs that were left out.
+
+    Raises JournalError for the first damaged run unless `skip_bad`, SettingsError if none is left.
+    """
+    chains: list[Chain] = []
+    problems: list[RowProblem] = []
+    runs = find_runs(given)
+    for number, (folder, name) in enumerate(runs, 1):
+        try:
+            chains += reader.read(folder, name)
+        except (JournalError, PictureError) as error:
+            if not skip_bad:
+                hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
+                raise JournalError(f"Run {name!r}: {error.message}", hint) from error
+            problems.append(RowProblem(f"run {name}", "journal", str(error)))
+        if number % 50 == 0:
+            log(f"{number}/{len(runs)} runs read")
+    if len(problems) == len(runs):
+        raise SettingsError("None of these runs can be read.", str(problems[0]))
+    return chains, problems

@@ -1,0 +1,88 @@
+"""Answers before and after a fine-tuning, to rows that it does not learn from.
+
+Decision: an answer to a row that was trained on shows how well it was learned by heart, so the page shows others: rows that
+the caller held out, else a few that are taken out of the data first, with every row that asks the same. Of a set too small to
+spare any, none are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...backend.errors import TrainingError
+from ...backend.feedback.sft_row import SftRow
+from ...backend.files.bounded_reader import read_json
+from ...backend.pictures import Picture
+from ..rows.sft import as_prompt_completion
+from ..trainer.html_report import Answered
+
+LEAST = 20
+"""Rows to train on for each that is held out to be shown."""
+
+
+class KeptAnswers:
+    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask for them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def keep(self, answers: list[str]) -> list[str]:
+        """Write them and give them back."""
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+        part.replace(self.path)
+        return answers
+
+    def read(self) -> list[str]:
+        """What was kept, nothing if that cannot be read."""
+        try:
+            found = read_json(self.path, TrainingError)
+        except TrainingError:
+            return []
+        return [str(answer) for answer in found] if isinstance(found, list) else []
+
+
+def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[SftRow]]:
+    """(rows to train on, up to `count` rows to show): chosen by content, at most one question of LEAST, with every row that asks
+    the same."""
+    ordered = sorted({asked(row): row for row in rows}.items())
+    held = dict(ordered[: min(count, len(ordered) // LEAST)])
+    return [row for row in rows if asked(row) not in held], list(held.values())
+
+
+def asked(row: SftRow) -> str:
+    """A digest of what a row asks: its turns but the last, and the names of its images."""
+    told = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
+    return hashlib.blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
+
+
+def sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path, tokens: int) -> list[str]:
+    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the training's."""
+    from ..evaluation.held_out import greedy_answers
+
+    if not rows:
+        return []
+    asked = [as_prompt_completion(row, images) for row in rows]
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    batch = len(asked) if model.device.type == "cpu" else 1
+    return greedy_answers(model, processor, asked, tokens, batch)[0]
+
+
+def answered(
+    rows: Sequence[SftRow], images: Path, before: Sequence[str], after: Sequence[str]
+) -> list[Answered]:
+    """The rows with both answers, as the page shows them."""
+    return [
+        Answered(
+            question=" / ".join(message.content for message in row.messages[:-1])[-2000:],
+            images=tuple(Picture.open(images / name) for name in row.images),
+            truth=f"taught: {row.messages[-1].content}",
+            before=old,
+            after=new,
+        )
+        for row, old, new in zip(rows, before, after, strict=True)
+    ]

@@ -1,0 +1,123 @@
+"""Jobs that need one another, run by several processes; what is done is not done again.
+
+Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds. A stopped ablation
+goes on where it was, and within a training where its last checkpoint is. Each job has a process of its own, so that no
+training leaves memory behind for the next; processes end with the one that began them, however that ended, because two
+trainings in one folder would spoil each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import InterleaveError, TrainingError
+from ....backend.files.atomic import write_text
+
+DONE = "done.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work to be done in `folder` by `work(folder, *arguments)`, after the jobs in the folders `needs`."""
+
+    folder: Path
+    work: Callable[..., None]
+    arguments: tuple[Any, ...] = ()
+    needs: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def done(self) -> bool:
+        return (self.folder / DONE).exists()
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds since it was begun for the last time; 0 if it is not done."""
+        return json.loads((self.folder / DONE).read_text(encoding="utf-8"))["seconds"] if self.done else 0.0
+
+
+def _perform(job: Job, told: Connection) -> None:
+    """Do a job, and tell what hindered it; what nobody expects ends the process with its traceback."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+        started = time.monotonic()
+        job.folder.mkdir(parents=True, exist_ok=True)
+        job.work(job.folder, *job.arguments)
+        seconds = json.dumps({"seconds": round(time.monotonic() - started, 1)})
+        write_text(job.folder / DONE, seconds, TrainingError, "The job's note")
+    except InterleaveError as error:
+        told.send(error)
+    except OSError as error:
+        told.send(
+            TrainingError(f"{job.name} stopped: {error}.", "Mend that; the same command goes on from there.")
+        )
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> None:
+    """Do all jobs, `workers` at a time, earlier ones in the list first. Raises the InterleaveError that the first failing job raised,
+    TrainingError if its process died; the others are ended, and go on when this is called again."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    context = get_context("spawn")
+    waiting = [job for job in jobs if not job.done]
+    done = {job.folder for job in jobs if job.done}
+    running: dict[int, tuple[Job, Any, Connection]] = {}
+    try:
+        while waiting or running:
+            ready = [job for job in waiting if done.issuperset(job.needs)]
+            for job in ready[: workers - len(running)]:
+                waiting.remove(job)
+                hear, tell = context.Pipe(duplex=False)
+                process = context.Process(target=_perform, args=(job, tell), daemon=True)
+                process.start()
+                tell.close()
+                running[process.sentinel] = (job, process, hear)
+                log(f"{job.name} ...")
+            if not running:
+                raise AssertionError("jobs that need one another in a circle")
+            for sentinel in wait(list(running)):
+                assert isinstance(sentinel, int)
+                job, process, hear = running.pop(sentinel)
+                process.join()
+                _raise_what_was_told(job, process.exitcode, hear)
+                done.add(job.folder)
+                log(f"{job.name}: {job.seconds:.0f} s")
+    finally:
+        for _, process, _ in running.values():
+            process.terminate()
+            process.join()
+
+
+def _raise_what_was_told(job: Job, code: int | None, hear: Connection) -> None:
+    with hear:
+        try:
+            raise hear.recv()
+        except EOFError:
+            pass
+    if code != 0 or not job.done:
+        raise TrainingError(
+            f"The process of {job.name} died (exit code {code}).",
+            "It said why above, or ran out of memory. The same command goes on from there.",
+        )

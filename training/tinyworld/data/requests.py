@@ -1,0 +1,280 @@
+"""Requests in plain English for stories in the tiny world, each with the plan that carries it out.
+
+Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its canonical form.
+Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. All lengths
+are equally frequent in both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from ....backend.tinyworld.scene import (
+    BACKDROPS,
+    CELLS,
+    Add,
+    ChangeBackdrop,
+    Edit,
+    Move,
+    Recolor,
+    Remove,
+    Replace,
+    Scene,
+    Start,
+    color_and_thing,
+    name_of,
+)
+from ....backend.tinyworld.wording import edit_text
+from ....backend.types import Plan, Step
+from .scenes import random_edit, random_scene, random_start
+
+MAX_STORY_STEPS = 6
+Split = Literal["train", "evaluate"]
+
+_PLACES = {
+    "top left": ["at the top left", "in the top left corner", "at the upper left"],
+    "top": ["at the top", "at the top centre"],
+    "top right": ["at the top right", "in the top right corner", "at the upper right"],
+    "left": ["at the left", "on the left side"],
+    "middle": ["in the middle", "at the centre", "in the centre"],
+    "right": ["at the right", "on the right side"],
+    "bottom left": ["at the bottom left", "in the bottom left corner", "at the lower left"],
+    "bottom": ["at the bottom", "at the bottom centre"],
+    "bottom right": ["at the bottom right", "in the bottom right corner", "at the lower right"],
+}
+_TARGETS = {
+    place: [
+        w.replace("at the", "to the").replace("in the", "to the").replace("on the", "to the") for w in words
+    ]
+    for place, words in _PLACES.items()
+}
+_OPENING_WORDS = ["Once upon a time.", "Long ago.", "Here we go."]
+_CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A step of text alone."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """A request with its plan, the page it continues from (None: none), and the right page after each drawn step."""
+
+    text: str
+    plan: Plan
+    before: Scene | None
+    pages: tuple[Scene, ...]
+
+    @property
+    def split(self) -> Split:
+        digest = hashlib.blake2b(self.text.lower().encode(), digest_size=4).digest()
+        return "evaluate" if digest[0] < 26 else "train"
+
+
+def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
+    """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
+    while True:
+        count = steps or rng.randint(1, MAX_STORY_STEPS)
+        story = _story(rng, count, words=steps is None)
+        if story.split == split:
+            return story
+
+
+def _story(rng: Random, count: int, words: bool) -> Story:
+    opening = rng.choice(_OPENING_WORDS) if words and count > 2 and rng.random() < 0.12 else None
+    closing = rng.choice(_CLOSING_WORDS) if words and count > 1 and rng.random() < 0.2 else None
+    drawn = count - (opening is not None) - (closing is not None)
+    before = random_scene(rng) if rng.random() < 0.3 else None
+    acts: list[Edit | Start | Words] = []
+    pages: list[Scene] = []
+    page = before
+    for _ in range(drawn):
+        act = random_start(rng) if page is None else random_edit(rng, page)
+        page = act.apply(page)  # pyright: ignore[reportArgumentType]
+        acts.append(act)
+        pages.append(page)
+    acts = [*([Words(opening)] if opening else []), *acts, *([Words(closing)] if closing else [])]
+    captions = rng.random() < 0.3
+    text = _tell(rng, acts, captions, before is not None)
+    numbered = enumerate(acts, 1)
+    plan = Plan(
+        steps=tuple(_step(number, act, captions) for number, act in numbered),
+        reasoning=_reasoning(before is not None, len(acts), captions),
+    )
+    return Story(text, plan, before, tuple(pages))
+
+
+def _reasoning(continues: bool, count: int, captions: bool) -> str:
+    page = "go on from the page" if continues else "new page"
+    return f"{page}, {count} step{'s' if count > 1 else ''}, {'with' if captions else 'no'} captions"
+
+
+def _step(number: int, act: Edit | Start | Words, captions: bool) -> Step:
+    if isinstance(act, Words):
+        return Step(number=number, name="words", auxiliary_text=act.text)
+    name, instruction, caption = _labels(act)
+    return Step(
+        number=number,
+        name=name,
+        instruction=instruction,
+        prompt=edit_text(act),
+        auxiliary_text=caption if captions else None,
+    )
+
+
+def _labels(act: Edit | Start) -> tuple[str, str, str]:
+    """Name, instruction and caption of a step."""
+    match act:
+        case Start(scene):
+            backdrop = BACKDROPS[scene.backdrop]
+            return "first page", f"Draw a {backdrop} page.", f"Here is a {backdrop} page."
+        case Add(identity, _):
+            _, thing = color_and_thing(identity)
+            return f"add {thing}", f"Add a {name_of(identity)}.", f"A {name_of(identity)} appears."
+        case Remove(thing):
+            return f"remove {thing}", f"Remove the {thing}.", f"The {thing} is gone."
+        case Recolor(thing, color):
+            return f"paint {thing}", f"Make the {thing} {color}.", f"Now the {thing} is {color}."
+        case Move(thing, cell):
+            return f"move {thing}", f"Move the {thing}.", f"The {thing} goes to the {CELLS[cell]}."
+        case Replace(thing, identity):
+            new = name_of(identity)
+            return (
+                f"replace {thing}",
+                f"Replace the {thing} with a {new}.",
+                f"The {thing} turns into a {new}.",
+            )
+        case ChangeBackdrop(backdrop):
+            name = BACKDROPS[backdrop]
+            return f"change to {name}", f"Change the page to {name}.", f"Now it is a {name} page."
+
+
+def _object(rng: Random, identity: int, cell: int) -> str:
+    return f"a {name_of(identity)} {rng.choice(_PLACES[CELLS[cell]])}"
+
+
+def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
+    """One step in words, lower case, without a full stop; `last` is the thing that "it" would mean."""
+    match act:
+        case Words(text):
+            return f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: {text.rstrip('.')}"
+        case Start(scene):
+            backdrop = BACKDROPS[scene.backdrop]
+            things = " and ".join(_object(rng, scene.cells[c], c) for c in act.order)
+            return rng.choice(
+                [
+                    f"draw a {backdrop} page with {things}",
+                    f"start with a {backdrop} page that has {things}",
+                    f"a {backdrop} scene with {things}",
+                    f"show {things} on a {backdrop} page",
+                    f"begin on a {backdrop} page: {things}",
+                ]
+            )
+        case Add(identity, cell):
+            thing = _object(rng, identity, cell)
+            place = rng.choice(_PLACES[CELLS[cell]])
+            return rng.choice(
+                [
+                    f"add {thing}",
+                    f"put {thing}",
+                    f"draw {thing}",
+                    f"{thing} appears",
+                    f"{place} comes a {name_of(identity)}",
+                    f"place a {name_of(identity)} {place}",
+                ]
+            )
+        case Remove(thing):
+            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            return rng.choice(
+                [f"remove {it}", f"take {it} away", f"erase {it}", f"{it} disappears", f"get rid of {it}"]
+            )
+        case Recolor(thing, color):
+            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            return rng.choice(
+                [
+                    f"make {it} {color}",
+                    f"paint {it} {color}",
+                    f"{it} turns {color}",
+                    f"{it} becomes {color}",
+                    f"change the colour of {it} to {color}",
+                ]
+            )
+        case Move(thing, cell):
+            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            place = rng.choice(_TARGETS[CELLS[cell]])
+            return rng.choice(
+                [f"move {it} {place}", f"{it} goes {place}", f"send {it} {place}", f"{it} travels {place}"]
+            )
+        case Replace(thing, identity):
+            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            new = name_of(identity)
+            return rng.choice(
+                [
+                    f"replace {it} with a {new}",
+                    f"swap {it} for a {new}",
+                    f"{it} becomes a {new}",
+                    f"turn {it} into a {new}",
+                ]
+            )
+        case ChangeBackdrop(backdrop):
+            name = BACKDROPS[backdrop]
+            return rng.choice(
+                [
+                    f"change the page to {name}",
+                    f"set the scene to {name}",
+                    f"make it a {name} page",
+                    f"switch the background to {name}",
+                    f"turn it into a {name} scene",
+                ]
+            )
+
+
+def _subject(act: Edit | Start | Words) -> str | None:
+    match act:
+        case Add(identity, _) | Replace(_, identity):
+            return color_and_thing(identity)[1]
+        case Recolor(thing, _) | Move(thing, _):
+            return thing
+        case _:
+            return None
+
+
+def _tell(rng: Random, acts: list[Edit | Start | Words], captions: bool, continues: bool) -> str:
+    phrases: list[str] = []
+    last: str | None = None
+    for act in acts:
+        phrases.append(_phrase(rng, act, last))
+        last = _subject(act)
+    note = rng.choice(
+        ["Write a caption for every picture.", "With captions.", "Add a line of text to each step."]
+    )
+    opener = rng.choice(
+        ["Continue this picture.", "Go on from this page.", "Take this page.", ""]
+        if continues
+        else ["Tell a story.", "Make a picture book.", "Please illustrate this.", "", ""]
+    )
+    style = rng.choice(["prose", "prose", "list", "commas"])
+    if style == "list":
+        body = " ".join(f"{number}. {_sentence(phrase)}" for number, phrase in enumerate(phrases, 1))
+    elif style == "commas":
+        joins = [rng.choice([", then ", "; then ", ", and then ", "; after that "]) for _ in phrases[1:]]
+        body = _sentence("".join(part for pair in zip(["", *joins], phrases, strict=True) for part in pair))
+    else:
+        leads = ["", *[rng.choice(["Then ", "Next, ", "After that, ", "Now ", ""]) for _ in phrases[1:]]]
+        if len(phrases) > 1 and rng.random() < 0.4:
+            leads[0], leads[-1] = "First, ", "Finally, "
+        body = " ".join(
+            _sentence(lead + phrase if lead else phrase) for lead, phrase in zip(leads, phrases, strict=True)
+        )
+    parts = [opener, body, note] if rng.random() < 0.5 else [opener, note, body]
+    return " ".join(part for part in parts if part and (part != note or captions))
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."

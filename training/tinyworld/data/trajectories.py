@@ -1,0 +1,129 @@
+"""Trajectories of the tiny world's generator under a teacher of uneven habits, and the critic's training rows that come of them.
+
+Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt scores at least
+as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are balanced. The unfiltered rows are
+all attempts as they came, remedies that made it worse included, right pages as frequent as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from ....backend.answers.reading import write_verdict
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ....backend.prompts import fill
+from ....backend.tinyworld.reading import read_pages
+from ....backend.tinyworld.scene import Edit, Scene, Start
+from ....backend.tinyworld.scorer import score_of
+from ....backend.tinyworld.wording import edit_text, prompt_text
+from ....backend.types import Verdict
+from ...rows.sft import SftRow
+from .critic_rows import PageFolder, compare, row_of
+from .judged_pages import Drawn, ask
+from .noisy_teacher import refined_prompt
+from .prompts import PROMPT_SET
+
+if TYPE_CHECKING:
+    from ....backend.tinyworld.pipeline import TinyWorldPipeline
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Taught:
+    """One attempt: the page, the prompt it was drawn with, and the prompt that the teacher would have next."""
+
+    drawn: Drawn
+    prompt: str
+    refined: str
+
+    @property
+    def overall(self) -> float:
+        return score_of(self.drawn.expected, self.drawn.seen).overall
+
+
+@dataclass
+class _Slot:
+    page: tuple[Picture, Scene] | None
+    edit: Edit | Start
+    prompt: str
+    attempts: list[Taught] = field(default_factory=list)
+
+
+def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[list[Taught]]:
+    """Steps without end, each drawn until it is right or MAX_ATTEMPTS pages were drawn; pages go on from one another."""
+    rng = Random(f"trajectories/{seed}")
+    slots = [_new(rng, None) for _ in range(batch)]
+    count = 0
+    while True:
+        seeds = [seed * 10**8 + count + number for number in range(batch)]
+        sources = [slot.page[0].image if slot.page else None for slot in slots]
+        images = pipeline([slot.prompt for slot in slots], sources, seeds)
+        count += batch
+        pages = [Picture(image) for image in images]
+        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
+            before, scene = slot.page or (None, None)
+            drawn = Drawn(before, scene, slot.edit, (), after, seen, seeds[number])
+            refined = slot.prompt if drawn.success else refined_prompt(rng, drawn, slot.prompt)
+            slot.attempts.append(Taught(drawn, slot.prompt, refined))
+            if not drawn.success and len(slot.attempts) < MAX_ATTEMPTS:
+                slot.prompt = refined
+                continue
+            yield slot.attempts
+            shown = seen.scene
+            keep = shown is not None and len(shown.occupied) <= 6 and rng.random() < 0.75
+            slots[number] = _new(rng, (after, shown) if keep and shown else None)
+
+
+def _new(rng: Random, page: tuple[Picture, Scene] | None) -> _Slot:
+    page, edit, clauses = ask(rng, page)
+    return _Slot(page, edit, prompt_text(edit, clauses))
+
+
+def filtered(attempts: Sequence[Taught]) -> list[Taught]:
+    """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first, else all up to
+    the best; the best one only if it is right, since nothing better came of its remedy."""
+    if len(attempts) > 1 and max(one.overall for one in attempts[1:]) < attempts[0].overall:
+        return []
+    best = max(range(len(attempts)), key=lambda number: attempts[number].overall)
+    return [*attempts[:best], *([attempts[best]] if attempts[best].drawn.success else [])]
+
+
+def row(taught: Taught, pages: PageFolder) -> SftRow:
+    """An attempt as a row that teaches one verdict."""
+    drawn = taught.drawn
+    question = fill(
+        PROMPT_SET.critic, original_instruction=edit_text(drawn.edit), rewritten_prompt=taught.prompt
+    )
+    answer = Verdict(success=drawn.success, refined_prompt=taught.refined, reasoning=compare(drawn))
+    before = drawn.before or Picture.white(drawn.after.size)
+    return row_of(question, write_verdict(answer), [pages.name(before), pages.name(drawn.after)])
+
+
+def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+    """`count` attempts as they came."""
+    pages = PageFolder(folder / "pages")
+    every = (taught for attempts in trajectories(pipeline, seed) for taught in attempts)
+    return [row(taught, pages) for taught in islice(every, count)]
+
+
+def make_filtered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+    """`count` attempts that the rules keep, half of them right pages, in the order in which they were drawn."""
+    pages = PageFolder(folder / "pages")
+    wanted = {True: count - count // 2, False: count // 2}
+    rows: list[SftRow] = []
+    for attempts in islice(trajectories(pipeline, seed), 256 + 40 * count):
+        for taught in filtered(attempts):
+            if wanted[taught.drawn.success]:
+                wanted[taught.drawn.success] -= 1
+                rows.append(row(taught, pages))
+        if not any(wanted.values()):
+            return rows
+    lacking = "right" if wanted[True] else "wrong"
+    raise SettingsError(f"Among {256 + 40 * count} trajectories there are too few {lacking} pages.")

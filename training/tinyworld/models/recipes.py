@@ -1,0 +1,201 @@
+"""The three commands that make the tiny world's checkpoints, each with the settings that made the shipped ones.
+
+Decision: a recipe is data, an untrained model and the same SFT that trains any planner or critic; every part is seeded and
+skipped when its result is there already, so that a stopped run goes on. Only what is finished is moved into place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, Field
+
+from ....backend.tinyworld.generator import load_pipeline
+from ...rows.sft import SftRow, read_rows, write_rows
+from ...sft.train import SftTraining, train
+from ...trainer.atomic_folder import put_in_place
+from ..data.critic_rows import make_mistakes, make_real, make_rendered
+from ..data.planner_rows import make
+from ..data.prompts import PROMPT_SET
+from .agents import untrained
+
+if TYPE_CHECKING:
+    from ....backend.tinyworld.pipeline import TinyWorldPipeline
+
+MOST_SHARDS = 12
+
+Log = Callable[[str], None]
+
+
+class PlannerRecipe(BaseModel):
+    """Settings of `train tinyworld-planner`."""
+
+    rows: int = Field(default=80000, ge=32, description="Requests to train on, each seen once.")
+    layers: int = Field(default=4, ge=1, description="Layers of the language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    precision: Literal["fp32", "bf16"] = Field(
+        default="bf16",
+        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
+    )
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+
+
+class CriticRecipe(BaseModel):
+    """Settings of `train tinyworld-critic`: rendered pages, the generator's real ones, its mistakes."""
+
+    describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
+    rendered: int = Field(default=54400, ge=1, description="Rows about rendered pages with made-up mistakes.")
+    real: int = Field(
+        default=24000, ge=1, description="Rows about the generator's real pages, half of them right."
+    )
+    mistakes: int = Field(
+        default=8000,
+        ge=1,
+        description="Rows a round about the generator's own mistakes and right pages.",
+    )
+    rounds: int = Field(default=3, ge=1, description="Rounds of such rows, each drawn anew.")
+    layers: int = Field(default=3, ge=1, description="Layers of the language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
+    real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
+    last_rate: float = Field(
+        default=6e-4, gt=0, description="Peak learning rate on the generator's own mistakes."
+    )
+    batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
+    makers: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    page_side: int = Field(
+        default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
+    )
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    precision: Literal["fp32", "bf16"] = Field(
+        default="bf16",
+        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
+    )
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+
+
+def _sft(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> SftTraining:
+    return SftTraining(
+        epochs=1,
+        batch=recipe.batch,
+        rate=rate,
+        warm_up=0.05,
+        weight_decay=0.01,
+        second_moment=0.98,
+        freeze_vision=False,
+        ordered=ordered,
+        save_every=250,
+        device=recipe.device,
+        precision=recipe.precision,
+        gradient_checkpointing=False,
+        workers=recipe.workers,
+        half="fp16",
+        seed=recipe.seed,
+    )
+
+
+def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], log: Log) -> list[SftRow]:
+    """The rows in `folder / name`, made first if they are not there."""
+    path = folder / name
+    if not path.exists():
+        log(f"making {path.name}")
+        part = path.with_suffix(".part")
+        write_rows(part, make_rows(folder))
+        part.replace(path)
+    return read_rows(path)
+
+
+PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
+
+
+def _drawn_rows(
+    data: Path, name: str, make_rows: PageRows, generator: Path, count: int, seed: int, makers: int, log: Log
+) -> list[SftRow]:
+    """Rows about the generator's pages, made in shards by up to `makers` processes; their number changes no row."""
+    shards = max(1, min(MOST_SHARDS, count // 1000))
+    counts = [count // shards + (number < count % shards) for number in range(shards)]
+
+    def all_rows(folder: Path) -> list[SftRow]:
+        jobs = [(make_rows, folder, generator, size, seed + number) for number, size in enumerate(counts)]
+        if makers == 1:
+            return [row for job in jobs for row in _shard(*job)]
+        with ProcessPoolExecutor(makers, get_context("spawn"), initializer=_one_thread) as pool:
+            return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
+
+    return _rows(data, name, all_rows, log)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed: int) -> list[SftRow]:
+    return make_rows(folder, load_pipeline(generator), count, seed)
+
+
+def _texts(rows: list[SftRow]) -> list[str]:
+    return [message.content for row in rows for message in row.messages]
+
+
+def _publish(checkpoint: Path, out: Path) -> Path:
+    """Copy a finished checkpoint to `out / "checkpoint"`, without what only training needs."""
+    ready = out / "checkpoint"
+    part = out / "checkpoint.part"
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(checkpoint, part, ignore=shutil.ignore_patterns("training_args.bin", "*.pt", "README.md"))
+    return put_in_place(part, ready)
+
+
+def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
+    """Make the tiny planner below `out`; returns its checkpoint folder."""
+    data = out / "data"
+    rows = _rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
+    fresh = out / "untrained"
+    if not (fresh / "prompt_set").exists():
+        untrained(fresh, _texts(rows[:4000]), recipe.layers, recipe.seed)
+    settings = _sft(recipe.rate, recipe, ordered=False)
+    return _publish(train(fresh, rows, data, out / "sft", settings, PROMPT_SET, log), out)
+
+
+def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
+    """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint folder."""
+    data = out / "data"
+    rows = _rows(
+        data,
+        "critic_rendered_sft.json",
+        lambda folder: make_rendered(folder, recipe.describe, recipe.rendered, recipe.seed),
+        log,
+    )
+    fresh = out / "untrained"
+    if not (fresh / "prompt_set").exists():
+        untrained(fresh, _texts([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, recipe.page_side)
+    first = out / "rendered" / "final"
+    if not (first / "prompt_set").exists():
+        settings = _sft(recipe.rate, recipe, ordered=True)
+        train(fresh, rows, data, out / "rendered", settings, PROMPT_SET, log)
+    seed = recipe.seed * 10_000
+    rows = _drawn_rows(data, "critic_sft.json", make_real, generator, recipe.real, seed, recipe.makers, log)
+    second = out / "real" / "final"
+    if not (second / "prompt_set").exists():
+        settings = _sft(recipe.real_rate, recipe, ordered=False)
+        train(first, rows, data, out / "real", settings, PROMPT_SET, log)
+    latest = second
+    for number in range(recipe.rounds):
+        name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
+        rows = _drawn_rows(data, name, make_mistakes, generator, recipe.mistakes, seed, recipe.makers, log)
+        finished = out / f"mistakes_{number}" / "final"
+        if not (finished / "prompt_set").exists():
+            settings = _sft(recipe.last_rate, recipe, ordered=False)
+            train(latest, rows, data, finished.parent, settings, PROMPT_SET, log)
+        latest = finished
+    return _publish(latest, out)

@@ -1,0 +1,305 @@
+"""Your own critic, end to end in the tiny world: a generator with a new habit, runs, a person's words, one training, figures.
+
+Decisions. The person is the exact scorer, speaking through the same feedback file as the browser: it accepts or rejects every
+image it can judge and, where it rejects, writes a better prompt. Runs are of requests to train on, figures of requests that
+were never trained on, with pages and seeds of their own. Both critics tell the same stories, so that the comparison is
+paired. The old world is measured as well as the new one: a critic that learned the habit and forgot the rest has not won.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from pydantic import BaseModel, Field
+
+from ....backend.agents.critic import Critic
+from ....backend.agents.planner import Planner
+from ....backend.chat import open_chat
+from ....backend.errors import AnswerError, ScorerError
+from ....backend.feedback.log import FEEDBACK, Feedback, record_feedback
+from ....backend.journal.journal import TRAJECTORY, Journal
+from ....backend.loop.loop import run
+from ....backend.loop.replay import load_trajectory
+from ....backend.tinyworld import checkpoint
+from ....backend.tinyworld.generator import TinyWorldGenerator
+from ....backend.tinyworld.reading import UNREADABLE
+from ....backend.tinyworld.scorer import TinyWorldScorer
+from ....backend.tinyworld.wording import prompt_text
+from ....backend.types import Attempt, RunSettings
+from ...evaluation.gate_rows import GateSettings
+from ...evaluation.gate_rule import measured
+from ...evaluation.intervals import Share, share, sign_test
+from ...evaluation.regression_gate import answers_of
+from ...own_critic import train_own_critic
+from ...rows.sft import SftRow, write_rows
+from ...runs.convert import SFT_FILE
+from ...runs.filter import RunsData
+from ...runs.rehearsal import Rehearsal
+from ...sft.train import SftTraining
+from ..data.critic_rows import PageFolder, judge_row, make_mistakes, refine
+from ..data.judged_pages import Drawn, balanced
+from ..data.oracle_critic import drawn_of
+from ..data.requests import random_story
+from ..evaluation import Told, request_of, tell_stories
+from .shifted_generator import TORN, torn_generator
+
+OLD_SEED = 50_000
+PAGES_SEED = 2_000_000
+Log = Callable[[str], None]
+
+
+class ShowSettings(BaseModel):
+    """Settings of `evaluate own-critic`."""
+
+    runs: int = Field(default=200, ge=2, description="Runs that the person speaks of.")
+    attempts: int = Field(default=3, ge=2, description="Attempts a step, in runs and in measured stories.")
+    old_rows: int = Field(default=1600, ge=10, description="Rows of the old kind, to mix in and to hold out.")
+    stories: int = Field(default=60, ge=2, description="New stories that both critics tell in each world.")
+    pages: int = Field(default=400, ge=10, description="New pages that both critics judge in each world.")
+    torn: float = Field(default=TORN, ge=0, le=1, description="Chance of the habit.")
+    epochs: float = Field(default=3.0, gt=0, description="Passes over the rows.")
+    rate: float = Field(default=3e-4, gt=0, description="Peak learning rate.")
+    seed: int = Field(default=0, ge=0, description="Seed of runs, pages, stories and training.")
+
+
+class World(BaseModel):
+    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (torn) ones, whole stories."""
+
+    accuracy: Share
+    right_accepted: Share
+    wrong_refused: Share
+    torn_refused: Share
+    stories: Share
+    steps: Share
+    draws_a_step: float
+
+
+class Comparison(BaseModel):
+    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one told right."""
+
+    before: World
+    after: World
+    won: int
+    lost: int
+    chance: float
+
+
+class ShowReport(BaseModel):
+    """The content of own_critic.json."""
+
+    settings: ShowSettings
+    words: int
+    overruled: int
+    rows: int
+    seconds: dict[str, float]
+    core_seconds: dict[str, float]
+    new: Comparison
+    old: Comparison
+
+
+def told(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, log: Log) -> int:
+    """Make the runs below `folder`, going on where it was, and let the person speak of each; returns their words."""
+    planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
+    rng = Random(f"own critic/{settings.seed}")
+    words = 0
+    for number in range(settings.runs):
+        story = random_story(rng, "train")
+        out = folder / f"run_{number:04d}"
+        if not (out / TRAJECTORY).exists():
+            options = RunSettings(max_attempts=settings.attempts, seed=settings.seed * 10**6 + number)
+            try:
+                for _ in run(request_of(story), planner, generator, critic, options, Journal(out)):
+                    pass
+            except AnswerError:
+                continue
+        words += speak(out)
+        if (number + 1) % 50 == 0:
+            log(f"{number + 1}/{settings.runs} runs")
+    return words
+
+
+def speak(folder: Path) -> int:
+    """The person's words on a run, said once; returns how many."""
+    words = [
+        word
+        for result in load_trajectory(folder).results
+        for number, attempt in enumerate(result.attempts)
+        if (word := word_on(result.step.number, number, result.step.prompt or "", attempt)) is not None
+    ]
+    said = (folder / FEEDBACK).read_text(encoding="utf-8").count("\n") if (folder / FEEDBACK).exists() else 0
+    for word in words[said:]:
+        record_feedback(folder, word)
+    return len(words)
+
+
+def word_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
+    """The person's word on an attempt; None where the page before is so torn that nobody could say what is right."""
+    if attempt.image is None:
+        return None
+    try:
+        right = TinyWorldScorer().success(attempt.source, attempt.image, prompt)
+    except ScorerError:
+        return None
+    if right:
+        return Feedback(step=step, attempt=number, accepted=True)
+    drawn = drawn_of(attempt.source, attempt.image, prompt, attempt.prompt)
+    better = prompt_text(drawn.edit, refine(drawn)) if drawn else None
+    return Feedback(step=step, attempt=number, accepted=False, better_prompt=better)
+
+
+def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
+    """Carry it all out below `out`, going on where it was; writes own_critic.json and own_critic.md."""
+    from ....backend.tinyworld.generator import open as open_world
+
+    seconds: dict[str, float] = {}
+    core_seconds: dict[str, float] = {}
+    began, worked = time.monotonic(), time.process_time()
+
+    def lap(name: str) -> None:
+        nonlocal began, worked
+        seconds[name], began = time.monotonic() - began, time.monotonic()
+        core_seconds[name], worked = time.process_time() - worked, time.process_time()
+
+    plain = open_world("")
+    torn = torn_generator(plain, settings.torn)
+    words = told(out / "runs", torn, settings, log)
+    lap("runs and words")
+    old = out / "old" / SFT_FILE
+    if not old.exists():
+        rows = make_mistakes(old.parent, plain.pipeline, settings.old_rows, OLD_SEED + settings.seed)
+        write_rows(old.with_suffix(".part"), rows)
+        old.with_suffix(".part").replace(old)
+    lap("old rows")
+    first = checkpoint("critic")
+    final = train_own_critic(
+        [out / "runs"],
+        first,
+        out / "critic",
+        RunsData(reasoning="tinyworld", held_out_runs=0.1),
+        training_of(settings),
+        Rehearsal(),
+        GateSettings(gate_tokens=320, gate_batch=50),
+        old,
+        log=log,
+    )
+    lap("own-critic")
+    worlds = [
+        _compared(name, out, world, (first, final), settings, log)
+        for name, world in (("new", torn), ("old", plain))
+    ]
+    lap("figures")
+    from ...runs.report import REPORT_JSON, RunsReport
+
+    data = RunsReport.model_validate_json((out / "critic" / "data" / REPORT_JSON).read_text(encoding="utf-8"))
+    report = ShowReport(
+        settings=settings,
+        words=words,
+        overruled=data.files[SFT_FILE].overruled,
+        rows=data.files[SFT_FILE].rows,
+        seconds=seconds,
+        core_seconds=core_seconds,
+        new=worlds[0],
+        old=worlds[1],
+    )
+    (out / "own_critic.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (out / "own_critic.md").write_text("\n".join(as_lines(report)) + "\n", encoding="utf-8")
+    return report
+
+
+def training_of(settings: ShowSettings) -> SftTraining:
+    """How the critic is fine-tuned: the recipe `tiny`, in bf16."""
+    return SftTraining(
+        epochs=settings.epochs,
+        batch=32,
+        rate=settings.rate,
+        warm_up=0.05,
+        weight_decay=0.01,
+        second_moment=0.98,
+        freeze_vision=False,
+        cutoff=1024,
+        image_pixels=9216,
+        device="cpu",
+        precision="bf16",
+        half="fp16",
+        save_every=100,
+        tensorboard=False,
+        seed=settings.seed,
+    )
+
+
+def _compared(
+    name: str,
+    out: Path,
+    world: TinyWorldGenerator,
+    critics: tuple[Path, Path],
+    settings: ShowSettings,
+    log: Log,
+) -> Comparison:
+    folder = out / f"pages_{name}"
+    pages = balanced(world.pipeline, settings.pages, PAGES_SEED + settings.seed)
+    rows = [judge_row(page, PageFolder(folder / "pages")) for page in pages]
+    rng = Random(f"own critic evaluate/{settings.seed}")
+    stories = [random_story(rng, "evaluate") for _ in range(settings.stories)]
+    found: list[World] = []
+    hits: list[list[bool]] = []
+    for critic in critics:
+        judge = Critic(open_chat(f"transformers:{critic}", device="cpu", dtype="float32"))
+        log(f"{name} world: {settings.pages} pages and {settings.stories} stories with {critic}")
+        plans = [story.plan for story in stories]
+        told_now = tell_stories(stories, plans, world, judge, [settings.attempts], log)[settings.attempts]
+        found.append(_world(critic, rows, pages, folder, told_now))
+        hits.append([one.right for one in told_now])
+    pairs = list(zip(*hits, strict=True))
+    won, lost = pairs.count((False, True)), pairs.count((True, False))
+    return Comparison(before=found[0], after=found[1], won=won, lost=lost, chance=sign_test(won, lost))
+
+
+def _world(critic: Path, rows: list[SftRow], pages: list[Drawn], folder: Path, stories: list[Told]) -> World:
+    settings = GateSettings(gate_tokens=320, gate_batch=50)
+    verdicts = measured(
+        answers_of(critic, None, rows, folder, settings, "cpu"), [page.success for page in pages]
+    )
+    torn = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
+    steps = [right for one in stories for right in one.steps]
+    return World(
+        accuracy=verdicts.accuracy,
+        right_accepted=verdicts.true_recall,
+        wrong_refused=verdicts.false_recall,
+        torn_refused=share(torn),
+        stories=share([one.right for one in stories]),
+        steps=share(steps),
+        draws_a_step=sum(one.draws for one in stories) / max(1, len(steps)),
+    )
+
+
+def as_lines(report: ShowReport) -> list[str]:
+    """The figures as a Markdown table."""
+    lines = [
+        f"{report.settings.runs} runs, {report.words} words, {report.rows} rows ({report.overruled} overrule the critic)",
+        "",
+        "| 95 % intervals | habit, before | habit, after | old world, before | old world, after |",
+        "|---|---|---|---|---|",
+    ]
+    names = (
+        ("accuracy", "right verdicts on pages"),
+        ("right_accepted", "right pages accepted"),
+        ("wrong_refused", "wrong pages refused"),
+        ("torn_refused", "torn or unreadable pages refused"),
+        ("stories", f"stories right, {report.settings.attempts} attempts"),
+        ("steps", f"steps right, {report.settings.attempts} attempts"),
+    )
+    four = (report.new.before, report.new.after, report.old.before, report.old.after)
+    for name, words in names:
+        lines.append(f"| {words} | {' | '.join(str(getattr(world, name)) for world in four)} |")
+    lines.append(f"| images a step | {' | '.join(f'{world.draws_a_step:.2f}' for world in four)} |")
+    for name, pair in (("habit", report.new), ("old world", report.old)):
+        lines += [
+            "",
+            f"{name}: {pair.won} stories right only after, {pair.lost} only before (p = {pair.chance:.3g})",
+        ]
+    total, worked = (sum(spent.values()) / 60 for spent in (report.seconds, report.core_seconds))
+    parts = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in report.core_seconds.items())
+    return [*lines, "", f"{worked:.1f} minutes of one core ({parts}), {total:.1f} by the clock"]

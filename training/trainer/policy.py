@@ -1,0 +1,241 @@
+"""The model that is trained: loaded in the right arithmetic, what trains of it chosen.
+
+Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a third of them into
+the vision tower. The vision tower and the projectors are one module here and are trained or kept together. What is loaded
+is an instance that knows the folder it came from: a trainer that needs a reference model reads it from there. It is loaded
+after the trainer's arguments are made, which start the process group: only then is a share of the weights what a rank of
+ZeRO-3 holds. Under FSDP2 every rank reads all of them first (transformers 5.23, tried with two ranks).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...backend.checkpoints.checkpoint import check_checkpoint
+from ...backend.errors import SettingsError
+from .requirements import TRAINERS, missing, require
+
+LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
+# A bare "visual" is ignored without a word, and naming it alone would quantise the output layer.
+NOT_QUANTIZED = ["model.visual", "lm_head"]
+
+
+class ModelTraining(BaseModel):
+    """What trains, where, and in which arithmetic; shared by all stages."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    rate: float = Field(default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up.")
+    warm_up: float = Field(default=0.1, ge=0, lt=1, description="Share of the steps for the warm-up.")
+    weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
+    second_moment: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
+    optimizer: Literal["adamw", "adamw_8bit"] = Field(
+        default="adamw", description="AdamW, or its 8-bit form of bitsandbytes (a GPU is needed)."
+    )
+    lora_rank: int = Field(
+        default=0, ge=0, le=1024, description="Rank of a LoRA adapter; 0 trains the weights themselves."
+    )
+    lora_alpha: int = Field(default=32, ge=1, description="LoRA's scale is alpha / rank.")
+    lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout before the adapter.")
+    quantization: Literal["none", "4bit"] = Field(
+        default="none", description="4bit holds the frozen base in NF4 (QLoRA); needs a rank."
+    )
+    freeze_vision: bool = Field(
+        default=True, description="Keep the vision tower and its projector as they are."
+    )
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    precision: Literal["fp32", "bf16"] = Field(default="fp32", description="Arithmetic of the training.")
+    gradient_checkpointing: bool = Field(
+        default=True, description="On a GPU, compute activations twice instead of keeping them."
+    )
+    image_pixels: int = Field(
+        default=1_048_576,
+        ge=1024,
+        description="Largest area of an image that is shown, in pixels; a running agent shows 1,048,576.",
+    )
+    half: Literal["none", "fp16", "bf16"] = Field(
+        default="none",
+        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bf16 keeps the range of "
+        "what was trained in bf16).",
+    )
+    tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
+    seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model ready to be trained, its processor with padding on the left, and the adapter's configuration, if any."""
+
+    model: Any
+    processor: Any
+    adapter: Any | None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the libraries' bars, and their warnings about their own future, out of the progress that is shown."""
+    import logging
+
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from transformers.utils import logging as shown
+
+    bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
+    trl = logging.getLogger("trl")
+    trl_level = trl.level
+    # It would print a whole row, images and all, for every sample that is left out of its group.
+    trl.setLevel(logging.ERROR)
+    dataset_bars = are_progress_bars_disabled()
+    shown.disable_progress_bar()
+    disable_progress_bars()
+    shown.set_verbosity(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        trl.setLevel(trl_level)
+        shown.set_verbosity(level)
+        if not dataset_bars:
+            enable_progress_bars()
+        if bars:
+            shown.enable_progress_bar()
+
+
+def on_cpu(settings: ModelTraining) -> bool:
+    """Whether training runs on the processor."""
+    import torch
+
+    return settings.device == "cpu" or not torch.cuda.is_available()
+
+
+def load_processor(checkpoint: Path) -> Any:
+    """The processor of a checkpoint folder, with padding on the left: generation continues every row at its right end."""
+    from transformers import AutoProcessor
+
+    check_checkpoint(checkpoint)
+    processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True, trust_remote_code=False)
+    processor.tokenizer.padding_side = "left"
+    return processor
+
+
+def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
+    """Load a checkpoint folder for training; raises SettingsError for options that do not go together."""
+    import torch
+    from transformers import AutoModelForImageTextToText
+
+    check_options(settings)
+    processor = load_processor(checkpoint)
+    frozen = settings.lora_rank > 0
+    options: dict[str, Any] = {
+        "dtype": torch.bfloat16 if frozen and settings.precision == "bf16" else torch.float32
+    }
+    if settings.quantization == "4bit":
+        options["quantization_config"] = quantized(settings)
+        options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
+    model = AutoModelForImageTextToText.from_pretrained(
+        checkpoint, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
+    )
+    if settings.quantization == "4bit" and on_cpu(settings):
+        _unpacked(model)
+    if settings.freeze_vision:
+        model.model.visual.requires_grad_(False)
+    return Policy(model, processor, adapter_config(settings))
+
+
+def _unpacked(model: Any) -> None:
+    """Keep bitsandbytes from packing 4-bit weights for inference as soon as the model answers: on processors with AVX512-bf16
+    it does, training then goes on with weights in another layout, and widths that 64 does not divide are a fault."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
+def check_options(settings: ModelTraining) -> None:
+    """Raise SettingsError for options that do not go together or need a library that is not there."""
+    if settings.quantization == "4bit" and not settings.lora_rank:
+        raise SettingsError(
+            "Quantised weights cannot be trained themselves.", "Give --lora-rank as well (QLoRA)."
+        )
+    require(*TRAINERS, *libraries_of(settings))
+
+
+def libraries_of(settings: ModelTraining) -> list[str]:
+    """The libraries that these options need beside the trainers."""
+    quantizes = settings.quantization == "4bit" or settings.optimizer == "adamw_8bit"
+    return (["peft"] if settings.lora_rank else []) + (["bitsandbytes"] if quantizes else [])
+
+
+def quantized(settings: ModelTraining) -> Any:
+    """NF4 with doubly quantised scales for everything but the vision tower and the output layer."""
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16 if settings.precision == "bf16" else torch.float32,
+        llm_int8_skip_modules=NOT_QUANTIZED,
+    )
+
+
+def adapter_config(settings: ModelTraining) -> Any | None:
+    """The LoRA configuration, None for full training."""
+    if not settings.lora_rank:
+        return None
+    from peft import LoraConfig
+
+    targets = LANGUAGE_TARGETS if settings.freeze_vision else f"({LANGUAGE_TARGETS}|{VISION_TARGETS})"
+    return LoraConfig(
+        r=settings.lora_rank,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=settings.lora_dropout,
+        target_modules=targets,
+        task_type="CAUSAL_LM",
+    )
+
+
+def arguments(settings: ModelTraining, steps: Path, steps_in_all: int) -> dict[str, Any]:
+    """The trainer arguments that all stages share; a GPU's defaults are switched off by name on a CPU."""
+    cpu = on_cpu(settings)
+    return {
+        "output_dir": str(steps),
+        "learning_rate": settings.rate,
+        "warmup_steps": round(settings.warm_up * steps_in_all),
+        "weight_decay": settings.weight_decay,
+        "adam_beta2": settings.second_moment,
+        "optim": "adamw_torch" if settings.optimizer == "adamw" else "adamw_bnb_8bit",
+        "use_cpu": cpu,
+        "bf16": settings.precision == "bf16",
+        "gradient_checkpointing": settings.gradient_checkpointing and not cpu,
+        "save_total_limit": 2,
+        "disable_tqdm": True,
+        "seed": settings.seed,
+    }
+
+
+def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> str:
+    """Where else the trainer logs: TensorBoard, if wanted and installed."""
+    if settings.tensorboard and missing(["tensorboard"]):
+        log("TensorBoard is not installed (pip install tensorboard); its files are not written")
+        return "none"
+    return "tensorboard" if settings.tensorboard else "none"
+
+
+def counts(model: Any) -> tuple[int, int]:
+    """How many weights train, and how many there are; 4-bit ones are counted as weights, not as bytes."""
+    trained = whole = 0
+    for weight in model.parameters():
+        size = getattr(getattr(weight, "quant_state", None), "shape", None)
+        number = size.numel() if size is not None else weight.numel()
+        whole += number
+        trained += number if weight.requires_grad else 0
+    return trained, whole

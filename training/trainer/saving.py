@@ -1,0 +1,75 @@
+"""What a training leaves: a folder that agents open, with weights, processor and prompt set, which appears by one rename.
+
+Decision: what comes out is what the trainer holds at its end or, where a training had to stop or was only to be finished, the
+files of the checkpoint that is kept; in half precision if asked, rewritten file by file, so that no second model is held.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ...backend.prompts import PromptSet
+from .atomic_folder import put_in_place
+
+# What a trainer leaves beside the weights; the first is a pickle.
+LEFT_OUT = ("training_args.bin", "README.md")
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
+"""The files of a trainer's checkpoint that make a model or an adapter."""
+
+
+def save_trained(
+    trainer: Any,
+    processor: Any,
+    prompt_set: PromptSet | None,
+    folder: Path,
+    half: str,
+    kept: Path | None = None,
+) -> Path:
+    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its checkpoint `kept`, with
+    processor and prompt set into `folder`, which appears when it is whole."""
+    part = folder.with_name(f"{folder.name}.part")
+    if trainer.accelerator.is_main_process:
+        shutil.rmtree(part, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
+    if kept is None:
+        trainer.save_model(str(part))
+    if trainer.accelerator.is_main_process:
+        # Where weights are spread over devices, a checkpoint is not loaded back by its file.
+        if kept is not None:
+            part.mkdir(parents=True)
+            for path in (path for pattern in WEIGHTS for path in kept.glob(pattern)):
+                shutil.copyfile(path, part / path.name)
+        for name in LEFT_OUT:
+            (part / name).unlink(missing_ok=True)
+        if half != "none":
+            _to_half(part, half)
+        processor.save_pretrained(part)
+        if prompt_set is not None:
+            prompt_set.save(part / "prompt_set")
+        put_in_place(part, folder)
+    trainer.accelerator.wait_for_everyone()
+    return folder
+
+
+def _to_half(folder: Path, half: str) -> None:
+    """Rewrite the weight files in half precision ("fp16" or "bf16"), one at a time."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    kind = torch.bfloat16 if half == "bf16" else torch.float16
+    for path in sorted(folder.glob("*.safetensors")):
+        weights = {
+            name: weight.to(kind) if weight.is_floating_point() else weight
+            for name, weight in load_file(path).items()
+        }
+        save_file(weights, path, metadata={"format": "pt"})
+    config = folder / "config.json"
+    if config.is_file():
+        told = json.loads(config.read_text(encoding="utf-8"))
+        for part in (told, *(value for value in told.values() if isinstance(value, dict))):
+            if "dtype" in part:
+                part["dtype"] = str(kind).removeprefix("torch.")
+        config.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

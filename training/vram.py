@@ -1,0 +1,182 @@
+"""How much memory a training takes on each device, reckoned from the model's shape and the recipe before anything is loaded.
+
+Decisions. The model is built on the meta device, frozen and given its adapters by the same code that trains it, so what is
+counted is what trains. Bytes follow from arithmetic that anybody can check: weights, gradients and AdamW's two moments
+exactly; activations by the usual count with and without checkpointing; the cache of generation from the shape. It is a
+reckoning, not a measurement, and says so; fragmentation and libraries take a few GB more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..backend.vram.agent_shapes import agent_shape
+from ..backend.vram.footprint import GB, NF4_DOUBLE
+from .grpo.settings import GrpoTraining
+from .sft.train import SftTraining
+from .trainer.policy import NOT_QUANTIZED, ModelTraining, adapter_config
+
+PROMPT_TOKENS = 512
+"""Words of a critic's question: the shipped template has 288, and the two prompts."""
+AROUND = ("embeddings", "output layer", "language, last norm")
+CHUNK_LOGITS = 1024
+"""Positions whose logits are held at once; trl's fused head works in chunks."""
+
+
+def meta_model(config: Any, settings: ModelTraining) -> Any:
+    """The model without memory (meta device), frozen and with adapters as `settings` say."""
+    import warnings
+
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        model = Qwen3VLForConditionalGeneration(config)
+        model.tie_weights()
+        if settings.freeze_vision:
+            model.model.visual.requires_grad_(False)
+        adapter = adapter_config(settings)
+        if adapter is None:
+            return model
+        from peft import get_peft_model
+
+        return get_peft_model(model, adapter, low_cpu_mem_usage=True)
+
+
+def groups(model: Any) -> dict[str, tuple[int, int]]:
+    """(weights that train, weights in all) of each part of the model."""
+    trained: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
+    for name, weight in model.named_parameters():
+        part = _part(name)
+        whole[part] += weight.numel()
+        trained[part] += weight.numel() if weight.requires_grad else 0
+    return {part: (trained[part], whole[part]) for part in whole}
+
+
+def _part(name: str) -> str:
+    if "lora_" in name:
+        return "adapter, vision" if "visual" in name else "adapter, language"
+    if "visual" in name:
+        return "projectors (mergers)" if "merger" in name else "vision tower"
+    if "embed_tokens" in name:
+        return "embeddings"
+    if "lm_head" in name:
+        return "output layer"
+    return "language layers" if "layers" in name else "language, last norm"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on each device by what they are for, and the weights behind them."""
+
+    parts: Mapping[str, float]
+    trained: int
+    whole: int
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+
+def reckon(
+    config: Any, settings: SftTraining | GrpoTraining, devices: int = 1, card: float = 80 * GB
+) -> Memory:
+    """Memory on each of `devices` with `card` bytes; with several, weights and optimiser are spread (FSDP2 or ZeRO-3)."""
+    model = meta_model(config, settings)
+    trained, whole, quantised = _weights(model, settings)
+    full = settings.lora_rank == 0
+    held = 4.0 if full or settings.precision == "fp32" else 2.0
+    text = config.text_config
+    tokens, sequences = _tokens(config, settings)
+    layers, width = text.num_hidden_layers, text.hidden_size
+    active = 2.0 if settings.precision == "bf16" else 4.0
+    moments = 2.0 if settings.optimizer == "adamw_8bit" else 8.0
+    parts = {
+        "weights": ((whole - quantised - trained) * held + quantised * NF4_DOUBLE + trained * 4.0) / devices,
+        "gradients": trained * 4.0 / devices,
+        "optimiser": trained * moments / devices,
+        "activations": _activations(
+            tokens * sequences, layers, width, text.intermediate_size, active, _is_twice(settings)
+        ),
+        "logits": min(tokens * sequences, CHUNK_LOGITS) * text.vocab_size * 4.0 * 3,
+    }
+    if not settings.freeze_vision:
+        vision = config.vision_config
+        patches = _image_tokens_in(config, settings) * sequences * vision.spatial_merge_size**2
+        parts["activations of the vision tower"] = _activations(
+            patches,
+            vision.depth,
+            vision.hidden_size,
+            vision.intermediate_size,
+            active,
+            _is_twice(settings),
+        )
+    if devices == 1 and full and settings.precision == "bf16":
+        parts["weights in bf16 (autocast)"] = whole * 2.0
+    if devices > 1:
+        # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one unit.
+        around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
+        parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
+    if isinstance(settings, GrpoTraining):
+        each = agent_shape(config.to_dict()).kv_bytes_per_token
+        answers = settings.prompts * settings.group / devices
+        if settings.vllm == "colocate":
+            parts["vLLM (its share of the card)"] = settings.vllm_memory * card
+        else:
+            parts["cache of generation"] = answers * tokens * each * active / 2
+        if settings.kl and full:
+            parts["reference model"] = whole * 4.0 / devices
+    return Memory(parts, trained, whole)
+
+
+def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
+    """(trained, all, held in 4 bits): what is quantised are the frozen matrices outside the parts that are skipped."""
+    trained = whole = quantised = 0
+    skipped = [name.rpartition(".")[2] for name in NOT_QUANTIZED]
+    for name, weight in model.named_parameters():
+        whole += weight.numel()
+        trained += weight.numel() if weight.requires_grad else 0
+        linear = weight.dim() == 2 and "embed" not in name and "lora_" not in name
+        if settings.quantization == "4bit" and linear and not any(part in name for part in skipped):
+            quantised += weight.numel()
+    return trained, whole, quantised
+
+
+def image_tokens(config: Any, pixels: int) -> int:
+    """Tokens of an image of this area."""
+    vision = config.vision_config
+    return pixels // (vision.patch_size * vision.spatial_merge_size) ** 2
+
+
+def _image_tokens_in(config: Any, settings: SftTraining | GrpoTraining) -> int:
+    """Image tokens of a row: the critic's two images."""
+    return 2 * image_tokens(config, settings.image_pixels)
+
+
+def _tokens(config: Any, settings: SftTraining | GrpoTraining) -> tuple[int, int]:
+    """(tokens of the longest row, rows in one forward pass)."""
+    if isinstance(settings, SftTraining):
+        return settings.cutoff, settings.batch
+    pair = _image_tokens_in(config, settings)
+    return pair + PROMPT_TOKENS + settings.answer_tokens, settings.micro_batch
+
+
+def _is_twice(settings: ModelTraining) -> bool:
+    """Whether activations are computed twice instead of kept, which the trainer does on a GPU only."""
+    return settings.gradient_checkpointing and settings.device != "cpu"
+
+
+def _activations(
+    tokens: int, layers: int, width: int, inner: int, active: float, checkpointing: bool
+) -> float:
+    """Bytes kept for the backward pass: with checkpointing one hidden state a layer and one layer whole, else all whole
+    (Korthikanti et al. 2022, without the attention matrix, which fused attention never writes)."""
+    layer = tokens * active * (10 * width + 3 * inner)
+    if checkpointing:
+        return tokens * active * width * layers + layer
+    return layer * layers
