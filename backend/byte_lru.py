@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 
-class Kept(Generic[Key, Result]):
+class ByteLRU(Generic[Key, Result]):
     """Results by key. `budget`: bytes, 0 keeps nothing. `size_of`: bytes that a result takes."""
 
     def __init__(self, budget: int, size_of: Callable[[Result], int]) -> None:

@@ -66,7 +66,7 @@ class Cancelled(InterleaveError):
     """The user stopped the run; what was finished is kept."""
 
 
-WORDS_OF_WANT = (
+OUT_OF_MEMORY_PHRASES = (
     "out of memory",
     "not enough memory",
     "can't allocate memory",
@@ -80,7 +80,9 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, MemoryError):
             return True
-        if isinstance(error, RuntimeError) and any(words in str(error).lower() for words in WORDS_OF_WANT):
+        if isinstance(error, RuntimeError) and any(
+            words in str(error).lower() for words in OUT_OF_MEMORY_PHRASES
+        ):
             return True
         if type(error).__name__ == "OutOfMemoryError":
             return True

@@ -21,7 +21,7 @@ sys.path[0] = str(ROOT)
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.generators.fake import PaintedGenerator  # noqa: E402
+from interleave_thinker.backend.generators.fake import FakeGenerator  # noqa: E402
 from interleave_thinker.backend.loop.events import Finished  # noqa: E402
 from interleave_thinker.backend.loop.loop import run  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
@@ -31,7 +31,7 @@ ACCEPTED = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Shares of images that the critic accepts."""
 
 
-class Slow(PaintedGenerator):
+class Slow(FakeGenerator):
     """Takes its time to draw."""
 
     def __init__(self, seconds: float) -> None:

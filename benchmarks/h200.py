@@ -37,7 +37,7 @@ from benchmarks.agents.work import Forced, make_work  # noqa: E402
 from benchmarks.h200_models import agent_folder, emptied, klein  # noqa: E402
 from benchmarks.live_bytes import live_bytes  # noqa: E402
 from interleave_thinker.backend.chat import Message, ReplySettings  # noqa: E402
-from interleave_thinker.backend.chat.engine.settings import PLAIN, Levers  # noqa: E402
+from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings  # noqa: E402
 from interleave_thinker.backend.chat.local import chat as local  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
@@ -50,7 +50,7 @@ PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
 LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
 # The answers here say one word over and over: guessed, they would cost next to nothing.
-NOTHING_KEPT = Levers(vision_bytes=0, prefix_bytes=0, draft_tokens=0)
+NOTHING_KEPT = EngineSettings(vision_bytes=0, prefix_bytes=0, draft_tokens=0)
 
 
 class Bench:
@@ -65,7 +65,7 @@ class Bench:
         answers = [self.work.plan_text(), *(self.work.verdict_text(*key) for key in self.work.verdicts)]
         self.agent = agent_folder(folder / "agent", answers, self.device, self.tiny)
 
-    def open(self, levers: Levers, quantization: str | None = None) -> Any:
+    def open(self, levers: EngineSettings, quantization: str | None = None) -> Any:
         return local.open(
             str(self.agent), dtype="bfloat16", device=self.device, quantization=quantization, levers=levers
         )
@@ -102,7 +102,7 @@ class OursThere(Ours):
     def __init__(self, bench: Bench, way: Way) -> None:
         self.way, self.name, self._prompts = way, way.name, default_prompt_set()
         self._chat = bench.open(way.levers)
-        self._chat.base.own_decoding()
+        self._chat.base.decoding_engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
         )
@@ -250,11 +250,11 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     answer = 16 if bench.tiny else 300
     quantization = None if bench.tiny else "4bit"
     try:
-        chat = bench.open(Levers(prefix_bytes=0, vision_bytes=0), quantization)
+        chat = bench.open(EngineSettings(prefix_bytes=0, vision_bytes=0), quantization)
         precision = "bf16" if quantization is None else "4-bit"
     except Exception as error:  # noqa: BLE001 - without the library the 16-bit agent is measured
         print(f"4-bit agents were not measured: {str(error).splitlines()[0]}")
-        chat, precision = bench.open(Levers(prefix_bytes=0, vision_bytes=0)), "bf16"
+        chat, precision = bench.open(EngineSettings(prefix_bytes=0, vision_bytes=0)), "bf16"
     words = len(chat.base.processor.tokenizer(default_prompt_set().critic)["input_ids"])
     areas = [bench.side**2] * 2
     weights = sum(one.nbytes for one in {id(one): one for one in chat.model.parameters()}.values())

@@ -64,7 +64,7 @@ class Noted:
         return self._generator.draw(prompt, source, seed)
 
 
-def painted_story() -> Tell:
+def fake_story() -> Tell:
     def tell(folder: Path, log: Path, number: int) -> None:
         steps = tuple(Step(number=1 + index, prompt=f"page {number}, {index}") for index in range(12))
         generator = Noted(Counting(None, 0.004), log)
@@ -91,7 +91,7 @@ def tiny_world_story() -> Tell:
     return tell
 
 
-KINDS = {"painted": painted_story, "tinyworld": tiny_world_story}
+KINDS = {"painted": fake_story, "tinyworld": tiny_world_story}
 SHARE = 0.6
 """Of the time of an undisturbed run, for which a child is left alive at the longest."""
 

@@ -23,8 +23,8 @@ import torch  # noqa: E402
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from benchmarks.agents.model import build  # noqa: E402
 from interleave_thinker.backend.chat.engine import self_check as exactness  # noqa: E402
-from interleave_thinker.backend.chat.engine.engine import OwnDecoding  # noqa: E402
-from interleave_thinker.backend.chat.engine.settings import Levers  # noqa: E402
+from interleave_thinker.backend.chat.engine.engine import Engine  # noqa: E402
+from interleave_thinker.backend.chat.engine.settings import EngineSettings  # noqa: E402
 from interleave_thinker.backend.chat.local import shared_base  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
 
@@ -40,7 +40,7 @@ def distances(base: Any, shift: int) -> float:
     first, second, third = (exactness.toy_page(size, shade) for shade, size in enumerate(exactness.SIDES))
     prompt, ids = exactness.toy_prompt(base.processor, [first, third])
     theirs = exactness.library_logits(base.model, base.processor, prompt, [first, third], ids)
-    own = OwnDecoding(base.processor, Levers(written_out=False))
+    own = Engine(base.processor, EngineSettings(written_out=False))
     own.read(base.model, None, exactness.toy_prompt(base.processor, [first, second])[0], [first, second])
     language = base.model.model.language_model
     forward = language.forward

@@ -43,7 +43,7 @@ from interleave_thinker.training.reward.redraw import (
     DrawingSettings,
     Outcome,
     Redraw,
-    StepRewards,
+    Redrawer,
 )
 from interleave_thinker.training.rows.rl import CriticRlRow
 from interleave_thinker.training.sft import train as sft
@@ -56,7 +56,7 @@ PARTS = ("rollout", "draw", "score", "reward", "update", "step")
 COUNTED = ("asked", "drawn", "failed", "repeated")
 
 
-class OneByOne(StepRewards):
+class OneByOne(Redrawer):
     """Draws a redraw, scores it, goes to the next; nothing is shared between equal ones and nothing is kept."""
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
@@ -81,7 +81,7 @@ class OneByOne(StepRewards):
         return Outcome(score, picture)
 
 
-ENGINES: dict[str, type[StepRewards]] = {"batched, cached": StepRewards, "one by one": OneByOne}
+ENGINES: dict[str, type[Redrawer]] = {"batched, cached": Redrawer, "one by one": OneByOne}
 
 
 @dataclass

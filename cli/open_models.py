@@ -17,7 +17,7 @@ from ..backend.errors import SettingsError
 from ..backend.registry import option_names
 
 if TYPE_CHECKING:
-    from ..backend.agents.asking import Hold
+    from ..backend.agents.asking import ConstrainedDecoding
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
     from ..backend.chat.protocol import ChatModel
@@ -124,7 +124,7 @@ class Opener:
         given = local.model_dump(exclude={"levers", "hold"})
         self._shared = {name: value for name, value in given.items() if value not in (None, False)}
         self._levers = read_levers(local.levers or "")
-        self._hold: Hold = local.hold
+        self._hold: ConstrainedDecoding = local.hold
         self._untaken = {*self._shared, *(("levers",) if self._levers else ())}
         self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
 
@@ -153,9 +153,11 @@ class Opener:
     def generator(self, options: GeneratorOptions) -> Generator:
         """Raises SettingsError or GeneratorError."""
         from ..backend.generators import REGISTRY, open_generator
-        from ..backend.generators.encoding_cache import DrawLevers
+        from ..backend.generators.encoding_cache import EncodingCacheSettings
 
-        shared = self._shared_with(option_names("generator", REGISTRY, options.generator), DrawLevers)
+        shared = self._shared_with(
+            option_names("generator", REGISTRY, options.generator), EncodingCacheSettings
+        )
         return open_generator(options.generator, **options.model_dump(exclude={"generator"}), **shared)
 
     def finish(self) -> None:
@@ -165,13 +167,13 @@ class Opener:
 
     def _chat(self, role: str, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
         from ..backend.chat import REGISTRY, open_chat
-        from ..backend.chat.engine.settings import Levers
+        from ..backend.chat.engine.settings import EngineSettings
 
         # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
         spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
         key = (spec, adapter, merge)
         if key not in self._chats:
-            shared = self._shared_with(option_names("chat backend", REGISTRY, spec), Levers)
+            shared = self._shared_with(option_names("chat backend", REGISTRY, spec), EngineSettings)
             merging = {"merge": True} if merge else {}
             self._chats[key] = open_chat(spec, adapter=adapter, **merging, **shared)
         return self._chats[key]
@@ -203,10 +205,10 @@ def prompts_in(folder: str | None) -> PromptSet | None:
 
 def read_levers(text: str) -> dict[str, str]:
     """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model has."""
-    from ..backend.chat.engine.settings import Levers
-    from ..backend.generators.encoding_cache import DrawLevers
+    from ..backend.chat.engine.settings import EngineSettings
+    from ..backend.generators.encoding_cache import EncodingCacheSettings
 
-    known = (*Levers.model_fields, *DrawLevers.model_fields)
+    known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
     levers = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")

@@ -20,7 +20,7 @@ from ..types import MAX_TEXT
 IMAGE_MARK = "<image>"
 
 
-Hold = Literal["never", "retry", "always"]
+ConstrainedDecoding = Literal["never", "retry", "always"]
 """When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try alone, so that no
 reply that can be read is changed and no mask is computed for it."""
 
@@ -35,12 +35,12 @@ Answer = TypeVar("Answer")
 OnToken = Callable[[str], None]
 
 
-def held(settings: ReplySettings, name: GrammarName, hold: Hold) -> ReplySettings:
+def held(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) -> ReplySettings:
     """The settings of a first try, with the grammar of this answer in them if it is to be held to it."""
     return settings.model_copy(update={"grammar": name}) if hold == "always" else settings
 
 
-def retried(settings: ReplySettings, name: GrammarName, hold: Hold) -> ReplySettings:
+def retried(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) -> ReplySettings:
     """The settings of a second try: drawn, so that it can say something new, and held to the grammar unless `hold` is never."""
     return settings.drawn().model_copy(update={} if hold == "never" else {"grammar": name})
 

@@ -20,7 +20,7 @@ from ..prompts import PromptSet, default_prompt_set
 from ..types import Verdict
 from .asking import (
     IMAGE_MARK,
-    Hold,
+    ConstrainedDecoding,
     OnToken,
     filled_parts,
     held,
@@ -39,12 +39,12 @@ class Critic:
         chat: ChatModel,
         prompt_set: PromptSet | None = None,
         settings: ReplySettings | None = None,
-        hold: Hold = "retry",
+        hold: ConstrainedDecoding = "retry",
     ) -> None:
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
         self.settings = held(settings or ReplySettings(watch_verdict=True), "verdict", hold)
-        self.hold: Hold = hold
+        self.hold: ConstrainedDecoding = hold
 
     @property
     def prompt_set_digest(self) -> str:

@@ -24,7 +24,7 @@ CAPTION_WORDS: dict[CaptionStyle, str] = {
 }
 
 
-class PlanWishes(Value):
+class PlanConstraints(Value):
     """Wishes beside the request; field descriptions are the node's tooltips."""
 
     step_count: int = Field(
@@ -39,35 +39,40 @@ class PlanWishes(Value):
     )
 
 
-class Plans(Protocol):
+class PlannerLike(Protocol):
     """What plans: `backend.agents.Planner`."""
 
     def plan(self, request: Request, on_token: Callable[[str], None] | None = None) -> Plan: ...
 
 
-def worded(text: str, wishes: PlanWishes, wrong_count: int | None = None) -> str:
+def worded(text: str, constraints: PlanConstraints, wrong_count: int | None = None) -> str:
     """The request's text with the wishes in words; `wrong_count` is how many steps a first plan had."""
     count = ""
-    if wishes.step_count:
+    if constraints.step_count:
         wrong = f", not {wrong_count}" if wrong_count else ""
-        count = f"In exactly {wishes.step_count} step{'s' if wishes.step_count > 1 else ''}{wrong}: "
-    return f"{count}{text}{CAPTION_WORDS[wishes.captions]}"
+        count = (
+            f"In exactly {constraints.step_count} step{'s' if constraints.step_count > 1 else ''}{wrong}: "
+        )
+    return f"{count}{text}{CAPTION_WORDS[constraints.captions]}"
 
 
 def plan_as_wished(
-    planner: Plans, request: Request, wishes: PlanWishes, on_token: Callable[[str], None] | None = None
+    planner: PlannerLike,
+    request: Request,
+    constraints: PlanConstraints,
+    on_token: Callable[[str], None] | None = None,
 ) -> Plan:
     """The plan of a request with the wishes; raises AnswerError if two plans have another number of steps than wished,
     and whatever the planner raises."""
     counts: list[int] = []
     while len(counts) < 2:
-        text = worded(request.text, wishes, counts[-1] if counts else None)
+        text = worded(request.text, constraints, counts[-1] if counts else None)
         plan = planner.plan(Request(text=text, images=request.images), on_token)
-        if wishes.step_count in (0, len(plan.steps)):
-            return _without_captions(plan) if wishes.captions == "none" else plan
+        if constraints.step_count in (0, len(plan.steps)):
+            return _without_captions(plan) if constraints.captions == "none" else plan
         counts.append(len(plan.steps))
     raise AnswerError(
-        f"{wishes.step_count} steps were asked for, but the agent planned {counts[0]} and then {counts[1]}.",
+        f"{constraints.step_count} steps were asked for, but the agent planned {counts[0]} and then {counts[1]}.",
         hint="Choose another number or 0, or say in the request what happens in each step.",
     )
 

@@ -16,7 +16,7 @@ from ..prompts import PromptSet, default_prompt_set, fill
 from ..types import Plan, Request
 from .asking import (
     IMAGE_MARK,
-    Hold,
+    ConstrainedDecoding,
     OnToken,
     filled_parts,
     held,
@@ -38,12 +38,12 @@ class Planner:
         chat: ChatModel,
         prompt_set: PromptSet | None = None,
         settings: ReplySettings | None = None,
-        hold: Hold = "retry",
+        hold: ConstrainedDecoding = "retry",
     ) -> None:
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
         self.settings = held(settings or ReplySettings(), "plan", hold)
-        self.hold: Hold = hold
+        self.hold: ConstrainedDecoding = hold
 
     @property
     def prompt_set_digest(self) -> str:

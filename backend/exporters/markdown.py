@@ -48,9 +48,14 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     lines.append("")
     for each in told:
         lines += _step(each, pictures, trajectory.settings)
-    makers = [(name, value) for name, value in trajectory.identities.model_dump().items() if value]
-    if makers:
-        lines += ["---", "", *(f"- {name.replace('_', ' ')}: {_line(value)}" for name, value in makers), ""]
+    cached_calls = [(name, value) for name, value in trajectory.identities.model_dump().items() if value]
+    if cached_calls:
+        lines += [
+            "---",
+            "",
+            *(f"- {name.replace('_', ' ')}: {_line(value)}" for name, value in cached_calls),
+            "",
+        ]
     path = folder / FILE_NAME
     write_whole(path, "\n".join(lines).encode("utf-8"))
     return path

@@ -117,7 +117,7 @@ def read_feedback(run: Path) -> list[Feedback]:
         try:
             word = Feedback.model_validate(parse_json(line, JournalError, place, MAX_VALUES))
         except (ValidationError, JournalError) as error:
-            if _torn(line):
+            if _shifted(line):
                 continue
             fault = error.message if isinstance(error, JournalError) else f"{place}{first_fault(error)}"
             raise JournalError(fault, "Correct or remove that line.") from error
@@ -156,6 +156,6 @@ def _image_of(files: RunFiles, word: Feedback) -> str | None:
     )
 
 
-def _torn(line: bytes) -> bool:
+def _shifted(line: bytes) -> bool:
     """Whether a line is the beginning of one of ours, cut off before its end."""
     return line.startswith(b'{"step":') and not line.rstrip().endswith(b"}")

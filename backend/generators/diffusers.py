@@ -19,7 +19,7 @@ from ..counters import count
 from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..pictures import Picture
-from .encoding_cache import DrawLevers, KeptEncodings
+from .encoding_cache import EncodingCache, EncodingCacheSettings
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 from .protocol import bounded_identity
@@ -45,7 +45,7 @@ def open(
     dtype: str = "auto",
     download: bool = False,
     edit: Literal["auto", "reference", "img2img"] = "auto",
-    levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
+    levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
 ) -> DiffusersGenerator:
     """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading fails.
 
@@ -118,7 +118,7 @@ class DiffusersGenerator:
         size: tuple[int, int] | None = None,
         strength: float = 0.6,
         negative: str | None = None,
-        levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
+        levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
         folder: Path | None = None,
     ) -> None:
         self.identity, self.folder = identity, folder
@@ -130,7 +130,7 @@ class DiffusersGenerator:
         self._strength = strength
         options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
         self._options = {key: value for key, value in options.items() if value is not None}
-        encodings = KeptEncodings(levers)
+        encodings = EncodingCache(levers)
         for pipeline in dict.fromkeys((pair.draw, pair.edit)):
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)

@@ -15,14 +15,14 @@ from typing import Any
 
 from pydantic import Field
 
-from ..byte_lru import Kept, tensor_bytes
+from ..byte_lru import ByteLRU, tensor_bytes
 from ..counters import count
 from ..types import Value
 
 MEBIBYTE = 1024 * 1024
 
 
-class DrawLevers(Value):
+class EncodingCacheSettings(Value):
     """How a generator saves work; nothing here changes an image."""
 
     encodings_bytes: int = Field(
@@ -33,11 +33,11 @@ class DrawLevers(Value):
     )
 
 
-class KeptEncodings:
+class EncodingCache:
     """One memory for all that a generator encodes. Not for several threads at once."""
 
-    def __init__(self, levers: DrawLevers) -> None:
-        self._kept: Kept[Hashable, Any] = Kept(levers.encodings_bytes, tensor_bytes)
+    def __init__(self, levers: EncodingCacheSettings) -> None:
+        self._kept: ByteLRU[Hashable, Any] = ByteLRU(levers.encodings_bytes, tensor_bytes)
 
     def text(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the text encoder says to these arguments; `name` tells encoders apart."""

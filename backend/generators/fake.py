@@ -17,7 +17,7 @@ from ..pictures import Picture
 GRID = 8
 
 
-class PaintedGenerator:
+class FakeGenerator:
     """Draws a grid of 8x8 coloured cells, `size` pixels square."""
 
     def __init__(self, size: int = 64) -> None:
@@ -44,7 +44,7 @@ class PaintedGenerator:
         return Picture(grid.resize((self.size, self.size), Image.Resampling.NEAREST))
 
 
-def open(argument: str, size: str | int | None = None) -> PaintedGenerator:
+def open(argument: str, size: str | int | None = None) -> FakeGenerator:
     """`painted` or `painted:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises SettingsError."""
     text = str(size if size is not None else argument or 64)
     width, _, height = text.partition("x")
@@ -52,4 +52,4 @@ def open(argument: str, size: str | int | None = None) -> PaintedGenerator:
         raise SettingsError(
             f"A painted picture is square and {text!r} is not its size in pixels.", "Say painted:64."
         )
-    return PaintedGenerator(int(width))
+    return FakeGenerator(int(width))

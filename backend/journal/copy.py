@@ -48,15 +48,15 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
 
 def _keep_attempt(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:
     source = attempt.source.digest if attempt.source else None
-    makers = trajectory.identities
-    draw = DrawKey(generator=makers.generator, prompt=attempt.prompt, seed=attempt.seed, source=source)
+    cached_calls = trajectory.identities
+    draw = DrawKey(generator=cached_calls.generator, prompt=attempt.prompt, seed=attempt.seed, source=source)
     error = attempt.error if attempt.image is None else None
     # An attempt's seconds are of drawing and judging together; the records' sum stays what it was.
     journal.keep_drawn(Drawn(key=draw, image=attempt.image, error=error, seconds=attempt.seconds))
     if attempt.image is None or attempt.verdict is None:
         return
     judge = JudgeKey(
-        critic=makers.critic,
+        critic=cached_calls.critic,
         before=source,
         after=attempt.image.digest,
         original_prompt=step.prompt or "",

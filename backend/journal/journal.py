@@ -90,7 +90,7 @@ class _MissingPicture(JournalError):
 
 
 class Journal:
-    """The memory of a run in a folder; see memory.Remembers for its methods. One process at a time may run in it."""
+    """The memory of a run in a folder; see memory.RunStore for its methods. One process at a time may run in it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

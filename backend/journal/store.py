@@ -86,7 +86,7 @@ class Judged(Value):
     seconds: float = Field(default=0.0, ge=0.0)
 
 
-class Remembers(Protocol):
+class RunStore(Protocol):
     """What the loop asks of a memory. Between `begin` and `end` a memory belongs to one run."""
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
@@ -124,7 +124,7 @@ class Remembers(Protocol):
         ...
 
 
-class Memory:
+class InMemoryStore:
     """The memory of this process, gone with it; the reference for what a journal does on disk."""
 
     def __init__(self) -> None:

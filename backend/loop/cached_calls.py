@@ -14,41 +14,41 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ..counters import count
 from ..errors import ChatError, GeneratorError
 from ..generators.protocol import Generator
-from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, Remembers
+from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
 from ..pictures import Picture
 from ..types import Attempt, Fault, Verdict
-from .protocols import Judges, JudgesTogether
+from .protocols import BatchCritic, CriticLike
 
 
-class Makers:
+class CachedCalls:
     """A generator and critics, with the memory of what they made."""
 
-    def __init__(self, generator: Generator, memory: Remembers) -> None:
+    def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
-        self._memory = memory
+        self._store = store
         self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
     def has_drawn(self, prompt: str, source: Picture | None, seed: int) -> bool:
         """Whether the image for these arguments is there already."""
-        return self._memory.drawn(self._draw_key(prompt, source, seed)) is not None
+        return self._store.drawn(self._draw_key(prompt, source, seed)) is not None
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
         """The image for these arguments, and whether it was there already. Raises Cancelled."""
         key = self._draw_key(prompt, source, seed)
-        remembered = self._memory.drawn(key)
+        remembered = self._store.drawn(key)
         if remembered is not None:
             count(draws_kept=1)
             return remembered, True
         begun = self._begun_ahead(key)
         drawn = begun if begun is not None else self._draw_now(key, source)
-        self._memory.keep_drawn(drawn)
+        self._store.keep_drawn(drawn)
         return drawn, False
 
     def draw_ahead(self, prompt: str, source: Picture | None, seed: int) -> None:
         """Begin to draw in a thread of its own; nothing happens if the image is there already."""
         key = self._draw_key(prompt, source, seed)
-        if self._memory.drawn(key) is not None:
+        if self._store.drawn(key) is not None:
             return
         self._begun_ahead(None)
         if self._thread is None:
@@ -64,7 +64,7 @@ class Makers:
 
     def judge(
         self,
-        critic: Judges,
+        critic: CriticLike,
         original: str,
         attempts: Sequence[Attempt],
         before_asking: Callable[[], None],
@@ -72,14 +72,14 @@ class Makers:
         """The verdicts on attempts with images, all candidates of one try, against the step's original prompt, each with whether
         it was there already. Raises Cancelled."""
         keys = [_judge_key(critic, original, attempt) for attempt in attempts]
-        known = {key: found for key in keys if (found := self._memory.judged(key)) is not None}
+        known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
         count(judgements_kept=sum(key in known for key in keys))
         new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
         if new:
             before_asking()
             count(judgements=len(new))
         made: dict[JudgeKey, Judged] = {}
-        together = isinstance(critic, JudgesTogether) and critic.judges_together
+        together = isinstance(critic, BatchCritic) and critic.judges_together
         for some in [list(new)] if together and new else [[key] for key in new]:
             began = time.monotonic()
             verdicts: Sequence[Verdict | None] = [None] * len(some)
@@ -91,7 +91,7 @@ class Makers:
             seconds = (time.monotonic() - began) / len(some)
             for key, verdict in zip(some, verdicts, strict=True):
                 made[key] = Judged(key=key, verdict=verdict, error=error, seconds=seconds)
-                self._memory.keep_judged(made[key])
+                self._store.keep_judged(made[key])
         return [(known[key], True) if key in known else (made[key], False) for key in keys]
 
     def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
@@ -126,7 +126,7 @@ class Makers:
         return None
 
 
-def _judge_key(critic: Judges, original: str, attempt: Attempt) -> JudgeKey:
+def _judge_key(critic: CriticLike, original: str, attempt: Attempt) -> JudgeKey:
     assert attempt.image is not None, "only images are judged"
     return JudgeKey(
         critic=critic.identity,
@@ -137,10 +137,10 @@ def _judge_key(critic: Judges, original: str, attempt: Attempt) -> JudgeKey:
     )
 
 
-def _verdicts(critic: Judges, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
+def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
     first = attempts[0]
     afters = [attempt.image for attempt in attempts if attempt.image is not None]
     if len(afters) == 1:
         return [critic.judge(first.source, afters[0], original, first.prompt)]
-    assert isinstance(critic, JudgesTogether), "only such critics are asked about several"
+    assert isinstance(critic, BatchCritic), "only such critics are asked about several"
     return critic.judge_together(first.source, afters, original, first.prompt)

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ..errors import Cancelled, SettingsError
 from ..journal.journal import Journal
-from ..journal.store import DrawKey, Drawn, Memory, PlanKey, Remembers
+from ..journal.store import DrawKey, Drawn, InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import (
     MAX_TEXT,
@@ -31,7 +31,7 @@ from ..types import (
     Value,
 )
 from .events import AttemptStarted, Event, Finished
-from .loop import Judges, run
+from .loop import CriticLike, run
 
 ALL_STEPS = 0
 
@@ -126,7 +126,7 @@ def trial_of_plan(
 def first_try(trial: Trial) -> Wanted:
     """What is drawn first."""
     try:
-        _play(trial, "", None, RunSettings(seed=trial.seed), Memory(), lambda event: None)
+        _play(trial, "", None, RunSettings(seed=trial.seed), InMemoryStore(), lambda event: None)
     except NextTry as next_try:
         return next_try.wanted
     raise SettingsError("Nothing of this is drawn.")  # a Trial always has a step with a prompt
@@ -148,7 +148,7 @@ class Tries:
 
     def follow(
         self,
-        critic: Judges | None,
+        critic: CriticLike | None,
         given: Given | None,
         on_event: Callable[[Event], None],
     ) -> Trajectory:
@@ -214,15 +214,15 @@ class _Outside:
 def _play(
     trial: Trial,
     identity: str,
-    critic: Judges | None,
+    critic: CriticLike | None,
     settings: RunSettings,
-    memory: Remembers,
+    store: RunStore,
     on_event: Callable[[Event], None],
 ) -> Trajectory:
     request = Request(text=trial.request.text, images=(trial.source,) if trial.source else ())
     outside = _Outside(identity)
     trajectory = None
-    for event in run(request, None, outside, critic, settings, memory, plan=Plan(steps=trial.steps)):
+    for event in run(request, None, outside, critic, settings, store, plan=Plan(steps=trial.steps)):
         if isinstance(event, AttemptStarted):
             outside.step, outside.attempt = event.step.number, event.attempt
         if isinstance(event, Finished):

@@ -13,21 +13,21 @@ iterates cannot mistake a cancelled run for a whole one.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator as Telling
+from collections.abc import Generator as EventStream
 from collections.abc import Iterator
 from functools import partial
 
 from ..errors import Cancelled, SettingsError
 from ..generators.protocol import FollowsAnchor, Generator
-from ..journal.store import Memory, PlanKey, Remembers
+from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import Attempt, Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
-from .cached_calls import Makers
+from .cached_calls import CachedCalls
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
 from .policy import accepted, check_source, choose, first_image, next_prompt, picked, seed_of, source_of
-from .protocols import Judges, Plans, Rests
+from .protocols import CriticLike, Offloadable, PlannerLike
 
-__all__ = ["GIVEN", "Judges", "Plans", "run"]
+__all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
 GIVEN = "given"
 """Planner's identity in a trajectory whose plan came from a person."""
@@ -35,11 +35,11 @@ GIVEN = "given"
 
 def run(
     request: Request,
-    planner: Plans | None,
+    planner: PlannerLike | None,
     generator: Generator,
-    critic: Judges | None,
+    critic: CriticLike | None,
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
-    journal: Remembers | None = None,
+    journal: RunStore | None = None,
     plan: Plan | None = None,
 ) -> Iterator[Event]:
     """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
@@ -50,7 +50,7 @@ def run(
     ChatError, an unusable journal JournalError, a source rule without its image SettingsError.
     """
     check_source(request, settings)
-    return _Run(request, planner, generator, critic, settings, journal or Memory()).events(plan)
+    return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
 
 
 class _Run:
@@ -59,25 +59,25 @@ class _Run:
     def __init__(
         self,
         request: Request,
-        planner: Plans | None,
+        planner: PlannerLike | None,
         generator: Generator,
-        critic: Judges | None,
+        critic: CriticLike | None,
         settings: RunSettings,
-        memory: Remembers,
+        store: RunStore,
     ) -> None:
         self.request = request
         self.planner = planner
         self.generator = generator
         self.critic = critic if settings.max_attempts > 1 else None
         self.settings = settings
-        self.memory = memory
-        self.makers = Makers(generator, memory)
+        self.store = store
+        self.cached_calls = CachedCalls(generator, store)
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
 
     def events(self, given: Plan | None) -> Iterator[Event]:
         self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
-        self.memory.begin(self.request, self.settings, self._identities(planned=given is None))
+        self.store.begin(self.request, self.settings, self._identities(planned=given is None))
         try:
             plan, planned, reused = self._plan(given)
             self.identities = self._identities(planned)
@@ -94,8 +94,8 @@ class _Run:
                     break
             yield self._finish(plan)
         finally:
-            self.makers.close()
-            self.memory.end()
+            self.cached_calls.close()
+            self.store.end()
 
     def _identities(self, planned: bool) -> Identities:
         planner = self.planner if planned else None
@@ -110,9 +110,9 @@ class _Run:
     def _plan(self, given: Plan | None) -> tuple[Plan, bool, bool]:
         """The plan, whether a planner made it, and whether it was there already."""
         if given is not None:
-            self.memory.keep_plan(given, None)
+            self.store.keep_plan(given, None)
             return given, False, False
-        written = self.memory.written_plan()
+        written = self.store.written_plan()
         if written is not None:
             return written, False, True
         if self.planner is None:
@@ -122,13 +122,13 @@ class _Run:
             text=self.request.text,
             images=tuple(image.digest for image in self.request.images),
         )
-        remembered = self.memory.plan(key)
+        remembered = self.store.plan(key)
         if remembered is not None:
             return remembered, True, True
         plan = self.planner.plan(self.request)
-        if isinstance(self.planner, Rests):
+        if isinstance(self.planner, Offloadable):
             self.planner.rest(self.critic)
-        self.memory.keep_plan(plan, key)
+        self.store.keep_plan(plan, key)
         return plan, True, False
 
     def _step(self, step: Step) -> Iterator[Event]:
@@ -139,7 +139,7 @@ class _Run:
         source = source_of(self.request, self.results, self.settings)
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
-        pick = self.memory.picked(step.number)
+        pick = self.store.picked(step.number)
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
@@ -168,12 +168,12 @@ class _Run:
 
     def _candidates(
         self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
-    ) -> Telling[Event, None, StopReason | None]:
+    ) -> EventStream[Event, None, StopReason | None]:
         """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did not."""
         for number in numbers:
             seed = self._seed(step, number)
             decided = picked(self.attempts, pick) is not None
-            if decided and not self.makers.has_drawn(prompt, source, seed):
+            if decided and not self.cached_calls.has_drawn(prompt, source, seed):
                 return StopReason.picked
             if time.monotonic() >= self.deadline:
                 return StopReason.budget
@@ -184,7 +184,7 @@ class _Run:
         self, step: Step, number: int, prompt: str, source: Picture | None, seed: int
     ) -> Iterator[Event]:
         yield AttemptStarted(step, number, prompt, seed)
-        drawn, reused = self.makers.draw(prompt, source, seed)
+        drawn, reused = self.cached_calls.draw(prompt, source, seed)
         attempt = Attempt(
             prompt=prompt,
             seed=seed,
@@ -202,7 +202,9 @@ class _Run:
         if self.critic is None or not numbers or step.prompt is None:
             return
         drawn = [self.attempts[number] for number in numbers]
-        judged = self.makers.judge(self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn[0]))
+        judged = self.cached_calls.judge(
+            self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn[0])
+        )
         for number, (found, reused) in zip(numbers, judged, strict=True):
             attempt = self.attempts[number]
             seconds = attempt.seconds + found.seconds
@@ -225,7 +227,7 @@ class _Run:
         ):
             return  # its anchor is not known before the verdict
         seed = self._seed(later, 0)
-        self.makers.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
+        self.cached_calls.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
 
     def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
         result = StepResult(
@@ -250,5 +252,5 @@ class _Run:
             settings=self.settings,
             identities=self.identities,
         )
-        self.memory.finish(trajectory)
+        self.store.finish(trajectory)
         return Finished(trajectory)

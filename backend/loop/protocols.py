@@ -13,7 +13,7 @@ from ..types import Plan, Request, Verdict
 
 
 @runtime_checkable
-class Plans(Protocol):
+class PlannerLike(Protocol):
     """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
 
     @property
@@ -28,7 +28,7 @@ class Plans(Protocol):
 
 
 @runtime_checkable
-class Judges(Protocol):
+class CriticLike(Protocol):
     """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
 
     @property
@@ -45,7 +45,7 @@ class Judges(Protocol):
 
 
 @runtime_checkable
-class JudgesTogether(Protocol):
+class BatchCritic(Protocol):
     """A critic that may be able to compare several images with the one before at once."""
 
     @property
@@ -61,7 +61,7 @@ class JudgesTogether(Protocol):
 
 
 @runtime_checkable
-class Rests(Protocol):
+class Offloadable(Protocol):
     """A planner whose weights can leave the card; they come back by themselves if it is asked again."""
 
     def rest(self, staying: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..chat.engine.settings import Levers
+from ..chat.engine.settings import EngineSettings
 from ..chat.local import chat as transformers
 from ..chat.local.chat import TransformersChat
 from ..errors import SettingsError
@@ -16,7 +16,7 @@ def open(
     *,
     adapter: str | None = None,
     dtype: str = "float32",
-    levers: Levers = Levers(),  # noqa: B008 - frozen
+    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> TransformersChat:
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
 
@@ -27,7 +27,9 @@ def open(
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    own = Levers(prefix_bytes=0, draft_tokens=0).model_copy(update=levers.model_dump(exclude_unset=True))
+    own = EngineSettings(prefix_bytes=0, draft_tokens=0).model_copy(
+        update=levers.model_dump(exclude_unset=True)
+    )
     return transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=own
     )

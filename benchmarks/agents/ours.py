@@ -38,7 +38,7 @@ class Ours:
             merge=way.adapter == "merged",
         )
         # What a process does once is no part of a job: checking, and the first call of every kernel.
-        self._chat.base.own_decoding()
+        self._chat.base.decoding_engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
         )
@@ -50,7 +50,7 @@ class Ours:
     def run(self, work: Work, folder: Path, side: int) -> Outcome:
         """Do the work with nothing kept from an earlier job, as a fresh process would."""
         chat = self._chat
-        own = chat.base.own_decoding()
+        own = chat.base.decoding_engine()
         if own is not None:
             own.forget()
         tokenizer = chat.base.processor.tokenizer

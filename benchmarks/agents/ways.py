@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from interleave_thinker.backend.agents.asking import Hold
-from interleave_thinker.backend.chat.engine.settings import PLAIN, Levers
+from interleave_thinker.backend.agents.asking import ConstrainedDecoding
+from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 
 from .work import Form
 
@@ -22,10 +22,10 @@ class Way:
     """One way of doing the work. `beside`: the way whose greedy tokens its own are compared with."""
 
     name: str
-    levers: Levers
+    levers: EngineSettings
     stop_at_true: bool = True
     judge_last: bool = True
-    hold: Hold = "never"
+    hold: ConstrainedDecoding = "never"
     quantization: str | None = None
     adapter: Literal["laid over", "merged"] | None = None
     form: Form = "reasoned"
@@ -35,8 +35,8 @@ class Way:
 _LINEAR = PLAIN.model_copy(update={"linear_patches": True})
 _LOOP = _LINEAR.model_copy(update={"own_loop": True})
 _OUT = _LOOP.model_copy(update={"written_out": True})
-_SEEN = _OUT.model_copy(update={"vision_bytes": Levers().vision_bytes})
-_HEADS = _SEEN.model_copy(update={"prefix_bytes": Levers().prefix_bytes})
+_SEEN = _OUT.model_copy(update={"vision_bytes": EngineSettings().vision_bytes})
+_HEADS = _SEEN.model_copy(update={"prefix_bytes": EngineSettings().prefix_bytes})
 WAYS = (
     Way("pictures in memory", PLAIN, stop_at_true=False),
     Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
@@ -45,37 +45,37 @@ WAYS = (
     Way("+ every image seen once", _SEEN, stop_at_true=False),
     Way("+ stop at True", _SEEN),
     Way("+ prompt heads kept", _HEADS),
-    Way("+ what was said before is guessed (the default)", Levers()),
-    Way("+ last try not judged", Levers(), judge_last=False),
+    Way("+ what was said before is guessed (the default)", EngineSettings()),
+    Way("+ last try not judged", EngineSettings(), judge_last=False),
 )
 """Cumulative, in the order in which they are told."""
 DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
-AS_IT_COMES = Way("as it comes", Levers())
-LAID_OVER = Way("adapter laid over the base", Levers(), adapter="laid over")
+AS_IT_COMES = Way("as it comes", EngineSettings())
+LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter="laid over")
 
 
 def engine_ways() -> list[Way]:
     """Each beside the default, for as far as this machine has the libraries; cards and servers have benchmarks of their own."""
-    static = Levers(static_cache="eager")
+    static = EngineSettings(static_cache="eager")
     ways = [AS_IT_COMES, Way("buffers of a fixed size, not compiled", static, beside=AS_IT_COMES.name)]
     if find_spec("llguidance"):
         # No agreement here: without the grammar a random model says nothing in its form.
-        ways.append(Way("held to the grammar", Levers(), hold="always"))
+        ways.append(Way("held to the grammar", EngineSettings(), hold="always"))
     if find_spec("bitsandbytes") and find_spec("accelerate"):
         ways += [
-            Way(f"{bits}-bit weights", Levers(), quantization=f"{bits}bit", beside=AS_IT_COMES.name)
+            Way(f"{bits}-bit weights", EngineSettings(), quantization=f"{bits}bit", beside=AS_IT_COMES.name)
             for bits in (8, 4)
         ]
     if find_spec("peft"):
-        ways += [LAID_OVER, Way("adapter merged", Levers(), adapter="merged", beside=LAID_OVER.name)]
+        ways += [LAID_OVER, Way("adapter merged", EngineSettings(), adapter="merged", beside=LAID_OVER.name)]
     return ways
 
 
 POLICY_WAYS = (
     AS_IT_COMES,
-    Way("short reasoning", Levers(), form="short"),
-    Way("verdict first", Levers(), form="verdict first"),
-    Way("verdict first, last try not judged", Levers(), form="verdict first", judge_last=False),
+    Way("short reasoning", EngineSettings(), form="short"),
+    Way("verdict first", EngineSettings(), form="verdict first"),
+    Way("verdict first, last try not judged", EngineSettings(), form="verdict first", judge_last=False),
 )
 """For critics trained to answer so: the decisions are the same here because they are scripted, not because critics are."""

@@ -22,7 +22,7 @@ def show_agent(spec: str, as_json: bool) -> None:
         raise SettingsError(f"{spec!r} does not decode in this process.", "Name transformers:FOLDER.")
     base = chat.base
     with base.lock:
-        base.own_decoding()
+        base.decoding_engine()
     report = {
         "agent": spec,
         "identity": chat.identity,

@@ -64,7 +64,7 @@ class HostChat:
         prompt = chat_prompt(messages) if self._marks else plain_prompt(messages)
         with (
             self._one_at_a_time,
-            host.explaining_want_of_memory(),
+            host.explaining_out_of_memory(),
             boundary(ChatError, "The host's text encoder"),
         ):
             text = host.write_text(

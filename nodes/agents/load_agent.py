@@ -11,7 +11,7 @@ from comfy_api.latest import io
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from .. import host
-from ..inputs.requirements import check_library, needing
+from ..inputs.requirements import check_library, require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import only_text
 from .folders import (
@@ -164,7 +164,7 @@ def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]
     quantization = options["quantization"]
     if adapter is not None:
         check_library("peft")
-    with needing("transformers", "torchvision"), host.explaining_want_of_memory():
+    with require_library("transformers", "torchvision"), host.explaining_out_of_memory():
         spec = agent_spec(name, roots)
         if name in BUILT_IN:
             return open_chat(spec, adapter=adapter, dtype=options["dtype"])
@@ -177,7 +177,7 @@ def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]
 
 def fetch(hub_id: str, root: Path) -> None:
     """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user stops it."""
-    with needing("huggingface-hub", "httpx"):
+    with require_library("huggingface-hub", "httpx"):
         from ...backend.checkpoints.hub import fetch_checkpoint
 
         progress, shown = host.NodeProgress(), [0.0]

@@ -61,7 +61,7 @@ class ManagedChat:
         """The agent's own. If it has to try its weights first, it does so on the card, where it replies."""
         if self._residence is not None and isinstance(self._chat, Settles) and not self._chat.is_settled:
             self._residence.ensure_loaded(self.working_bytes((), 0))
-            with host.explaining_want_of_memory():
+            with host.explaining_out_of_memory():
                 return self._chat.identity
         return self._chat.identity
 
@@ -104,7 +104,7 @@ class ManagedChat:
             if on_token is not None and text:
                 on_token(text)
 
-        with host.explaining_want_of_memory():
+        with host.explaining_out_of_memory():
             return self._chat.reply(messages, settings, watch)
 
 

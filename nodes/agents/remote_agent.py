@@ -12,7 +12,7 @@ from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
-from ..inputs.requirements import needing
+from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import only_text
 from .managed_chat import ManagedChat
@@ -117,7 +117,7 @@ class RemoteAgent(io.ComfyNode):
         only_text("Remote Agent", prompts=prompts)
         settings, prompt_set = reply_settings("Remote Agent", **replies), chosen_prompts(prompts)
 
-        with needing("httpx", "tenacity"):
+        with require_library("httpx", "tenacity"):
             chat = open_chat(
                 f"openai:{model.strip()}@{base_url.strip()}",
                 timeout=float(timeout),

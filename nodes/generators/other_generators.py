@@ -8,7 +8,7 @@ from comfy_api.latest import io
 
 from ...backend.generators.color_match import MATCHES, OFF, color_matched
 from .. import host
-from ..inputs.requirements import needing
+from ..inputs.requirements import require_library
 from ..inputs.service_key import URL_VARIABLE, check_service
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
@@ -39,7 +39,7 @@ class TinyWorldGenerator(io.ComfyNode):
     def execute(cls) -> io.NodeOutput:
         from ...backend.generators import open_generator
 
-        with needing("diffusers"):
+        with require_library("diffusers"):
             return io.NodeOutput(open_generator("tinyworld"))
 
 
@@ -120,7 +120,7 @@ class DiffusersGenerator(io.ComfyNode):
             "dtype": host.pipeline_dtype() if dtype == "auto" else dtype,
             "download": download,
         }
-        with needing("diffusers"):
+        with require_library("diffusers"):
             generator: Any = open_generator(spec, **options)
         return io.NodeOutput(color_matched(ManagedPipeline(generator), color_match))
 
@@ -167,7 +167,7 @@ class ServiceGenerator(io.ComfyNode):
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
         spec = check_service(url)
-        with needing("httpx"):
+        with require_library("httpx"):
             generator: Any = open_generator(spec, deadline=timeout, **_options(**common))
         generator.interrupted = host.interrupted
         return io.NodeOutput(color_matched(generator, color_match))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .edit_encoders import encode_qwen_edit, encode_qwen_edit_plus, encode_z_image_omni
 from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
-from .memory import AgentModel, ManagedModel, agent_device, explaining_want_of_memory, make_room
+from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
 from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step, small_preview
 from .results import nothing, shown_files, shown_images
@@ -54,7 +54,7 @@ __all__ = [
     "encode_qwen_edit_plus",
     "encode_text",
     "encode_z_image_omni",
-    "explaining_want_of_memory",
+    "explaining_out_of_memory",
     "flux2_sigmas",
     "host_interrupts",
     "input_folder",

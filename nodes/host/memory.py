@@ -131,7 +131,7 @@ class ManagedModel:
                     f"The agent needs {gigabytes(needed)} of memory on {device}, which has {gigabytes(there)}.",
                     WHAT_TO_LOWER,
                 )
-        with explaining_want_of_memory():
+        with explaining_out_of_memory():
             memory.load_models_gpu([self._patcher], memory_required=working_bytes, force_full_load=True)
 
     def leave(self) -> None:
@@ -149,7 +149,7 @@ class ManagedModel:
 
 
 @contextmanager
-def explaining_want_of_memory() -> Iterator[None]:
+def explaining_out_of_memory() -> Iterator[None]:
     """An error inside that comes from want of memory becomes a ChatError that says what to lower."""
     try:
         yield

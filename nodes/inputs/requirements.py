@@ -55,7 +55,7 @@ def check_library(name: str) -> None:
 
 
 @contextmanager
-def needing(*names: str) -> Iterator[None]:
+def require_library(*names: str) -> Iterator[None]:
     """Check libraries before, and turn their failures inside (a broken installation) into one line."""
     for name in names:
         check_library(name)

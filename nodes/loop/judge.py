@@ -13,7 +13,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
-from ...backend.loop.loop import Judges
+from ...backend.loop.loop import CriticLike
 from ...backend.loop.policy import accepted
 from ...backend.types import Verdict
 from .. import host
@@ -135,7 +135,7 @@ class Judge(io.ComfyNode):
         )
 
 
-def critic_of(chat: ChatModel) -> Judges:
+def critic_of(chat: ChatModel) -> CriticLike:
     """The critic that speaks through this agent and stops when the user presses cancel."""
     from ...backend.agents.critic import Critic
 

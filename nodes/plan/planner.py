@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanWishes, plan_as_wished
+from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, plan_as_wished
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.types import MAX_STEPS
@@ -20,7 +20,7 @@ from .outline_text import plan_text
 
 SHOWN = 200
 """Characters of the agent's words that the node shows while it plans."""
-FIELDS = PlanWishes.model_fields
+FIELDS = PlanConstraints.model_fields
 
 
 class Planner(io.ComfyNode):
@@ -89,10 +89,10 @@ class Planner(io.ComfyNode):
         if not asked.text.strip():
             raise SettingsError("The request is empty.", "Write what is to be shown and told.")
         progress = host.NodeProgress()
-        wishes = checked(PlanWishes, "Planner", step_count=step_count, captions=captions)
+        constraints = checked(PlanConstraints, "Planner", step_count=step_count, captions=captions)
         with host.host_interrupts():
             plan = plan_as_wished(
-                PlanningAgent(agent, settings=settings_of(agent)), asked, wishes, following(progress.say)
+                PlanningAgent(agent, settings=settings_of(agent)), asked, constraints, following(progress.say)
             )
         progress.say(f"{len(plan.steps)} steps")
         return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)

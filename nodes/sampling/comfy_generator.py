@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from ...backend.errors import Cancelled, GeneratorError, InterleaveError
-from ...backend.generators.encoding_cache import DrawLevers, KeptEncodings
+from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
 from .. import host
 from ..inputs.images import to_batch, to_pictures
-from .edit_mode import Desk, Start
+from .edit_mode import EditContext, Start
 from .edit_modes import MODES
 from .model_families import edit_choice
 from .settings import FLUX2, DrawSettings
@@ -53,29 +53,29 @@ class ComfyGenerator:
         settings: DrawSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
-        levers: DrawLevers = DrawLevers(),  # noqa: B008 - frozen
+        levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
     ) -> None:
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
         self._mode = MODES[self._choice]
         host.check_vae(traits, vae)
-        self._kept = KeptEncodings(levers)
+        self._kept = EncodingCache(levers)
         self._one_at_a_time = threading.Lock()
-        self._desk = Desk(model, clip, vae, traits, settings, self._encode, self._tell)
+        self._context = EditContext(model, clip, vae, traits, settings, self._encode, self._tell)
         self._references = tuple(references)
-        self._mode.check(self._desk, len(self._references))
+        self._mode.check(self._context, len(self._references))
 
     @cached_property
     def identity(self) -> str:
         """Weights, settings, edit mode and references that make the image, readable; computed once."""
-        desk = self._desk
-        weights = [weights_identity(part) for part in (desk.model, desk.clip.patcher, desk.vae.patcher)]
-        clip = (
-            f"clip-layer={desk.clip.layer_idx} {getattr(desk.clip, 'tokenizer_options', None) or ''}".strip()
-        )
-        guidance = self._mode.second_guidance(desk)
+        context = self._context
+        weights = [
+            weights_identity(part) for part in (context.model, context.clip.patcher, context.vae.patcher)
+        ]
+        clip = f"clip-layer={context.clip.layer_idx} {getattr(context.clip, 'tokenizer_options', None) or ''}".strip()
+        guidance = self._mode.second_guidance(context)
         parts = [
-            f"comfyui {' '.join(weights)} {clip} {desk.settings.model_dump_json()}",
+            f"comfyui {' '.join(weights)} {clip} {context.settings.model_dump_json()}",
             f"edit={self._choice!r} guidance={guidance}",
             *(f"reference={picture.digest}" for picture in self._references),
         ]
@@ -83,47 +83,47 @@ class ComfyGenerator:
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""
-        desk = self._desk
+        context = self._context
         try:
             with self._one_at_a_time, host.drawing(), torch.inference_mode():
                 references = [to_batch(picture.image) for picture in self._references]
                 pixels = None if source is None else to_batch(source.image)
-                start = self._mode.start(desk, prompt, pixels, references)
+                start = self._mode.start(context, prompt, pixels, references)
                 sampled = host.sample(
-                    desk.model,
+                    context.model,
                     (start.positive, start.negative),
-                    desk.settings.cfg,
-                    desk.settings.sampler,
+                    context.settings.cfg,
+                    context.settings.sampler,
                     self._sigmas(start),
                     start.latent,
                     seed,
                     start.middle,
-                    self._mode.second_guidance(desk) or 1.0,
+                    self._mode.second_guidance(context) or 1.0,
                 )
-                decoded = desk.vae.decode(sampled)
+                decoded = context.vae.decode(sampled)
                 return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
         except (Cancelled, GeneratorError):
             raise
         except InterleaveError as error:
             raise GeneratorError(error.message, error.hint) from error
         except Exception as error:
-            raise _explained(error, desk.traits.name) from error
+            raise _explained(error, context.traits.name) from error
 
     def _sigmas(self, start: Start) -> torch.Tensor:
-        settings = self._desk.settings
+        settings = self._context.settings
         if settings.scheduler != FLUX2:
             return host.model_sigmas(
-                self._desk.model, settings.sampler, settings.scheduler, settings.steps, start.denoise
+                self._context.model, settings.sampler, settings.scheduler, settings.steps, start.denoise
             )
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
     def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
         """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) is kept."""
-        return self._kept.image("vae", self._desk.vae.encode, pixels)
+        return self._kept.image("vae", self._context.vae.encode, pixels)
 
     def _tell(self, text: str) -> list:
         """The conditioning of a prompt; an equal one (the negative, an unchanged prompt) is encoded once."""
-        return self._kept.text("clip", partial(host.encode_text, self._desk.clip), text)
+        return self._kept.text("clip", partial(host.encode_text, self._context.clip), text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:

@@ -1,6 +1,6 @@
 """What every edit mode works with and has in common: the loaded model's parts, and drawing from text.
 
-Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`Desk`); it holds no state, so one
+Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`EditContext`); it holds no state, so one
 object of each serves every node.
 """
 
@@ -27,7 +27,7 @@ class KeepingVae:
 
 
 @dataclass(frozen=True)
-class Desk:
+class EditContext:
     """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the conditioning of a text, the
     same one only once."""
 
@@ -82,15 +82,19 @@ class EditMode:
     scaling = "lanczos"
 
     def start(
-        self, desk: Desk, prompt: str, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+        self,
+        context: EditContext,
+        prompt: str,
+        source: torch.Tensor | None,
+        references: Sequence[torch.Tensor],
     ) -> Start:
         """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
         if source is None and not references:
-            return self._from_text(desk, prompt)
-        images = self._images(desk, source, references)
-        return self._edit(desk, prompt, images, None if source is None else size_of(images[0]))
+            return self._from_text(context, prompt)
+        images = self._images(context, source, references)
+        return self._edit(context, prompt, images, None if source is None else size_of(images[0]))
 
-    def check(self, desk: Desk, references: int) -> None:
+    def check(self, context: EditContext, references: int) -> None:
         """Raise SettingsError for settings that this mode would ignore."""
         room = self.max_images - 1
         if references > room:
@@ -99,55 +103,57 @@ class EditMode:
                 f"{f'at most {room} beside the image that a step edits' if room else 'none'}.",
                 "Disconnect them, or use an edit model such as FLUX.2 klein.",
             )
-        if desk.settings.guidance and not self.takes_guidance(desk.traits):
+        if context.settings.guidance and not self.takes_guidance(context.traits):
             raise SettingsError(
-                f"{desk.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
+                f"{context.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
             )
 
     def takes_guidance(self, traits: ModelTraits) -> bool:
         """Whether the setting `guidance` does anything."""
         return traits.distilled_guidance
 
-    def second_guidance(self, desk: Desk) -> float | None:
+    def second_guidance(self, context: EditContext) -> float | None:
         """The setting, or the template's value."""
-        return desk.settings.guidance or self.guidance
+        return context.settings.guidance or self.guidance
 
-    def _from_text(self, desk: Desk, prompt: str) -> Start:
-        positive, negative = self._texts(desk, prompt)
-        return Start(desk.settings.size, desk.empty(None), self._guided(desk, positive), negative)
+    def _from_text(self, context: EditContext, prompt: str) -> Start:
+        positive, negative = self._texts(context, prompt)
+        return Start(context.settings.size, context.empty(None), self._guided(context, positive), negative)
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
         """The start for the images of `_images`; `size` is the source's, None where there is none."""
         raise NotImplementedError
 
     def _images(
-        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+        self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         """All images at the sizes in which the model is told of them, the source first."""
-        return [self._scaled(desk, one) for one in ([] if source is None else [source]) + [*references]]
+        return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
-    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
-        positive = desk.tell(prompt)
-        host.check_text(desk.traits, positive)
-        if desk.unguided:
+    def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
+        positive = context.tell(prompt)
+        host.check_text(context.traits, positive)
+        if context.unguided:
             return positive, host.zero_out(positive)
-        return positive, desk.tell(desk.settings.negative)
+        return positive, context.tell(context.settings.negative)
 
-    def _guided(self, desk: Desk, conditioning: list) -> list:
-        guidance = self.second_guidance(desk)
-        if guidance is None or not desk.traits.distilled_guidance:
+    def _guided(self, context: EditContext, conditioning: list) -> list:
+        guidance = self.second_guidance(context)
+        if guidance is None or not context.traits.distilled_guidance:
             return conditioning
         return host.add_guidance(conditioning, guidance)
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        size = edit_size(size_of(pixels), desk.settings.area, desk.grid)
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        size = edit_size(size_of(pixels), context.settings.area, context.grid)
         # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit of a VAE.
         return pixels if size == size_of(pixels) else host.scale(pixels, size, self.scaling)
 
 
-def scaled_to_area(desk: Desk, pixels: torch.Tensor, method: str) -> torch.Tensor:
+def scaled_to_area(context: EditContext, pixels: torch.Tensor, method: str) -> torch.Tensor:
     """As ImageScaleToTotalPixels, which also scales to the same size."""
-    return host.scale(pixels, edit_size(size_of(pixels), desk.settings.area, desk.grid), method)
+    return host.scale(pixels, edit_size(size_of(pixels), context.settings.area, context.grid), method)
 
 
 def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:

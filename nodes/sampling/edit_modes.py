@@ -16,22 +16,24 @@ import torch
 from .. import host
 from ..inputs.model_traits import ModelTraits
 from . import model_families
-from .edit_mode import Desk, EditMode, Start, cut_to_grid, scaled_to_area, size_of
+from .edit_mode import EditContext, EditMode, Start, cut_to_grid, scaled_to_area, size_of
 from .settings import Size, kontext_size
 
 
 class ImageToImage(EditMode):
     """The source, noised, is the start: for models that were trained on text alone."""
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        latent = desk.encode(cut_to_grid(images[0], desk.grid))
-        positive, negative = self._texts(desk, prompt)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        latent = context.encode(cut_to_grid(images[0], context.grid))
+        positive, negative = self._texts(context, prompt)
         return Start(
-            size or desk.settings.size,
+            size or context.settings.size,
             latent,
-            self._guided(desk, positive),
+            self._guided(context, positive),
             negative,
-            denoise=desk.settings.denoise,
+            denoise=context.settings.denoise,
         )
 
 
@@ -41,25 +43,27 @@ class ReferenceLatents(EditMode):
     max_images = 9
     scaling = "nearest-exact"
 
-    def second_guidance(self, desk: Desk) -> float | None:
-        return desk.settings.guidance or (4.0 if desk.traits.is_flux2 else None)
+    def second_guidance(self, context: EditContext) -> float | None:
+        return context.settings.guidance or (4.0 if context.traits.is_flux2 else None)
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        positive, negative = self._texts(desk, prompt)
-        positive = self._guided(desk, positive)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        positive, negative = self._texts(context, prompt)
+        positive = self._guided(context, positive)
         for image in images:
-            latent = desk.encode(cut_to_grid(image, desk.grid))
+            latent = context.encode(cut_to_grid(image, context.grid))
             positive, negative = (host.add_reference(text, latent) for text in (positive, negative))
-        return Start(size or desk.settings.size, desk.empty(size), positive, negative)
+        return Start(size or context.settings.size, context.empty(size), positive, negative)
 
     def _images(
-        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+        self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         images = [*([] if source is None else [source]), *references]
         # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all the same way.
         dev = "lanczos" if len(images) == 1 else "area"
-        method = dev if desk.traits.distilled_guidance else self.scaling
-        return [scaled_to_area(desk, image, method) for image in images]
+        method = dev if context.traits.distilled_guidance else self.scaling
+        return [scaled_to_area(context, image, method) for image in images]
 
 
 class OmniGen2(EditMode):
@@ -72,25 +76,27 @@ class OmniGen2(EditMode):
     def takes_guidance(self, traits: ModelTraits) -> bool:
         return True
 
-    def _from_text(self, desk: Desk, prompt: str) -> Start:
-        start = super()._from_text(desk, prompt)
+    def _from_text(self, context: EditContext, prompt: str) -> Start:
+        start = super()._from_text(context, prompt)
         return replace(start, middle=start.negative)
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        positive, negative = self._texts(desk, prompt)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        positive, negative = self._texts(context, prompt)
         middle = negative
         for image in images:
-            latent = desk.encode(cut_to_grid(image, desk.grid))
+            latent = context.encode(cut_to_grid(image, context.grid))
             positive, middle = (host.add_reference(text, latent) for text in (positive, middle))
-        return Start(size or desk.settings.size, desk.empty(size), positive, negative, middle=middle)
+        return Start(size or context.settings.size, context.empty(size), positive, negative, middle=middle)
 
-    def _texts(self, desk: Desk, prompt: str) -> tuple[list, list]:
-        positive = desk.tell(prompt)
-        host.check_text(desk.traits, positive)
-        return positive, desk.tell(desk.settings.negative)
+    def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
+        positive = context.tell(prompt)
+        host.check_text(context.traits, positive)
+        return positive, context.tell(context.settings.negative)
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return scaled_to_area(desk, pixels, self.scaling)
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        return scaled_to_area(context, pixels, self.scaling)
 
 
 class Kontext(EditMode):
@@ -103,35 +109,41 @@ class Kontext(EditMode):
     max_images = 5
     guidance = 2.5
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        latents = [desk.encode(image) for image in images]
-        positive, negative = self._texts(desk, prompt)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        latents = [context.encode(image) for image in images]
+        positive, negative = self._texts(context, prompt)
         for latent in latents:
             positive = host.add_reference(positive, latent)
-        begin = latents[0] if size else desk.empty(None)
-        return Start(size or desk.settings.size, begin, self._guided(desk, positive), negative)
+        begin = latents[0] if size else context.empty(None)
+        return Start(size or context.settings.size, begin, self._guided(context, positive), negative)
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return host.scale(pixels, kontext_size(size_of(pixels), desk.settings.area), "lanczos", "center")
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        return host.scale(pixels, kontext_size(size_of(pixels), context.settings.area), "lanczos", "center")
 
 
 class QwenEdit(EditMode):
     """Qwen-Image-Edit: the text encoder looks at the source, whose encoding is also the start."""
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        positive = self._told(desk, prompt, images)
-        host.check_text(desk.traits, positive)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        positive = self._told(context, prompt, images)
+        host.check_text(context.traits, positive)
         negative = (
-            host.zero_out(positive) if desk.unguided else self._told(desk, desk.settings.negative, images)
+            host.zero_out(positive)
+            if context.unguided
+            else self._told(context, context.settings.negative, images)
         )
-        begin = desk.encode(images[0]) if size else desk.empty(None)
-        return Start(size or desk.settings.size, begin, positive, negative)
+        begin = context.encode(images[0]) if size else context.empty(None)
+        return Start(size or context.settings.size, begin, positive, negative)
 
-    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit(desk.clip, prompt, desk.keeping_vae, images[0])
+    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_qwen_edit(context.clip, prompt, context.keeping_vae, images[0])
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return cut_to_grid(super()._scaled(desk, pixels), desk.grid)
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        return cut_to_grid(super()._scaled(context, pixels), context.grid)
 
 
 class QwenEditPlus(QwenEdit):
@@ -140,22 +152,22 @@ class QwenEditPlus(QwenEdit):
     max_images = 3
 
     def _images(
-        self, desk: Desk, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+        self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         if source is None:
             return [*references]
-        size = kontext_size(size_of(source), desk.settings.area)
+        size = kontext_size(size_of(source), context.settings.area)
         return [host.scale(source, size, "lanczos", "center"), *references]
 
-    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit_plus(desk.clip, prompt, desk.keeping_vae, images)
+    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_qwen_edit_plus(context.clip, prompt, context.keeping_vae, images)
 
 
 class QwenEdit2511(QwenEditPlus):
     """Qwen-Image-Edit-2511: as 2509, its references laid out at time zero."""
 
-    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.lay_out_references(super()._told(desk, prompt, images), "index_timestep_zero")
+    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.lay_out_references(super()._told(context, prompt, images), "index_timestep_zero")
 
 
 class ZImageOmni(EditMode):
@@ -164,19 +176,23 @@ class ZImageOmni(EditMode):
     max_images = 3
     scaling = "area"
 
-    def _edit(self, desk: Desk, prompt: str, images: list[torch.Tensor], size: Size | None) -> Start:
-        positive = self._told(desk, prompt, images)
-        host.check_text(desk.traits, positive)
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        positive = self._told(context, prompt, images)
+        host.check_text(context.traits, positive)
         negative = (
-            host.zero_out(positive) if desk.unguided else self._told(desk, desk.settings.negative, images)
+            host.zero_out(positive)
+            if context.unguided
+            else self._told(context, context.settings.negative, images)
         )
-        return Start(size or desk.settings.size, desk.empty(size), positive, negative)
+        return Start(size or context.settings.size, context.empty(size), positive, negative)
 
-    def _told(self, desk: Desk, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_z_image_omni(desk.clip, prompt, desk.keeping_vae, images)
+    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
+        return host.encode_z_image_omni(context.clip, prompt, context.keeping_vae, images)
 
-    def _scaled(self, desk: Desk, pixels: torch.Tensor) -> torch.Tensor:
-        return cut_to_grid(super()._scaled(desk, pixels), desk.grid)
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        return cut_to_grid(super()._scaled(context, pixels), context.grid)
 
 
 MODES: dict[str, EditMode] = {

@@ -28,7 +28,7 @@ from ...backend.errors import SettingsError
 from ...backend.journal.files import PICTURES, first_fault
 from ...backend.loop.events import AttemptDrawn, AttemptJudged, Event, StepFinished
 from ...backend.loop.external import Given, NextTry, Tries, Wanted
-from ...backend.loop.loop import Judges
+from ...backend.loop.loop import CriticLike
 from ...backend.pictures import Picture
 from ...backend.report.outcomes import stop_sentence
 from ...backend.report.text import attempt_words, report
@@ -54,7 +54,7 @@ class Carried:
     """What the tries of one Try Close hand on to one another; `wanted` is the draw of the try at hand."""
 
     tries: Tries
-    critic: Judges | None
+    critic: CriticLike | None
     body: Body
     wanted: Wanted
     began: float

@@ -41,14 +41,14 @@ class Body:
     closed: str
     image: Link
     nodes: tuple[str, ...]
-    makers: tuple[str, ...]
+    cached_calls: tuple[str, ...]
     outside: tuple[Link, ...]
     edits: bool
     """Whether the image to edit is used."""
 
     @property
     def has_previews(self) -> bool:
-        return len(self.nodes) > len(self.makers)
+        return len(self.nodes) > len(self.cached_calls)
 
 
 def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Body:
@@ -64,17 +64,17 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Bo
     if image is None:
         raise SettingsError("Try Close has no image.", "Connect the image that your nodes make to it.")
     below = _downstream(graph, opened)
-    makers = below & _upstream(graph, [image[0]], barriers={opened})
-    _check_pairs(graph, opened, closed, image, below, makers)
+    cached_calls = below & _upstream(graph, [image[0]], barriers={opened})
+    _check_pairs(graph, opened, closed, image, below, cached_calls)
     previews: set[str] = set()
     after = _downstream(graph, closed) | {closed}
-    for node in sorted(below - makers - after):
+    for node in sorted(below - cached_calls - after):
         if not is_output(_class(graph, node)):
             continue
-        branch = (_upstream(graph, [node], barriers={opened}) & below) - makers
+        branch = (_upstream(graph, [node], barriers={opened}) & below) - cached_calls
         if not branch & after and not any(_class(graph, one) in (OPEN, CLOSE) for one in branch):
             previews |= branch
-    nodes = tuple(sorted(makers | previews))
+    nodes = tuple(sorted(cached_calls | previews))
     inner = {*nodes, opened}
     used = [link for node in nodes for link in _links(graph[node])]
     outside = tuple(sorted({link for link in used if link[0] not in inner}))
@@ -83,14 +83,14 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Bo
         closed=closed,
         image=image,
         nodes=nodes,
-        makers=tuple(sorted(makers)),
+        cached_calls=tuple(sorted(cached_calls)),
         outside=outside,
         edits=(opened, SOURCE_SLOT) in used,
     )
 
 
 def _check_pairs(
-    graph: Graph, opened: str, closed: str, image: Link, below: set[str], makers: set[str]
+    graph: Graph, opened: str, closed: str, image: Link, below: set[str], cached_calls: set[str]
 ) -> None:
     rivals = [node for node in below if _class(graph, node) == CLOSE and node != closed]
     starts = [as_link(graph[node]["inputs"].get("opened")) for node in rivals]
@@ -98,7 +98,7 @@ def _check_pairs(
         raise SettingsError(
             "Two Try Close are connected to one Try Open.", "Give each Try Close a Try Open of its own."
         )
-    if any(_class(graph, node) in (OPEN, CLOSE) for node in makers):
+    if any(_class(graph, node) in (OPEN, CLOSE) for node in cached_calls):
         raise SettingsError(
             "There is another Try Open or Try Close between this pair.",
             "Pairs cannot stand inside one another; put them one after the other: Try Close, then the next Try Open.",
@@ -110,7 +110,7 @@ def _check_pairs(
             "Two Try Open lead to one Try Close.",
             "Take prompt, seed and source from the connected one alone.",
         )
-    if not makers:
+    if not cached_calls:
         raise SettingsError(
             "The image at Try Close is not made with what Try Open gives, so every try would be the same.",
             "Connect Try Open's prompt and seed to the nodes that make the image.",

@@ -6,7 +6,7 @@ import pytest
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.counters import counting
-from interleave_thinker.backend.journal.store import Memory
+from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
@@ -15,7 +15,7 @@ REQUEST = Request(text="a house, a sun, a boat")
 
 
 def test_a_run_again_draws_and_judges_nothing() -> None:
-    memory, generator = Memory(), Counting()
+    memory, generator = InMemoryStore(), Counting()
     critic = OneInThree()
     with counting() as first:
         list(run(REQUEST, OnePlan(), generator, critic, journal=memory))

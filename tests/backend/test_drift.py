@@ -10,8 +10,8 @@ from support.small_agents import STORY
 from interleave_thinker.backend.drift import VISIBLE, drift
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.color_match import MATCHES, color_matched, match_colors
-from interleave_thinker.backend.generators.fake import PaintedGenerator
-from interleave_thinker.backend.journal.store import Memory
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import first_image
@@ -60,7 +60,7 @@ class DriftingEditor:
         return tinted(Picture(image), TINT)
 
 
-def told(match: str, steps: int = 5, memory: Memory | None = None) -> Trajectory:
+def told(match: str, steps: int = 5, memory: InMemoryStore | None = None) -> Trajectory:
     plan = Plan(
         steps=tuple(Step(number=number, prompt=str((number - 2) % 4)) for number in range(1, steps + 1))
     )
@@ -179,20 +179,20 @@ def test_pixels_that_need_no_match_are_not_touched() -> None:
 
 def test_the_match_to_the_first_image_is_the_same_after_a_resume() -> None:
     whole = told("to the first image")
-    memory = Memory()
+    memory = InMemoryStore()
     told("to the first image", steps=3, memory=memory)
     resumed = told("to the first image", memory=memory)
     assert [one.image for one in resumed.results] == [one.image for one in whole.results]
 
 
 def test_the_match_is_part_of_the_identity() -> None:
-    assert len({color_matched(PaintedGenerator(), match).identity for match in MATCHES}) == 3
+    assert len({color_matched(FakeGenerator(), match).identity for match in MATCHES}) == 3
     with pytest.raises(SettingsError, match="Known"):
-        color_matched(PaintedGenerator(), "sometimes")
+        color_matched(FakeGenerator(), "sometimes")
 
 
 def test_the_anchor_is_the_request_s_image_before_the_first_drawn() -> None:
-    *_, finished = run(Request(text="r"), None, PaintedGenerator(), None, plan=STORY)
+    *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=STORY)
     assert isinstance(finished, Finished)
     results = finished.trajectory.results
     assert first_image((), ()) is None

@@ -11,10 +11,10 @@ from support import tiny_checkpoint
 from typer.testing import CliRunner
 
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local.chat import TransformersChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
-from interleave_thinker.backend.generators.encoding_cache import DrawLevers
+from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.cli import app
 from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
@@ -24,7 +24,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def levers_of(agent: Any) -> Levers:
+def levers_of(agent: Any) -> EngineSettings:
     assert isinstance(agent.chat, TransformersChat)
     return agent.chat.base.levers
 
@@ -32,11 +32,15 @@ def levers_of(agent: Any) -> Levers:
 def test_savings_are_set_by_name(checkpoint: Path) -> None:
     opener = Opener(LocalOptions(levers="written_out=off, vision_bytes=0, encodings_bytes=0", hold="always"))
     critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
-    assert levers_of(critic) == Levers(written_out=False, vision_bytes=0)
+    assert levers_of(critic) == EngineSettings(written_out=False, vision_bytes=0)
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
-    assert levers_of(planner) == Levers(written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0)
+    assert levers_of(planner) == EngineSettings(
+        written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0
+    )
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
-    assert opener._shared_with(frozenset({"levers"}), DrawLevers)["levers"] == DrawLevers(encodings_bytes=0)
+    assert opener._shared_with(frozenset({"levers"}), EncodingCacheSettings)[
+        "levers"
+    ] == EncodingCacheSettings(encodings_bytes=0)
     opener.finish()
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from shim.tiny_families import make_family
 
 from interleave_thinker.backend.counters import counting
-from interleave_thinker.backend.generators.encoding_cache import DrawLevers
+from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator
 from interleave_thinker.nodes.sampling.settings import DrawSettings
@@ -33,7 +33,7 @@ DRAWS = [
 """A step from text, three tries of an edit, another source, and the first again."""
 
 
-def drawn(family: str, settings: DrawSettings, levers: DrawLevers) -> dict[str, Any]:
+def drawn(family: str, settings: DrawSettings, levers: EncodingCacheSettings) -> dict[str, Any]:
     model, clip, vae = make_family(family)
     generator = ComfyGenerator(model, clip, vae, settings, levers=levers)
     with counting() as counts:
@@ -51,8 +51,8 @@ FAMILIES = {
 if __name__ == "__main__":
     results = {
         family: {
-            "kept": drawn(family, settings, DrawLevers()),
-            "plain": drawn(family, settings, DrawLevers(encodings_bytes=0)),
+            "kept": drawn(family, settings, EncodingCacheSettings()),
+            "plain": drawn(family, settings, EncodingCacheSettings(encodings_bytes=0)),
         }
         for family, settings in FAMILIES.items()
     }

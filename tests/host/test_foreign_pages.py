@@ -11,7 +11,7 @@ import httpx
 import pytest
 from support.small_agents import OneInThree, OnePlan
 
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.loop import run
@@ -40,7 +40,7 @@ def a_run(host: ComfyServer) -> Path:
     folder = host.base / "output" / "interleave-thinker" / RUN
     if not folder.exists():
         request = Request(text="a story that pages want")
-        for _ in run(request, OnePlan(), PaintedGenerator(), OneInThree(), journal=Journal(folder)):
+        for _ in run(request, OnePlan(), FakeGenerator(), OneInThree(), journal=Journal(folder)):
             pass
     return folder
 

@@ -261,7 +261,7 @@ def test_each_library_says_what_it_is_for(library: str, monkeypatch: pytest.Monk
 def test_torchvision_that_does_not_fit_torch_is_one_line() -> None:
     with (
         pytest.raises(SettingsError, match=r"torchvision.*nms.*mends it.*--upgrade") as error,
-        surroundings.needing("transformers", "torchvision"),
+        surroundings.require_library("transformers", "torchvision"),
     ):
         raise RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     assert "\n" not in str(error.value)

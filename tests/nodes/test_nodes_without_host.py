@@ -15,7 +15,7 @@ import torch
 from support.small_agents import STORY, OneInThree
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.text import report
@@ -123,7 +123,7 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
     view = RunView(STORY, settings, judged)
     shares, lines, trajectory = [], [], None
     critic = OneInThree() if judged else None
-    for event in run(Request(text="r"), None, PaintedGenerator(), critic, settings, plan=STORY):
+    for event in run(Request(text="r"), None, FakeGenerator(), critic, settings, plan=STORY):
         view.follow(event)
         shares.append(view.share)
         lines.append(view.line)
@@ -174,7 +174,7 @@ def test_a_broken_library_is_one_line() -> None:
     broken = RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     with (
         pytest.raises(SettingsError, match="torchvision::nms") as error,
-        surroundings.needing("transformers"),
+        surroundings.require_library("transformers"),
     ):
         raise broken
     assert "\n" not in str(error.value)
@@ -202,7 +202,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
 
 def test_a_plan_without_anything_to_draw_has_a_report() -> None:
     plan = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
-    *_, finished = run(Request(text="r"), None, PaintedGenerator(), None, plan=plan)
+    *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=plan)
     assert "1. Step: Text only" in report(finished.trajectory)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interleave_thinker.backend.errors import ChatError, GeneratorError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.store import DrawKey
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
@@ -92,7 +92,7 @@ class Counting:
         failures: Sequence[BaseException | None] = (),
         size: int = 16,
     ) -> None:
-        self._painted = PaintedGenerator(size)
+        self._painted = FakeGenerator(size)
         self.log = log
         self.seconds = seconds
         self.failures = list(failures)

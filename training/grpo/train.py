@@ -24,7 +24,7 @@ from ...backend.scorers import Scorer
 from ..evaluation.held_out import Check, CheckLog, greedy_answers, summarise
 from ..reward.cache import RewardCache
 from ..reward.critic_reward import CriticReward, RewardSettings
-from ..reward.redraw import DrawingSettings, StepRewards
+from ..reward.redraw import DrawingSettings, Redrawer
 from ..rows.lengths import fitting
 from ..rows.rl import CriticRlRow, as_question, as_questions, shown_of
 from ..trainer.html_report import write_report
@@ -53,7 +53,7 @@ def train(
     scorer: Scorer,
     cache: Path | None = None,
     log: Callable[[str], None] = print,
-    engine: type[StepRewards] = StepRewards,
+    engine: type[Redrawer] = Redrawer,
     skip_bad: bool = False,
 ) -> Path:
     """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
@@ -98,7 +98,7 @@ def _train(
     out: Path,
     settings: GrpoTraining,
     reward: RewardSettings,
-    redrawing: StepRewards,
+    redrawing: Redrawer,
     log: Callable[[str], None],
     skip_bad: bool,
 ) -> Path:

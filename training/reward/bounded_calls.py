@@ -20,7 +20,7 @@ class CallTimeout(Exception):
     """The call did not come back in time, or cannot even start because earlier ones did not."""
 
 
-class Lane:
+class BoundedCalls:
     """At most `slots` calls at a time; `name` is for messages. To be used from one event loop after another."""
 
     def __init__(self, name: str, slots: int) -> None:

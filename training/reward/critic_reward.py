@@ -21,7 +21,7 @@ from ...backend.pictures import Picture
 from ..rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
 from .published import read_published
-from .redraw import BatchCounts, Outcome, Redraw, StepRewards
+from .redraw import BatchCounts, Outcome, Redraw, Redrawer
 from .samples import Sample, measures, spread
 from .terms import (
     NEUTRAL,
@@ -103,7 +103,7 @@ class CriticReward:
 
     def __init__(
         self,
-        steps: StepRewards,
+        steps: Redrawer,
         folder: Path,
         settings: RewardSettings,
         decode: Callable[[Sequence[int]], str],

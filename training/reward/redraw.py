@@ -22,7 +22,7 @@ from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Score
-from .bounded_calls import CallTimeout, Lane
+from .bounded_calls import BoundedCalls, CallTimeout
 from .cache import RewardCache, SingleFlight, key_of
 
 WINDOW = 512
@@ -103,7 +103,7 @@ class BatchCounts:
         return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0
 
 
-class StepRewards:
+class Redrawer:
     """Draws and scores redraws with one generator and one scorer; keeps count of failures over the last batches."""
 
     def __init__(
@@ -113,8 +113,8 @@ class StepRewards:
         self.scorer = scorer
         self.cache = cache
         self.settings = settings
-        self._draw_lane = Lane(f"The generator {generator.identity!r}", settings.parallel_draws)
-        self._score_lane = Lane(f"The scorer {scorer.identity!r}", settings.parallel_scores)
+        self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", settings.parallel_draws)
+        self._score_calls = BoundedCalls(f"The scorer {scorer.identity!r}", settings.parallel_scores)
         self._drawing: SingleFlight[Picture] = SingleFlight()
         self._scoring: SingleFlight[Score] = SingleFlight()
         self._failures: deque[bool] = deque(maxlen=WINDOW)
@@ -233,7 +233,7 @@ class StepRewards:
 
         seconds = self.settings.draw_seconds * len(redraws)
         tries = self.settings.tries if len(redraws) == 1 else 1
-        return await self._tried(self._draw_lane, timed, seconds, tries, counts)
+        return await self._tried(self._draw_calls, timed, seconds, tries, counts)
 
     async def _outcome(
         self, redraw: Redraw, drawing: asyncio.Future[Picture], counts: BatchCounts
@@ -278,22 +278,22 @@ class StepRewards:
                 counts.score_seconds += time.monotonic() - started
 
         seconds = self.settings.score_seconds
-        value = await self._tried(self._score_lane, score, seconds, self.settings.tries, counts)
+        value = await self._tried(self._score_calls, score, seconds, self.settings.tries, counts)
         counts.scored += 1
         return value
 
     async def _tried(
-        self, lane: Lane, work: Callable[[], Made], seconds: float, tries: int, counts: BatchCounts
+        self, calls: BoundedCalls, work: Callable[[], Made], seconds: float, tries: int, counts: BatchCounts
     ) -> Made:
         for number in range(tries - 1):
             try:
-                return await lane.call(work, seconds)
+                return await calls.call(work, seconds)
             except (Cancelled, SettingsError):
                 raise
             except InterleaveError:
                 counts.repeated += 1
                 await asyncio.sleep(RETRY_SECONDS * 2**number)
-        return await lane.call(work, seconds)
+        return await calls.call(work, seconds)
 
     def _draw_key(self, redraw: Redraw) -> str:
         before = redraw.before.digest if redraw.before else None

@@ -125,9 +125,9 @@ def _check_place(out: Path) -> None:
 def _teacher(settings: RunsData) -> Teacher | None:
     if settings.reasoning != "tinyworld":
         return None
-    from ..tinyworld.data.oracle_critic import ExactTeacher
+    from ..tinyworld.data.oracle_critic import OracleCritic
 
-    return ExactTeacher()
+    return OracleCritic()
 
 
 def _teachable(chains: Sequence[Chain], prompt_set: PromptSet) -> list[Chain]:

@@ -24,7 +24,7 @@ LEAST = 20
 """Rows to train on for each that is held out to be shown."""
 
 
-class KeptAnswers:
+class AnswerCache:
     """The answers before the first step, in a file: a training that goes on after a kill has no model to ask for them."""
 
     def __init__(self, path: Path) -> None:

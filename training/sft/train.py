@@ -36,7 +36,7 @@ from ..trainer.policy import (
 from ..trainer.progress_line import SFT_PARTS
 from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
 from ..trainer.saving import save_trained
-from .answers import KeptAnswers, answered, hold_out, sampled
+from .answers import AnswerCache, answered, hold_out, sampled
 from .collator import IGNORED, Shown
 
 FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
@@ -181,7 +181,7 @@ def _train(
     trainer.add_callback(Progress(log, SFT_PARTS, shown))
     resumed = newest_checkpoint(steps)
     asked = asked if devices == 1 else []
-    kept = KeptAnswers(out / "before.json")
+    kept = AnswerCache(out / "before.json")
     before: list[str] = []
     if asked:  # where there are several processes nobody is asked, and they must not write one file at once
         before = (

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from ...backend.agents.critic import Critic
 from ...backend.agents.planner import Planner
 from ...backend.errors import AnswerError
-from ...backend.journal.store import Memory
+from ...backend.journal.store import InMemoryStore
 from ...backend.loop.events import Finished
 from ...backend.loop.loop import run
 from ...backend.loop.policy import SeedRule
-from ...backend.loop.protocols import Judges
+from ...backend.loop.protocols import CriticLike
 from ...backend.tinyworld.drawing import draw
 from ...backend.tinyworld.generator import TinyWorldGenerator
 from ...backend.tinyworld.reading import read_page
@@ -127,7 +127,7 @@ def tell_stories(
     stories: Sequence[Story],
     plans: Sequence[Plan | None],
     generator: TinyWorldGenerator,
-    critic: Judges,
+    critic: CriticLike,
     max_attempts: Sequence[int],
     log: Log,
     seed_rule: SeedRule = "every try",
@@ -136,7 +136,7 @@ def tell_stories(
     """Run every story with every number of attempts; a story without a plan is not right, nor is any of its steps."""
     told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        memory = Memory()
+        memory = InMemoryStore()
         for attempts in max_attempts:
             if plan is None:
                 told[attempts].append(Told(right=False, steps=[False] * len(story.pages)))
@@ -175,9 +175,9 @@ def _tell(
     request: Request,
     plan: Plan,
     generator: TinyWorldGenerator,
-    critic: Judges,
+    critic: CriticLike,
     settings: RunSettings,
-    memory: Memory,
+    memory: InMemoryStore,
 ) -> Trajectory:
     for event in run(request, None, generator, critic, settings, memory, plan=plan):
         if isinstance(event, Finished):

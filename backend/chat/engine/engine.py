@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from ...byte_lru import Kept, tensor_bytes
+from ...byte_lru import ByteLRU, tensor_bytes
 from ...counters import count
 from ...pictures import Picture
 from .kv_cache import Head
 from .rope_positions import PromptTokens, prompt_tokens
 from .sequence import Answer, Answers, Layers
-from .settings import Levers
+from .settings import EngineSettings
 from .static_cache import StaticDecoding, bucket_for
 from .vision_cache import Vision
 
@@ -29,13 +29,13 @@ MOST_STATIC = 2048
 A longer one goes on without."""
 
 
-class OwnDecoding:
+class Engine:
     """Reads prompts for one base model; what it keeps is its own, so that it goes with the weights."""
 
-    def __init__(self, processor: Any, levers: Levers) -> None:
+    def __init__(self, processor: Any, levers: EngineSettings) -> None:
         self._tokenizer = processor.tokenizer
         self._vision = Vision(processor.image_processor, levers.vision_bytes)
-        self._heads: Kept[tuple[Any, ...], Head] = Kept(levers.prefix_bytes, tensor_bytes)
+        self._heads: ByteLRU[tuple[Any, ...], Head] = ByteLRU(levers.prefix_bytes, tensor_bytes)
         self.prefix = levers.prefix_bytes > 0
         self.written_out = levers.written_out
         self.draft_tokens = levers.draft_tokens

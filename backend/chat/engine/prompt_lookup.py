@@ -17,7 +17,7 @@ RECENT = 32
 """Places that are looked at, so that a text of one word over and over costs no more than another."""
 
 
-class Drafts:
+class PromptLookup:
     """Follows an answer token by token. `limit`: tokens of a guess at most."""
 
     def __init__(self, ids: Sequence[int], limit: int) -> None:

@@ -20,10 +20,10 @@ from ...counters import not_counting
 from ...errors import ChatError, boundary, is_out_of_memory
 from ...pictures import Picture
 from .decoder import can_be_written_out
-from .settings import Levers
+from .settings import EngineSettings
 
 if TYPE_CHECKING:
-    from .engine import OwnDecoding
+    from .engine import Engine
 
 SIDES = ((64, 96), (96, 64), (80, 80))
 """Width and height of the toy images: different shapes, so that places that are off by one image show."""
@@ -34,17 +34,19 @@ CPU): reading in pieces gives up to 6.4e-7 in 32 bits, 0.012 in bfloat16, 0.0016
 one place gives 0.059 or more, by five 0.15 or more. Deeper models and other devices round more (not measured)."""
 
 
-def checked_decoding(model: Any, processor: Any, levers: Levers) -> tuple[OwnDecoding | None, dict[str, str]]:
+def checked_decoding(
+    model: Any, processor: Any, levers: EngineSettings
+) -> tuple[Engine | None, dict[str, str]]:
     """Our decoding with these levers, less those that were switched off, and why each was; None, and `own_loop` among the
     reasons, where the library has to decode. Raises ChatError if memory runs out, Cancelled."""
-    made: list[OwnDecoding] = []
+    made: list[Engine] = []
     off: dict[str, str] = {}
 
     def make() -> str:
         # It uses names that the library calls its own, and another version may have moved them.
-        from .engine import OwnDecoding
+        from .engine import Engine
 
-        made.append(OwnDecoding(processor, levers))
+        made.append(Engine(processor, levers))
         return ""
 
     def check() -> str:
@@ -56,7 +58,7 @@ def checked_decoding(model: Any, processor: Any, levers: Levers) -> tuple[OwnDec
     return made[0], off
 
 
-def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str, str]:
+def switch_off_inexact(own: Engine, model: Any, processor: Any) -> dict[str, str]:
     """Switch off what does not agree. The levers it was (`own_loop` if nothing can be used) and why; empty if all agrees."""
     with not_counting(), torch.inference_mode():
         off: dict[str, str] = {}
@@ -102,7 +104,7 @@ def switch_off_inexact(own: OwnDecoding, model: Any, processor: Any) -> dict[str
         return off
 
 
-def _why_not_static(own: OwnDecoding, model: Any, static: str) -> str:
+def _why_not_static(own: Engine, model: Any, static: str) -> str:
     """Why there can be no buffers of a fixed size, empty if there can; they are then on, uncompiled."""
     from .static_cache import why_not_compiled
 
@@ -164,7 +166,7 @@ def library_logits(
 
 
 def own_logits(
-    own: OwnDecoding,
+    own: Engine,
     model: Any,
     prompt: str,
     pictures: Sequence[Picture],

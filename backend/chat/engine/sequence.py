@@ -15,7 +15,7 @@ import torch
 from ...counters import count
 from .decoder import can_be_written_out, next_hidden
 from .kv_cache import GrowingCache
-from .prompt_lookup import Drafts
+from .prompt_lookup import PromptLookup
 from .rope_positions import PromptTokens
 from .static_cache import StaticDecoding
 
@@ -71,7 +71,7 @@ class Answer:
         self._ids = torch.tensor([tokens.ids], device=logits.device)
         self._length = len(tokens.ids)
         self._place = tokens.next_place
-        self._drafts = Drafts(tokens.ids, draft_tokens) if draft_tokens and static is None else None
+        self._drafts = PromptLookup(tokens.ids, draft_tokens) if draft_tokens and static is None else None
         self._ahead: deque[tuple[int, torch.Tensor]] = deque()
         """Tokens that were guessed and read, each with the logits after it."""
 

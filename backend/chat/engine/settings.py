@@ -17,7 +17,7 @@ from ...types import Value
 MEBIBYTE = 1024 * 1024
 
 
-class Levers(Value):
+class EngineSettings(Value):
     """How a local model saves work."""
 
     own_loop: bool = Field(
@@ -59,7 +59,7 @@ class Levers(Value):
     )
 
 
-PLAIN = Levers(
+PLAIN = EngineSettings(
     own_loop=False, written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0, linear_patches=False
 )
 """As transformers does it, nothing kept."""

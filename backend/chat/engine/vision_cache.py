@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ...byte_lru import Kept, tensor_bytes
+from ...byte_lru import ByteLRU, tensor_bytes
 from ...counters import count
 from ...pictures import Picture
 
@@ -36,7 +36,7 @@ class Vision:
 
     def __init__(self, image_processor: Any, budget: int) -> None:
         self._process = image_processor
-        self.kept: Kept[tuple[str | None, str, str], ImageFeatures] = Kept(
+        self.kept: ByteLRU[tuple[str | None, str, str], ImageFeatures] = ByteLRU(
             budget, lambda features: tensor_bytes(features.levels)
         )
 

@@ -16,7 +16,7 @@ from ...checkpoints.checkpoint import find_checkpoint
 from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
 from ...prompts import PromptSet, prompt_set_of
-from ..engine.settings import Levers
+from ..engine.settings import EngineSettings
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
 from ..sampling import Narrowed
@@ -104,7 +104,7 @@ class TransformersChat:
         ):
             prompt, pictures = self._prompt(messages, settings)
             with _sampling(model, settings):
-                own = self.base.own_decoding()
+                own = self.base.decoding_engine()
                 if own is None:
                     return self._generate(model, prompt, pictures, settings, on_token)
                 answer = own.read(model, self._adapter, prompt, pictures, settings.limit)
@@ -124,7 +124,7 @@ class TransformersChat:
             self.base.selected(self._adapter) as model,
         ):
             asked = [self._prompt([message], settings) for message in messages]
-            own = self.base.own_decoding()
+            own = self.base.decoding_engine()
             prompts = {prompt for prompt, _ in asked}
             if own is not None and len(prompts) == 1 and settings.temperature == 0:
                 prompt, shown = prompts.pop(), [pictures for _, pictures in asked]
@@ -299,7 +299,7 @@ def open(
     download: bool = False,
     share: bool = True,
     merge: bool = False,
-    levers: Levers = Levers(),  # noqa: B008 - frozen
+    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> TransformersChat:
     """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
 

@@ -25,19 +25,19 @@ from ...counters import count, not_counting
 from ...devices import device_named
 from ...errors import ChatError, SettingsError, boundary
 from ...shown_text import shown_text
-from ..engine.settings import PLAIN, Levers
+from ..engine.settings import PLAIN, EngineSettings
 from .adapters import check_fit, check_usable, with_merged
 from .loading import DTYPES, QUANTIZATIONS, load_model, load_processor
 
 if TYPE_CHECKING:
-    from ..engine.engine import OwnDecoding
+    from ..engine.engine import Engine
     from .grammar_processor import GrammarTokens
 
 logger = logging.getLogger(__name__)
 
-BaseKey = tuple[str, str, str, str, str | None, Levers]
+BaseKey = tuple[str, str, str, str, str | None, EngineSettings]
 MAIN_MEMORY = "cpu"
-OFF: dict[str, object] = {name: getattr(PLAIN, name) for name in Levers.model_fields}
+OFF: dict[str, object] = {name: getattr(PLAIN, name) for name in EngineSettings.model_fields}
 """The value of each lever with which nothing is done."""
 
 
@@ -51,7 +51,7 @@ class SharedBase:
         dtype: str,
         device: str,
         quantization: str | None,
-        levers: Levers = Levers(),  # noqa: B008 - frozen
+        levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
         merged: Path | None = None,
     ) -> None:
         """`merged`: an adapter to add to the weights for good."""
@@ -71,7 +71,7 @@ class SharedBase:
         """Levers that would have changed answers here, and how that showed."""
         self.is_settled = not levers.own_loop
         """Whether it is known which of the levers are on."""
-        self._own_decoding: OwnDecoding | None = None
+        self._decoding_engine: Engine | None = None
         self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self._with_adapters: Any = None
@@ -101,16 +101,16 @@ class SharedBase:
                 self.model.to(MAIN_MEMORY)
                 self._waits = True
             count(agents_sent_away=1)
-            if self._own_decoding is not None:
-                self._own_decoding.free()
+            if self._decoding_engine is not None:
+                self._decoding_engine.free()
             _empty_cache(self._home)
 
     def release(self) -> None:
         """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
         with self.lock:
             self.model = self._with_adapters = self._selected = None
-            if self._own_decoding is not None:
-                self._own_decoding.free()
+            if self._decoding_engine is not None:
+                self._decoding_engine.free()
             # The library's modules refer to each other in circles.
             gc.collect()
 
@@ -147,7 +147,7 @@ class SharedBase:
         """Tokens of question and answer together that the model can read."""
         return int(self.model.config.get_text_config().max_position_embeddings)
 
-    def own_decoding(self) -> OwnDecoding | None:
+    def decoding_engine(self) -> Engine | None:
         """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock. Raises
         ChatError.
 
@@ -157,21 +157,23 @@ class SharedBase:
         if not self.is_settled:
             from ..engine.self_check import checked_decoding
 
-            self._own_decoding, self.switched_off = checked_decoding(self.model, self.processor, self.levers)
+            self._decoding_engine, self.switched_off = checked_decoding(
+                self.model, self.processor, self.levers
+            )
             for lever, reason in self.switched_off.items():
                 logger.warning(
                     "%s: %s is switched off: %s.", shown_text(self.folder.name), lever, shown_text(reason)
                 )
             self.is_settled = True
-        return self._own_decoding
+        return self._decoding_engine
 
-    def settled_levers(self, adapter: str | None) -> Levers:
+    def settled_levers(self, adapter: str | None) -> EngineSettings:
         """The levers that are really on, for good: asked before the first reply, the check is made now, on the weights' device,
         and the device is left again. Raises ChatError, Cancelled."""
         with self.lock:
             if not self.is_settled:
                 with self._visiting(), self.selected(adapter):
-                    self.own_decoding()
+                    self.decoding_engine()
         if "own_loop" in self.switched_off:
             return PLAIN
         return self.levers.model_copy(update={name: OFF[name] for name in self.switched_off})
@@ -234,7 +236,7 @@ def shared_base(
     device: str,
     quantization: str | None,
     share: bool,
-    levers: Levers = Levers(),  # noqa: B008 - frozen
+    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
     merged: Path | None = None,
 ) -> SharedBase:
     """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter `merged`

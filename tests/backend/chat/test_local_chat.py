@@ -14,7 +14,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
@@ -212,8 +212,8 @@ def test_quantized_agents_reply(checkpoint: Path, quantization: str) -> None:
 @pytest.mark.parametrize("own_loop", [True, False])
 def test_an_answer_ends_where_the_context_does(checkpoint: Path, own_loop: bool) -> None:
     """Whatever limit is set, in our own loop and in the library's."""
-    chat = local.open(str(checkpoint), device="cpu", share=False, levers=Levers(own_loop=own_loop))
-    own = local.open(str(checkpoint), device="cpu").base.own_decoding()
+    chat = local.open(str(checkpoint), device="cpu", share=False, levers=EngineSettings(own_loop=own_loop))
+    own = local.open(str(checkpoint), device="cpu").base.decoding_engine()
     assert own is not None
     asked = own.read(chat.model, None, *chat._prompt(question(240), PLAIN)).ids.shape[1]
     text = chat.model.config.get_text_config()
@@ -228,7 +228,7 @@ def test_an_answer_ends_where_the_context_does(checkpoint: Path, own_loop: bool)
 
 @pytest.mark.parametrize("own_loop", [True, False])
 def test_tokens_are_drawn_from_the_likeliest_alone(checkpoint: Path, own_loop: bool) -> None:
-    chat = local.open(str(checkpoint), device="cpu", share=False, levers=Levers(own_loop=own_loop))
+    chat = local.open(str(checkpoint), device="cpu", share=False, levers=EngineSettings(own_loop=own_loop))
     greedy = chat.reply(question(240), PLAIN).text
     hot = PLAIN.model_copy(update={"temperature": 2.0, "seed": 5})
     assert chat.reply(question(240), hot).text != greedy

@@ -74,7 +74,7 @@ def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path
         opened(checkpoint, adapter=str(adapters[0]), merge=True, quantization="4bit")
 
 
-class PlansByModel(Planner):
+class PlannerByModel(Planner):
     """Asks its model, and plans two steps whatever it says."""
 
     def plan(self, request: Request, on_token: Any = None) -> Plan:
@@ -85,7 +85,7 @@ class PlansByModel(Planner):
 def run_counted(planner: Any, critic: Any) -> Any:
     settings = RunSettings(max_attempts=2)
     with counting() as counts:
-        list(run(Request(text="two"), PlansByModel(planner), Counting(size=48), Critic(critic), settings))
+        list(run(Request(text="two"), PlannerByModel(planner), Counting(size=48), Critic(critic), settings))
     return counts
 
 

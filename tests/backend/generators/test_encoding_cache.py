@@ -11,7 +11,7 @@ from support import tiny_pipelines
 
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.encoding_cache import DrawLevers, compared
+from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings, compared
 from interleave_thinker.backend.pictures import Picture
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
@@ -32,7 +32,7 @@ def test_images_are_those_of_a_generator_that_keeps_nothing(
     folder = build(tmp_path / "pipeline")
     keeping, plain = (
         open_generator(f"diffusers:{folder}", steps=2, size="64x64", device="cpu", levers=levers)
-        for levers in (DrawLevers(), DrawLevers(encodings_bytes=0))
+        for levers in (EncodingCacheSettings(), EncodingCacheSettings(encodings_bytes=0))
     )
     with counting() as without:
         expected = [plain.draw(*arguments) for arguments in DRAWS]

@@ -45,14 +45,14 @@ def http_subject(folder: Path) -> Iterator[Subject]:
 
 
 @contextmanager
-def painted_subject(folder: Path) -> Iterator[Subject]:
+def fake_subject(folder: Path) -> Iterator[Subject]:
     yield Subject("painted:64", {}, {"size": 128})
 
 
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Subject]]] = {
     "diffusers": diffusers_subject,
     "http": http_subject,
-    "painted": painted_subject,
+    "painted": fake_subject,
 }
 
 SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))

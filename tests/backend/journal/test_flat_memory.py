@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -26,8 +26,8 @@ ROOM = 4
 ATTEMPTS = 3
 
 
-class Painter(PaintedGenerator):
-    """Remembers which of the images that it drew are still in memory."""
+class Painter(FakeGenerator):
+    """RunStore which of the images that it drew are still in memory."""
 
     def __init__(self) -> None:
         super().__init__(SIDE)

@@ -14,11 +14,11 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import (
     DrawKey,
     Drawn,
+    InMemoryStore,
     Judged,
     JudgeKey,
-    Memory,
     PlanKey,
-    Remembers,
+    RunStore,
 )
 from interleave_thinker.backend.loop.events import AttemptStarted, PlanReady
 from interleave_thinker.backend.loop.loop import GIVEN, run
@@ -39,39 +39,37 @@ JUDGE = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", p
 
 
 @pytest.fixture(params=["memory", "journal"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Remembers:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> RunStore:
     """Every memory has to keep the same promises."""
-    memory: Remembers = Memory() if request.param == "memory" else Journal(tmp_path / "run")
-    memory.begin(REQUEST, RunSettings(), Identities())
-    request.addfinalizer(memory.end)
-    return memory
+    store: RunStore = InMemoryStore() if request.param == "memory" else Journal(tmp_path / "run")
+    store.begin(REQUEST, RunSettings(), Identities())
+    request.addfinalizer(store.end)
+    return store
 
 
-def test_every_memory_finds_what_it_kept_under_its_key_alone(memory: Remembers) -> None:
+def test_every_memory_finds_what_it_kept_under_its_key_alone(store: RunStore) -> None:
     plan_key = PlanKey(planner="p", text="x")
-    assert (
-        memory.plan(plan_key) is memory.drawn(DRAW) is memory.judged(JUDGE) is memory.written_plan() is None
-    )
-    memory.keep_plan(STORY, plan_key)
-    memory.keep_drawn(Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
-    memory.keep_judged(Judged(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
-    assert memory.plan(plan_key) == STORY
-    assert memory.written_plan() is None
-    assert memory.plan(PlanKey(planner="other", text="x")) is None
-    assert memory.drawn(DRAW) == Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
-    assert memory.drawn(DRAW.model_copy(update={"seed": 2})) is None
-    found = memory.judged(JUDGE)
+    assert store.plan(plan_key) is store.drawn(DRAW) is store.judged(JUDGE) is store.written_plan() is None
+    store.keep_plan(STORY, plan_key)
+    store.keep_drawn(Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
+    store.keep_judged(Judged(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
+    assert store.plan(plan_key) == STORY
+    assert store.written_plan() is None
+    assert store.plan(PlanKey(planner="other", text="x")) is None
+    assert store.drawn(DRAW) == Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
+    assert store.drawn(DRAW.model_copy(update={"seed": 2})) is None
+    found = store.judged(JUDGE)
     assert found and found.verdict == Verdict(success=None)
-    assert memory.judged(JUDGE.model_copy(update={"prompt_used": "c"})) is None
+    assert store.judged(JUDGE.model_copy(update={"prompt_used": "c"})) is None
 
 
-def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(memory: Remembers) -> None:
-    memory.keep_drawn(Drawn(key=DRAW, error=Fault(where="generator", message="no memory left")))
-    memory.keep_judged(Judged(key=JUDGE, error=Fault(where="critic", message="gone")))
-    memory.keep_plan(STORY, None)
-    assert memory.drawn(DRAW) is None
-    assert memory.judged(JUDGE) is None
-    assert memory.written_plan() == STORY
+def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(store: RunStore) -> None:
+    store.keep_drawn(Drawn(key=DRAW, error=Fault(where="generator", message="no memory left")))
+    store.keep_judged(Judged(key=JUDGE, error=Fault(where="critic", message="gone")))
+    store.keep_plan(STORY, None)
+    assert store.drawn(DRAW) is None
+    assert store.judged(JUDGE) is None
+    assert store.written_plan() == STORY
 
 
 def test_keys_name_everything_that_made_something() -> None:

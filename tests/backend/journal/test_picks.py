@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
 from interleave_thinker.backend.loop.events import Finished
@@ -25,7 +25,7 @@ PLAN = Plan(steps=tuple(Step(number=number, prompt=f"picture {number}") for numb
 
 class CountingGenerator:
     def __init__(self) -> None:
-        self.painter, self.drawn = PaintedGenerator(), []
+        self.painter, self.drawn = FakeGenerator(), []
         self.identity = self.painter.identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

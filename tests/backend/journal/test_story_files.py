@@ -14,7 +14,7 @@ from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.exporters import REGISTRY, export_by_name
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import AttemptDrawn
@@ -53,7 +53,7 @@ def test_nothing_is_overwritten_or_left_half_saved(tmp_path: Path, monkeypatch: 
 
 
 def test_a_run_that_goes_on_from_a_saved_one_draws_nothing_twice(tmp_path: Path) -> None:
-    generator, plan = PaintedGenerator(), RUN.plan
+    generator, plan = FakeGenerator(), RUN.plan
     *_, done = run(Request(text="r"), None, generator, None, plan=plan)
     folder = save_trajectory(done.trajectory, tmp_path / "run")
     events = run(Request(text="r"), None, generator, None, journal=Journal(folder), plan=plan)

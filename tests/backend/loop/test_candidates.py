@@ -12,7 +12,7 @@ from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import ChatError, GeneratorError
@@ -182,12 +182,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_answers_in_the_same_passes_are_those_of_each_alone(
     checkpoint: Path, written_out: bool, prefix_bytes: int
 ) -> None:
-    levers = Levers(written_out=written_out, prefix_bytes=prefix_bytes, draft_tokens=0)
+    levers = EngineSettings(written_out=written_out, prefix_bytes=prefix_bytes, draft_tokens=0)
     chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
     messages = [question(255, grey)[0] for grey in (240, 20, 100, 20)]
     for settings in (WATCH, PLAIN):
         alone = [chat.reply([message], settings) for message in messages]
-        chat.base.own_decoding().forget()
+        chat.base.decoding_engine().forget()
         with counting() as counts:
             together = chat.reply_together(messages, settings)
         for ours, theirs in zip(together, alone, strict=True):

@@ -10,7 +10,7 @@ from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.counters import Counts, counting
 from interleave_thinker.backend.errors import GeneratorError
-from interleave_thinker.backend.journal.store import Memory
+from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -37,12 +37,12 @@ def carried_out(
     request: Request = REQUEST,
     generator: Counting | None = None,
     critic: object = None,
-) -> tuple[list[Event], Counts, Memory]:
-    memory = Memory()
+) -> tuple[list[Event], Counts, InMemoryStore]:
+    store = InMemoryStore()
     judge: object = critic or OneInThree()
     with counting() as counts:
-        events = list(run(request, OnePlan(STORY), generator or Counting(), judge, settings, memory))  # type: ignore[arg-type]
-    return events, counts, memory
+        events = list(run(request, OnePlan(STORY), generator or Counting(), judge, settings, store))  # type: ignore[arg-type]
+    return events, counts, store
 
 
 def last(events: Sequence[Event]) -> Trajectory:
@@ -55,11 +55,11 @@ def last(events: Sequence[Event]) -> Trajectory:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_trajectory_is_that_of_a_run_without(request_: Request, source: str, seed: int) -> None:
     settings = RunSettings(max_attempts=3, seed=seed, source=source)  # type: ignore[arg-type]
-    plain, without, memory = carried_out(settings, request_)
+    plain, without, store = carried_out(settings, request_)
     ahead, counts, filled = carried_out(settings.model_copy(update={"draw_ahead": True}), request_)
     assert told(last(ahead)) == told(last(plain))
     assert [type(event) for event in ahead] == [type(event) for event in plain]
-    assert filled._draws.keys() == memory._draws.keys(), "what was thrown away is not remembered"
+    assert filled._draws.keys() == store._draws.keys(), "what was thrown away is not remembered"
     assert counts.draws_ahead == counts.draws_ahead_used + counts.draws_ahead_wasted > 0
     # One that had not begun when it was refused costs nothing.
     assert without.draws <= counts.draws <= without.draws + counts.draws_ahead_wasted
@@ -78,7 +78,7 @@ class Waiting(Verdicts):
         return super().judge(*shown)  # type: ignore[arg-type]
 
 
-class Telling(Counting):
+class EventStream(Counting):
     """Says when it draws the second step."""
 
     def __init__(self, failures: Sequence[BaseException | None] = ()) -> None:
@@ -92,14 +92,14 @@ class Telling(Counting):
 
 
 def test_it_is_drawn_while_the_critic_reads() -> None:
-    generator = Telling()
+    generator = EventStream()
     critic = Waiting(generator.begun, True, True, True)
     _, counts, _ = carried_out(RunSettings(draw_ahead=True), generator=generator, critic=critic)
     assert (counts.draws, counts.draws_ahead_used, counts.draws_ahead_wasted) == (3, 2, 0)
 
 
 def test_what_was_refused_is_thrown_away_even_if_it_failed() -> None:
-    generator = Telling(failures=[None, GeneratorError("no ink")])
+    generator = EventStream(failures=[None, GeneratorError("no ink")])
     critic = Waiting(generator.begun, False, True, True, True)
     events, counts, _ = carried_out(RunSettings(draw_ahead=True), generator=generator, critic=critic)
     trajectory = last(events)

@@ -8,7 +8,7 @@ import pytest
 from support.small_agents import OneInThree
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external import (
     ALL_STEPS,
@@ -26,7 +26,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory
 
-PAINTER = PaintedGenerator(32)
+PAINTER = FakeGenerator(32)
 REQUEST = Request(text="a story")
 PLAN = Plan(
     steps=(

@@ -11,9 +11,8 @@ from support.small_agents import STORY, ChatError, Counting, GeneratorError, One
 
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.generators import Generator, open_generator
-from interleave_thinker.backend.journal.store import Memory
-from interleave_thinker.backend.loop import cached_calls as makers
-from interleave_thinker.backend.loop import loop
+from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop import cached_calls, loop
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -23,7 +22,7 @@ from interleave_thinker.backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from interleave_thinker.backend.loop.loop import GIVEN, Judges, Plans, run
+from interleave_thinker.backend.loop.loop import GIVEN, CriticLike, PlannerLike, run
 from interleave_thinker.backend.loop.policy import accepted, choose, seed_of
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
@@ -52,8 +51,8 @@ def tell(*arguments, **options) -> Trajectory:
 
 
 def test_seams_are_met() -> None:
-    assert isinstance(OnePlan(), Plans)
-    assert isinstance(OneInThree(), Judges)
+    assert isinstance(OnePlan(), PlannerLike)
+    assert isinstance(OneInThree(), CriticLike)
     assert isinstance(Counting(), Generator)
 
 
@@ -230,10 +229,10 @@ def test_anchor_without_an_image_is_refused_before_anything_starts() -> None:
 
 
 def test_nothing_is_drawn_or_judged_twice() -> None:
-    memory, planner, generator, critic = Memory(), OnePlan(), Counting(), OneInThree()
-    first = tell(REQUEST, planner, generator, critic, journal=memory)
+    store, planner, generator, critic = InMemoryStore(), OnePlan(), Counting(), OneInThree()
+    first = tell(REQUEST, planner, generator, critic, journal=store)
     count = len(generator.drawn), len(critic.shown), planner.asked
-    events: list[Event] = list(run(REQUEST, planner, generator, critic, journal=memory))
+    events: list[Event] = list(run(REQUEST, planner, generator, critic, journal=store))
     assert (len(generator.drawn), len(critic.shown), planner.asked) == count
     assert all(
         event.reused for event in events if isinstance(event, PlanReady | AttemptDrawn | AttemptJudged)
@@ -312,9 +311,9 @@ def test_cancelling_tells_what_there_is_and_raises_again(stop: BaseException, wh
     if where == "critic":
         critic.answers = [True, stop]
     events: list[Event] = []
-    memory = Memory()
+    store = InMemoryStore()
     with pytest.raises(type(stop)):
-        for event in run(REQUEST, OnePlan(HOUSE_AND_SUN), generator, critic, journal=memory):
+        for event in run(REQUEST, OnePlan(HOUSE_AND_SUN), generator, critic, journal=store):
             events.append(event)
     finished, step = events[-1], events[-2]
     assert isinstance(finished, Finished)
@@ -323,17 +322,17 @@ def test_cancelling_tells_what_there_is_and_raises_again(stop: BaseException, wh
     assert len(step.result.attempts) == 1
     assert step.result.attempts[0].image is not None
     assert finished.trajectory.results[0].stop_reason is StopReason.accepted
-    assert memory.trajectory == finished.trajectory
+    assert store.trajectory == finished.trajectory
 
 
 def test_closing_the_stream_keeps_what_was_finished() -> None:
-    memory, generator = Memory(), Counting()
-    events = run(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=memory)
+    store, generator = InMemoryStore(), Counting()
+    events = run(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=store)
     for event in events:
         if isinstance(event, AttemptDrawn):
             break
     events.close()  # type: ignore[attr-defined]
-    tell(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=memory)
+    tell(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=store)
     assert len(generator.drawn) == 1
 
 
@@ -345,7 +344,7 @@ def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -
             now[0] += 5.0
             return super().draw(prompt, source, seed)
 
-    for module in (loop, makers):
+    for module in (loop, cached_calls):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     generator = TakingTime()
     settings = RunSettings(time_budget=2.0)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from interleave_thinker.backend.chat import Message, ReplySettings
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
@@ -121,7 +121,7 @@ def test_the_count_sees_what_lives_together() -> None:
 @pytest.mark.parametrize("own_loop", [True, False])
 def test_a_whole_reply_takes_what_is_reckoned(tmp_path: Path, own_loop: bool) -> None:
     folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
-    levers = Levers(own_loop=own_loop, vision_bytes=0, prefix_bytes=0)
+    levers = EngineSettings(own_loop=own_loop, vision_bytes=0, prefix_bytes=0)
     chat = local.open(str(folder), dtype="bfloat16", device="cpu", levers=levers)
     words = "the red boat on a quiet sea with a lamp at its bow. " * 60
     message = [Message(role="user", content=(words,))]

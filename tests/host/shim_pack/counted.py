@@ -74,7 +74,7 @@ class CountedPaint:
             time.sleep(0.02)
         images = pack("nodes.inputs.images")
         picture = None if source is None else images.to_pictures(source)[0]
-        painter = pack("backend.generators.fake").PaintedGenerator(64)
+        painter = pack("backend.generators.fake").FakeGenerator(64)
         drawn = painter.draw(f"{model['name']} {prompt}", picture, seed)
         return (images.to_batch(drawn.image).repeat(batch, 1, 1, 1),)
 

@@ -213,8 +213,8 @@ def show_encoders_less() -> None:
 def make_family(name: str) -> tuple[Any, Any, Any]:
     """MODEL, CLIP and VAE of one of FAMILIES."""
     with torch.inference_mode(False):
-        makers = FAMILIES[name]
-        return makers[0](), makers[1](), makers[2]()
+        cached_calls = FAMILIES[name]
+        return cached_calls[0](), cached_calls[1](), cached_calls[2]()
 
 
 class TinyFamily:

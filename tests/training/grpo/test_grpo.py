@@ -86,8 +86,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     steps = tmp_path / "steps"
     # A later checkpoint that was being written when the process died.
     shutil.copytree(steps / "checkpoint-2", steps / "checkpoint-4")
-    torn = steps / "checkpoint-4" / "optimizer.pt"
-    torn.write_bytes(torn.read_bytes()[:-500])
+    shifted = steps / "checkpoint-4" / "optimizer.pt"
+    shifted.write_bytes(shifted.read_bytes()[:-500])
     assert not is_whole(steps / "checkpoint-4")
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     final = run(data, tmp_path)

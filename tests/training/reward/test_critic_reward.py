@@ -23,12 +23,12 @@ from interleave_thinker.training.reward.critic_reward import (
     Sample,
     measures,
 )
-from interleave_thinker.training.reward.redraw import BatchCounts, DrawingSettings, StepRewards
+from interleave_thinker.training.reward.redraw import BatchCounts, DrawingSettings, Redrawer
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, seed_of
 
 
 class Seeing(Artist):
-    """Remembers the seeds it drew with."""
+    """RunStore the seeds it drew with."""
 
     def __init__(self, *arguments) -> None:
         super().__init__(*arguments)
@@ -64,7 +64,7 @@ def row(success: bool, name: str = "after.png") -> CriticRlRow:
 def reward(folder: Path, artist: Artist, taste: Taste, **settings) -> CriticReward:
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     drawing = DrawingSettings(tries=1)
-    engine = StepRewards(artist, taste, RewardCache(folder / "cache"), drawing)
+    engine = Redrawer(artist, taste, RewardCache(folder / "cache"), drawing)
     return CriticReward(engine, folder, RewardSettings(**settings), lambda ids: "".join(map(chr, ids)))
 
 

@@ -15,7 +15,7 @@ from interleave_thinker.backend.types import Score
 from interleave_thinker.training.reward.cache import RewardCache
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
 from interleave_thinker.training.reward.published import read_published
-from interleave_thinker.training.reward.redraw import DrawingSettings, StepRewards
+from interleave_thinker.training.reward.redraw import DrawingSettings, Redrawer
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation
 
 BEFORE = "the prompt before"
@@ -40,7 +40,7 @@ def rewarded(folder: Path, texts: list[str], truth: bool) -> tuple[list[float], 
     """(rewards of the texts as answers to one row, what was drawn for them, once each)."""
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     artist = Artist()
-    engine = StepRewards(artist, Ten(), RewardCache(folder / f"cache {truth}"), DrawingSettings(tries=1))
+    engine = Redrawer(artist, Ten(), RewardCache(folder / f"cache {truth}"), DrawingSettings(tries=1))
     judge = CriticReward(engine, folder, RewardSettings(published_quirks=True), str, verdict_first=False)
     mark = 10 if truth else 4
     row = CriticRlRow(

@@ -22,7 +22,7 @@ from interleave_thinker.training.reward.redraw import (
     DrawingSettings,
     Outcome,
     Redraw,
-    StepRewards,
+    Redrawer,
 )
 
 
@@ -32,8 +32,8 @@ def ask(prompt: str, seed: int = 1) -> Redraw:
 
 def run(
     cache: Path, artist: Generator, taste: Scorer, redraws: Sequence[Redraw], **settings: float
-) -> tuple[list[Outcome], BatchCounts, StepRewards]:
-    engine = StepRewards(artist, taste, RewardCache(cache), DrawingSettings(**settings))  # type: ignore[arg-type]
+) -> tuple[list[Outcome], BatchCounts, Redrawer]:
+    engine = Redrawer(artist, taste, RewardCache(cache), DrawingSettings(**settings))  # type: ignore[arg-type]
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     return outcomes, counts, engine
 
@@ -127,14 +127,14 @@ def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> No
     started = time.monotonic()
     redraws = [ask("fine"), ask("hang"), *(ask(f"boat {n}") for n in range(5))]
     cache = RewardCache(tmp_path / "c")
-    engine = StepRewards(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
+    engine = Redrawer(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     assert time.monotonic() - started < 60
     assert outcomes[0].score is not None and "no answer within" in outcomes[1].fault
     assert counts.failed == 6 and all("hang" in outcome.fault for outcome in outcomes[2:])
     let_go.set()
     deadline = time.monotonic() + 60
-    while engine._draw_lane.stuck and time.monotonic() < deadline:
+    while engine._draw_calls.stuck and time.monotonic() < deadline:
         time.sleep(0.01)
     later, _ = asyncio.run(engine.score_all(redraws[2:]))
     assert all(outcome.score for outcome in later)
@@ -171,7 +171,7 @@ def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
 def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
     good = [ask(f"good {n}") for n in range(LEAST_SEEN)]
     bad = [ask(f"bad {n}") for n in range(LEAST_SEEN)]
-    engine = StepRewards(
+    engine = Redrawer(
         Artist(_dies_at("bad")),
         Taste(),
         RewardCache(tmp_path / "c"),

@@ -14,7 +14,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.errors import ChatError, JournalError, SettingsError
-from interleave_thinker.backend.generators.fake import PaintedGenerator
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import AttemptJudged
@@ -374,7 +374,7 @@ def test_a_run_that_is_going_on_is_read_as_far_as_it_came(tmp_path: Path) -> Non
     events = run(
         Request(text="x"),
         OnePlan(),
-        PaintedGenerator(32),
+        FakeGenerator(32),
         OneInThree(),
         settings,
         Journal(tmp_path / "runs" / "a"),

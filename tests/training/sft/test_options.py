@@ -199,9 +199,11 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
         tune(base, images, out, killer, samples=1, held_out=shown)
     steps = out / "steps"
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
-    torn = steps / "checkpoint-3"
-    torn.mkdir()
-    (torn / "model.safetensors").write_bytes((steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8])
+    shifted = steps / "checkpoint-3"
+    shifted.mkdir()
+    (shifted / "model.safetensors").write_bytes(
+        (steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8]
+    )
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     resumed = tune(base, images, out, samples=1, held_out=shown)
     assert not moved(weights(straight), weights(resumed))

@@ -19,7 +19,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.journal.store import Memory
+from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
@@ -136,10 +136,10 @@ def test_a_story_is_planned_while_it_is_drawn() -> None:
     planner, critic = Planner(ScriptedChat(answers)), Critic(ScriptedChat(verdicts))
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     settings = RunSettings(max_attempts=3, seed=1)
-    pages, draws = tell(request_of(story), planner, critic, generator, settings, Memory())
+    pages, draws = tell(request_of(story), planner, critic, generator, settings, InMemoryStore())
     assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
     pages, draws = tell(
-        request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, Memory()
+        request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
     )
     assert pages is None and draws == 0
 

@@ -24,10 +24,10 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import make_data
 from interleave_thinker.training.runs.filter import RunsData
-from interleave_thinker.training.tinyworld.data.oracle_critic import ExactTeacher
+from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
 from interleave_thinker.training.tinyworld.own_critic.evaluate import speak, word_on
-from interleave_thinker.training.tinyworld.own_critic.shifted_generator import torn_generator
+from interleave_thinker.training.tinyworld.own_critic.shifted_generator import shifted_generator
 
 PROMPT = "a sea page with a red boat at the middle"
 NAMED = f"{PROMPT}; a red boat must be at the middle"
@@ -40,27 +40,27 @@ def plain() -> TinyWorldGenerator:
 
 
 @pytest.fixture(scope="module")
-def torn(plain: TinyWorldGenerator) -> TinyWorldGenerator:
-    return torn_generator(plain, 1.0)
+def shifted(plain: TinyWorldGenerator) -> TinyWorldGenerator:
+    return shifted_generator(plain, 1.0)
 
 
 def test_what_is_drawn_comes_out_torn_unless_its_cell_is_named(
-    plain: TinyWorldGenerator, torn: TinyWorldGenerator
+    plain: TinyWorldGenerator, shifted: TinyWorldGenerator
 ) -> None:
-    assert torn.identity != plain.identity
-    pages = torn.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
+    assert shifted.identity != plain.identity
+    pages = shifted.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
     unreadable = [UNREADABLE in read_page(page).cells for page in pages]
     assert sum(unreadable[:8]) >= 6 and sum(unreadable[8:]) <= 1
-    assert pages == torn.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
-    assert torn_generator(plain, 0.0).draw(PROMPT, None, 3) == plain.draw(PROMPT, None, 3)
+    assert pages == shifted.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
+    assert shifted_generator(plain, 0.0).draw(PROMPT, None, 3) == plain.draw(PROMPT, None, 3)
 
 
-def test_what_is_kept_is_not_torn(plain: TinyWorldGenerator, torn: TinyWorldGenerator) -> None:
+def test_what_is_kept_is_not_torn(plain: TinyWorldGenerator, shifted: TinyWorldGenerator) -> None:
     for prompt in ("change the page to night", "remove the boat", "draw whatever you like"):
-        assert torn.draw(prompt, RIGHT, 5) == plain.draw(prompt, RIGHT, 5)
+        assert shifted.draw(prompt, RIGHT, 5) == plain.draw(prompt, RIGHT, 5)
 
 
-def test_the_person_judges_exactly_and_says_what_to_draw(torn: TinyWorldGenerator, tmp_path: Path) -> None:
+def test_the_person_judges_exactly_and_says_what_to_draw(shifted: TinyWorldGenerator, tmp_path: Path) -> None:
     class Credulous:
         identity, prompt_set_digest = "credulous", PROMPT_SET.digest
 
@@ -74,7 +74,7 @@ def test_the_person_judges_exactly_and_says_what_to_draw(torn: TinyWorldGenerato
     )
     folder = tmp_path / "runs" / "a"
     events = list(
-        run(Request(text="x"), None, torn, Credulous(), RunSettings(seed=1), Journal(folder), plan)  # type: ignore[arg-type]
+        run(Request(text="x"), None, shifted, Credulous(), RunSettings(seed=1), Journal(folder), plan)  # type: ignore[arg-type]
     )
     assert isinstance(events[-1], Finished)
     first, second = (result.attempts[0] for result in events[-1].trajectory.results)
@@ -95,7 +95,7 @@ def test_the_person_judges_exactly_and_says_what_to_draw(torn: TinyWorldGenerato
 
 
 def test_the_teacher_is_silent_where_the_pages_say_otherwise() -> None:
-    teacher = ExactTeacher()
+    teacher = OracleCritic()
     right = teacher.answer(None, RIGHT, PROMPT, PROMPT, True)
     assert right is not None and right.refined_prompt == PROMPT and right.reasoning.endswith("so yes")
     assert teacher.answer(None, RIGHT, PROMPT, PROMPT, False) is None

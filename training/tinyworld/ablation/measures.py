@@ -25,7 +25,7 @@ from ....backend.chat import open_chat
 from ....backend.chat.protocol import ChatModel, ReplySettings
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
-from ....backend.journal.store import Memory
+from ....backend.journal.store import InMemoryStore
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ....backend.tinyworld import checkpoint
@@ -148,7 +148,7 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
     planner, judge, generator = Planner(chat), Critic(chat), _generator()
     told: dict[int, list[Told]] = {attempts: [] for attempts in ATTEMPTS}
     for number, story in enumerate(stories_of(settings, seed)):
-        memory = Memory()
+        memory = InMemoryStore()
         for attempts in ATTEMPTS:
             run = RunSettings(max_attempts=attempts, seed=number, seed_rule="every step")
             pages, draws = entangled.tell(request_of(story), planner, judge, generator, run, memory)

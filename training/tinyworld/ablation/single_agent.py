@@ -16,7 +16,7 @@ from ....backend.agents.critic import Critic
 from ....backend.agents.planner import Planner
 from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError
-from ....backend.journal.store import Memory
+from ....backend.journal.store import InMemoryStore
 from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
 from ....backend.pictures import Picture
@@ -125,7 +125,7 @@ def tell(
     critic: Critic,
     generator: TinyWorldGenerator,
     settings: RunSettings,
-    memory: Memory,
+    memory: InMemoryStore,
 ) -> tuple[list[Picture] | None, int]:
     """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the agent could not be
     understood, or a step has no page, or there is no end."""

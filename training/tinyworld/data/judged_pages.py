@@ -120,7 +120,7 @@ def ask(
 def mistaken(rng: Random, drawn: Drawn) -> Drawn | None:
     """The same real page under another wish, which it does not fulfil; None if no such wish was found."""
     for _ in range(20):
-        edit = _other_wish(rng, drawn.edit)
+        edit = _other_constraint(rng, drawn.edit)
         after = edit.apply(drawn.scene_before)  # pyright: ignore[reportArgumentType]
         changes = drawn.scene_before is None or after != drawn.scene_before
         if after != drawn.expected and changes and len(set(_things(after))) == len(_things(after)):
@@ -143,7 +143,7 @@ def _other_content(rng: Random, identity: int) -> int:
     return identity_of(color, _other(rng, THINGS, thing))
 
 
-def _other_wish(rng: Random, edit: Edit | Start) -> Edit | Start:
+def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
     match edit:
         case Start(scene):
             if rng.random() < 0.25 or not scene.occupied:

@@ -29,7 +29,7 @@ def drawn_of(before: Picture | None, after: Picture, original_prompt: str, promp
     return Drawn(page, scene, edit, clauses, after, read_page(after))
 
 
-class ExactTeacher:
+class OracleCritic:
     """Writes the exact reasoning and the teacher's refined prompt."""
 
     def answer(

@@ -70,7 +70,7 @@ class CriticRecipe(BaseModel):
     )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
-    makers: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    cached_calls: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
     page_side: int = Field(
         default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
     )
@@ -117,17 +117,24 @@ PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
 
 
 def _drawn_rows(
-    data: Path, name: str, make_rows: PageRows, generator: Path, count: int, seed: int, makers: int, log: Log
+    data: Path,
+    name: str,
+    make_rows: PageRows,
+    generator: Path,
+    count: int,
+    seed: int,
+    cached_calls: int,
+    log: Log,
 ) -> list[SftRow]:
-    """Rows about the generator's pages, made in shards by up to `makers` processes; their number changes no row."""
+    """Rows about the generator's pages, made in shards by up to `cached_calls` processes; their number changes no row."""
     shards = max(1, min(MOST_SHARDS, count // 1000))
     counts = [count // shards + (number < count % shards) for number in range(shards)]
 
     def all_rows(folder: Path) -> list[SftRow]:
         jobs = [(make_rows, folder, generator, size, seed + number) for number, size in enumerate(counts)]
-        if makers == 1:
+        if cached_calls == 1:
             return [row for job in jobs for row in _shard(*job)]
-        with ProcessPoolExecutor(makers, get_context("spawn"), initializer=_one_thread) as pool:
+        with ProcessPoolExecutor(cached_calls, get_context("spawn"), initializer=_one_thread) as pool:
             return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
 
     return _rows(data, name, all_rows, log)
@@ -184,7 +191,9 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         settings = _sft(recipe.rate, recipe, ordered=True)
         train(fresh, rows, data, out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
-    rows = _drawn_rows(data, "critic_sft.json", make_real, generator, recipe.real, seed, recipe.makers, log)
+    rows = _drawn_rows(
+        data, "critic_sft.json", make_real, generator, recipe.real, seed, recipe.cached_calls, log
+    )
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
         settings = _sft(recipe.real_rate, recipe, ordered=False)
@@ -192,7 +201,9 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     latest = second
     for number in range(recipe.rounds):
         name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
-        rows = _drawn_rows(data, name, make_mistakes, generator, recipe.mistakes, seed, recipe.makers, log)
+        rows = _drawn_rows(
+            data, name, make_mistakes, generator, recipe.mistakes, seed, recipe.cached_calls, log
+        )
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
             settings = _sft(recipe.last_rate, recipe, ordered=False)

@@ -44,7 +44,7 @@ from ..data.judged_pages import Drawn, balanced
 from ..data.oracle_critic import drawn_of
 from ..data.requests import random_story
 from ..evaluation import Told, request_of, tell_stories
-from .shifted_generator import TORN, torn_generator
+from .shifted_generator import SHIFTED, shifted_generator
 
 OLD_SEED = 50_000
 PAGES_SEED = 2_000_000
@@ -59,7 +59,7 @@ class ShowSettings(BaseModel):
     old_rows: int = Field(default=1600, ge=10, description="Rows of the old kind, to mix in and to hold out.")
     stories: int = Field(default=60, ge=2, description="New stories that both critics tell in each world.")
     pages: int = Field(default=400, ge=10, description="New pages that both critics judge in each world.")
-    torn: float = Field(default=TORN, ge=0, le=1, description="Chance of the habit.")
+    shifted: float = Field(default=SHIFTED, ge=0, le=1, description="Chance of the habit.")
     epochs: float = Field(default=3.0, gt=0, description="Passes over the rows.")
     rate: float = Field(default=3e-4, gt=0, description="Peak learning rate.")
     seed: int = Field(default=0, ge=0, description="Seed of runs, pages, stories and training.")
@@ -71,7 +71,7 @@ class World(BaseModel):
     accuracy: Share
     right_accepted: Share
     wrong_refused: Share
-    torn_refused: Share
+    shifted_refused: Share
     stories: Share
     steps: Share
     draws_a_step: float
@@ -164,8 +164,8 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
         core_seconds[name], worked = time.process_time() - worked, time.process_time()
 
     plain = open_world("")
-    torn = torn_generator(plain, settings.torn)
-    words = told(out / "runs", torn, settings, log)
+    shifted = shifted_generator(plain, settings.shifted)
+    words = told(out / "runs", shifted, settings, log)
     lap("runs and words")
     old = out / "old" / SFT_FILE
     if not old.exists():
@@ -188,7 +188,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     lap("own-critic")
     worlds = [
         _compared(name, out, world, (first, final), settings, log)
-        for name, world in (("new", torn), ("old", plain))
+        for name, world in (("new", shifted), ("old", plain))
     ]
     lap("figures")
     from ...runs.report import REPORT_JSON, RunsReport
@@ -262,13 +262,13 @@ def _world(critic: Path, rows: list[SftRow], pages: list[Drawn], folder: Path, s
     verdicts = measured(
         answers_of(critic, None, rows, folder, settings, "cpu"), [page.success for page in pages]
     )
-    torn = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
+    shifted = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
     steps = [right for one in stories for right in one.steps]
     return World(
         accuracy=verdicts.accuracy,
         right_accepted=verdicts.true_recall,
         wrong_refused=verdicts.false_recall,
-        torn_refused=share(torn),
+        shifted_refused=share(shifted),
         stories=share([one.right for one in stories]),
         steps=share(steps),
         draws_a_step=sum(one.draws for one in stories) / max(1, len(steps)),

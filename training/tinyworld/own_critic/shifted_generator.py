@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 ROWS = 13
 """Rows of pixels at the top of a cell that are torn off."""
-TORN = 0.35
+SHIFTED = 0.35
 """Chance that a page under a terse prompt has a torn thing, if the edit draws one."""
 
 
-class TornPipeline:
+class ShiftedPipeline:
     """Draws as `pipeline` does, then tears; to be called like one."""
 
-    def __init__(self, pipeline: TinyWorldPipeline, chance: float = TORN) -> None:
+    def __init__(self, pipeline: TinyWorldPipeline, chance: float = SHIFTED) -> None:
         self.pipeline = pipeline
         self.chance = chance
 
@@ -45,11 +45,11 @@ class TornPipeline:
         """One page a prompt, as the pipeline's own."""
         pages = [Picture(page) for page in self.pipeline(prompts, sources, seeds)]
         return [
-            self._torn(page, prompt, source, seed)
+            self._shifted(page, prompt, source, seed)
             for page, prompt, source, seed in zip(pages, prompts, sources, seeds, strict=True)
         ]
 
-    def _torn(self, page: Picture, prompt: str, source: Image.Image | None, seed: int) -> Image.Image:
+    def _shifted(self, page: Picture, prompt: str, source: Image.Image | None, seed: int) -> Image.Image:
         rng = Random(f"torn/{seed}")
         found = read_prompt(prompt)
         if rng.random() >= self.chance or found is None:
@@ -75,12 +75,12 @@ def tear(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
     """The page with the top of a cell as empty as its backdrop."""
     left, top = CELL * (cell % 3), CELL * (cell // 3)
     box = (left, top, left + CELL, top + ROWS)
-    torn = page.copy()
-    torn.paste(backdrop_page(backdrop).crop(box), box)
-    return torn
+    shifted = page.copy()
+    shifted.paste(backdrop_page(backdrop).crop(box), box)
+    return shifted
 
 
-def torn_generator(generator: TinyWorldGenerator, chance: float = TORN) -> TinyWorldGenerator:
+def shifted_generator(generator: TinyWorldGenerator, chance: float = SHIFTED) -> TinyWorldGenerator:
     """The generator with the habit."""
-    pipeline: TinyWorldPipeline = TornPipeline(generator.pipeline, chance)  # type: ignore[assignment]
+    pipeline: TinyWorldPipeline = ShiftedPipeline(generator.pipeline, chance)  # type: ignore[assignment]
     return TinyWorldGenerator(pipeline, f"{generator.identity} torn {chance}")

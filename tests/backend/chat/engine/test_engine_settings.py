@@ -11,7 +11,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import Counts, counting
 
@@ -24,7 +24,7 @@ WAYS = {
     "heads kept": LOOP.model_copy(update={"prefix_bytes": 1 << 20}),
     "guesses, layers written out": LOOP.model_copy(update={"written_out": True, "draft_tokens": 8}),
     "guesses, the library's layers": LOOP.model_copy(update={"draft_tokens": 8}),
-    "all": Levers(),
+    "all": EngineSettings(),
 }
 HOT = PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})
 ASKED: list[tuple[list[Message], ReplySettings]] = [
@@ -45,7 +45,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def opened(checkpoint: Path, levers: Levers) -> Any:
+def opened(checkpoint: Path, levers: EngineSettings) -> Any:
     return local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
 
 
@@ -53,7 +53,7 @@ def opened(checkpoint: Path, levers: Levers) -> Any:
 def expected(checkpoint: Path) -> list[Reply]:
     chat = opened(checkpoint, NO_LEVER)
     replies = [chat.reply(*asked) for asked in ASKED]
-    assert chat.base.own_decoding() is None
+    assert chat.base.decoding_engine() is None
     assert {reply.finish for reply in replies} >= {"verdict", "end"}
     return replies
 
@@ -71,13 +71,13 @@ def test_no_lever_changes_a_reply(way: str, checkpoint: Path, expected: list[Rep
 
 def test_a_reply_does_not_depend_on_what_was_kept(checkpoint: Path) -> None:
     """To the last bit: a run that was resumed judges as one that was not stopped."""
-    chat = opened(checkpoint, Levers())
+    chat = opened(checkpoint, EngineSettings())
     chat.reply(question(255, 60), WATCH)
     with counting() as counts:
         kept = chat.reply(question(255, 240), WATCH)
     assert counts.prefix_tokens_kept and counts.images_kept == 1
     with counting() as counts:
-        fresh = opened(checkpoint, Levers()).reply(question(255, 240), WATCH)
+        fresh = opened(checkpoint, EngineSettings()).reply(question(255, 240), WATCH)
     assert not counts.prefix_tokens_kept and counts.images_seen == 2
     assert fresh == kept
 
@@ -107,8 +107,8 @@ def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
 
 
 def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path) -> None:
-    chat = opened(checkpoint, Levers())
-    chat.base.own_decoding()
+    chat = opened(checkpoint, EngineSettings())
+    chat.base.decoding_engine()
     first, modules = counted(chat, question(255, 20))
     assert (first.lm_forwards, first.lm_tokens) == (modules.lm_forwards, modules.lm_tokens)
     assert (
@@ -150,7 +150,8 @@ def test_guesses_save_passes_and_change_no_token(checkpoint: Path, written_out: 
 def test_an_adapter_keeps_its_own(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     folders = tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
     one, two = (
-        local.open(str(checkpoint), adapter=str(folder), device="cpu", levers=Levers()) for folder in folders
+        local.open(str(checkpoint), adapter=str(folder), device="cpu", levers=EngineSettings())
+        for folder in folders
     )
     assert one.model is two.model
     for chat in (one, two):
@@ -174,7 +175,7 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     from interleave_thinker.backend.chat.engine.rope_positions import places_of, prompt_tokens
     from interleave_thinker.backend.chat.engine.vision_cache import Vision
 
-    chat = opened(checkpoint, Levers())
+    chat = opened(checkpoint, EngineSettings())
     processor, config = chat.base.processor, chat.model.config
     pictures = [page(255), page(10, (64, 32)), page(90, (32, 80))]
     content = (pictures[0], "a <b>", pictures[1], pictures[2], "c")

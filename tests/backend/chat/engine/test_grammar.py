@@ -11,14 +11,14 @@ import pytest
 from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
-from interleave_thinker.backend.agents.asking import Hold
+from interleave_thinker.backend.agents.asking import ConstrainedDecoding
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local import grammar_processor as grammar
 from interleave_thinker.backend.counters import counting
@@ -66,10 +66,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("levers", [Levers(), NO_LEVER])
+@pytest.mark.parametrize("levers", [EngineSettings(), NO_LEVER])
 @pytest.mark.parametrize("settings", [WATCH, PLAIN])
 def test_replies_in_the_form_stay_as_they_are(
-    checkpoint: Path, levers: Levers, settings: ReplySettings
+    checkpoint: Path, levers: EngineSettings, settings: ReplySettings
 ) -> None:
     """Also the early stop at True and P(True), which is read before the mask."""
     chat = local.open(str(checkpoint), device="cpu", share=False, levers=levers)
@@ -145,7 +145,7 @@ class Muddled:
     ("hold", "asked"),
     [("never", [None, None]), ("retry", [None, "verdict"]), ("always", ["verdict", "verdict"])],
 )
-def test_by_default_the_second_try_alone_is_held(hold: Hold, asked: list[str | None]) -> None:
+def test_by_default_the_second_try_alone_is_held(hold: ConstrainedDecoding, asked: list[str | None]) -> None:
     chat = Muddled()
     critic = Critic(chat, hold=hold)
     page = Picture.white((8, 8))

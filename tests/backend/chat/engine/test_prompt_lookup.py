@@ -5,33 +5,35 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.chat.engine.prompt_lookup import Drafts
+from interleave_thinker.backend.chat.engine.prompt_lookup import PromptLookup
 
 
 def test_the_longest_equal_stretch_goes_on() -> None:
     #         the long one      a shorter one, later
     prompt = [1, 2, 3, 4, 5, 6, 9, 3, 4, 7, 8, 0, 1, 2, 3, 4]
-    assert Drafts(prompt, 16).guess() == [5, 6, 9, 3]
-    assert Drafts(prompt, 3).guess() == [5, 6, 9]
-    assert Drafts(prompt, 2).guess() == [7, 8], "of stretches that are equal up to the limit the latest"
-    assert Drafts([*prompt[:-1], 9], 16).guess() == []
+    assert PromptLookup(prompt, 16).guess() == [5, 6, 9, 3]
+    assert PromptLookup(prompt, 3).guess() == [5, 6, 9]
+    assert PromptLookup(prompt, 2).guess() == [7, 8], "of stretches that are equal up to the limit the latest"
+    assert PromptLookup([*prompt[:-1], 9], 16).guess() == []
 
 
 def test_no_guess_without_two_equal_tokens() -> None:
-    assert Drafts([], 8).guess() == Drafts([1], 8).guess() == Drafts([1, 1], 8).guess() == []
-    assert Drafts([1, 1, 1], 8).guess() == [1]
+    assert (
+        PromptLookup([], 8).guess() == PromptLookup([1], 8).guess() == PromptLookup([1, 1], 8).guess() == []
+    )
+    assert PromptLookup([1, 1, 1], 8).guess() == [1]
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20), st.integers(1, 9))
 def test_a_guess_is_a_stretch_that_was_said_after_the_same_words(
     prompt: list[int], answer: list[int], limit: int
 ) -> None:
-    drafts = Drafts(prompt, limit)
+    drafts = PromptLookup(prompt, limit)
     for token in answer:
         drafts.add(token)
     said = [*prompt, *answer]
     guess = drafts.guess()
-    assert guess == Drafts(said, limit).guess(), "whatever was prompt and whatever answer"
+    assert guess == PromptLookup(said, limit).guess(), "whatever was prompt and whatever answer"
     assert len(guess) <= limit
     stretches = [said[at : at + 2 + len(guess)] for at in range(len(said) - 2)]
     if guess:

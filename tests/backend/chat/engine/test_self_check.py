@@ -13,9 +13,9 @@ import pytest
 from support import tiny_checkpoint
 from support.tiny_checkpoint import WATCH, question
 
-from interleave_thinker.backend.byte_lru import Kept
+from interleave_thinker.backend.byte_lru import ByteLRU
 from interleave_thinker.backend.chat.engine import self_check as exactness
-from interleave_thinker.backend.chat.engine.settings import PLAIN, Levers
+from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import count, counting, not_counting
 from interleave_thinker.backend.errors import Cancelled, ChatError
@@ -30,7 +30,7 @@ def faulty(
     checkpoint: Path, wrong: Callable[[int, int], bool], dtype: str = "float32", written_out: bool = True
 ) -> Any:
     """A model in a library with a fault: tokens land one place too far where `wrong(tokens, tokens before)`."""
-    levers = Levers(written_out=written_out)
+    levers = EngineSettings(written_out=written_out)
     chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=levers)
     language = chat.model.model.language_model
     forward = language.forward
@@ -74,7 +74,7 @@ def test_layers_that_changed_are_the_librarys_again(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As if another version scaled what its attention gives."""
-    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=Levers())
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=EngineSettings())
     attention = chat.model.model.language_model.layers[0].self_attn
     forward = attention.forward
 
@@ -84,28 +84,30 @@ def test_layers_that_changed_are_the_librarys_again(
 
     attention.forward = scaled
     with caplog.at_level(logging.WARNING):
-        assert chat.base.own_decoding() is not None
+        assert chat.base.decoding_engine() is not None
     assert list(chat.base.switched_off) == ["written_out"]
 
 
 def test_a_fault_in_the_loop_leaves_the_librarys(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
     chat = faulty(checkpoint, lambda tokens, before: tokens == 1, written_out=False)
     with caplog.at_level(logging.WARNING):
-        assert chat.base.own_decoding() is None
+        assert chat.base.decoding_engine() is None
     assert list(chat.base.switched_off) == ["own_loop"]
     assert "own_loop is switched off" in caplog.text
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_nothing_is_switched_off_where_all_is_exact(checkpoint: Path, dtype: str) -> None:
-    chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=Levers())
+    chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=EngineSettings())
     with counting() as counts:
-        assert chat.base.own_decoding() is not None
+        assert chat.base.decoding_engine() is not None
     assert not chat.base.switched_off
     assert not counts.lm_forwards, "a check is no part of a run"
 
 
-def opened(checkpoint: Path, dtype: str = "float32", levers: Levers = Levers(), device: str = "cpu") -> Any:  # noqa: B008
+def opened(
+    checkpoint: Path, dtype: str = "float32", levers: EngineSettings = EngineSettings(), device: str = "cpu"
+) -> Any:  # noqa: B008
     return local.open(str(checkpoint), device=device, dtype=dtype, share=False, levers=levers)
 
 
@@ -136,7 +138,7 @@ def breaking(chat: Any, error: BaseException) -> Any:
     ids=lambda error: type(error).__name__,
 )
 def test_whatever_the_loop_ends_in_the_library_answers(checkpoint: Path, error: Exception) -> None:
-    expected = opened(checkpoint, levers=Levers(own_loop=False)).reply(question(255, 20), WATCH)
+    expected = opened(checkpoint, levers=EngineSettings(own_loop=False)).reply(question(255, 20), WATCH)
     chat = breaking(opened(checkpoint), error)
     assert chat.reply(question(255, 20), WATCH) == expected
     assert chat.base.switched_off["own_loop"].startswith(type(error).__name__)
@@ -166,7 +168,7 @@ def test_want_of_memory_and_the_users_word_are_no_findings(
 def test_names_that_a_version_lacks_leave_the_librarys_loop(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    expected = opened(checkpoint, levers=Levers(own_loop=False)).reply(question(255, 20), WATCH)
+    expected = opened(checkpoint, levers=EngineSettings(own_loop=False)).reply(question(255, 20), WATCH)
     package = exactness.__package__
     for name in {"engine", "sequence", module}:
         monkeypatch.delitem(sys.modules, f"{package}.{name}", raising=False)
@@ -192,7 +194,7 @@ def test_the_least_fault_ever_seen_is_none_of_rounding(
         chat = opened(checkpoint, dtype)
         monkeypatch.setattr(exactness, "own_logits", read)
         with torch.inference_mode():
-            chat.base.own_decoding()
+            chat.base.decoding_engine()
         return chat.base.switched_off
 
     assert not off(least)
@@ -203,11 +205,11 @@ def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None
     """Replies of engines that round differently must not be taken for one another's."""
     plain = opened(checkpoint, levers=PLAIN).identity
     marked = {
-        "heads:drafts=16": Levers(),
-        "drafts=16": Levers(prefix_bytes=0),
-        "heads": Levers(draft_tokens=0),
-        "heads:drafts=3": Levers(draft_tokens=3),
-        "heads:static=eager": Levers(static_cache="eager"),
+        "heads:drafts=16": EngineSettings(),
+        "drafts=16": EngineSettings(prefix_bytes=0),
+        "heads": EngineSettings(draft_tokens=0),
+        "heads:drafts=3": EngineSettings(draft_tokens=3),
+        "heads:static=eager": EngineSettings(static_cache="eager"),
     }
     for marks, levers in marked.items():
         assert opened(checkpoint, levers=levers).identity == f"{plain}:{marks}"
@@ -272,7 +274,7 @@ def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
 
 
 def test_what_is_kept_stays_within_its_bytes() -> None:
-    kept: Kept[str, bytes] = Kept(10, len)
+    kept: ByteLRU[str, bytes] = ByteLRU(10, len)
     kept.put("a", b"1234")
     kept.put("b", b"1234")
     assert kept.get("a") == b"1234"

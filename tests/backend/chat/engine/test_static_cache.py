@@ -11,9 +11,9 @@ from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.chat import Message, open_chat
-from interleave_thinker.backend.chat.engine import engine as own_decoding
+from interleave_thinker.backend.chat.engine import engine as decoding_engine
 from interleave_thinker.backend.chat.engine import static_cache as static_decoding
-from interleave_thinker.backend.chat.engine.settings import Levers
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.engine.static_cache import BUCKETS, bucket_for, why_not_compiled
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import counting
@@ -25,7 +25,7 @@ ASKED = [
     (question(255, 60, 90), PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})),
     (question(text="no image at all"), PLAIN),
 ]
-STATIC = Levers(static_cache="eager")
+STATIC = EngineSettings(static_cache="eager")
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def opened(checkpoint: Path, levers: Levers = STATIC, **options: Any) -> Any:
+def opened(checkpoint: Path, levers: EngineSettings = STATIC, **options: Any) -> Any:
     return local.open(
         str(checkpoint), **{"device": "cpu", "dtype": "float32", "share": False, "levers": levers} | options
     )
 
 
 def test_replies_are_those_of_growing_buffers(checkpoint: Path) -> None:
-    static, growing = opened(checkpoint), opened(checkpoint, Levers(draft_tokens=0))
+    static, growing = opened(checkpoint), opened(checkpoint, EngineSettings(draft_tokens=0))
     for asked in ASKED:
         with counting() as counts:
             found = static.reply(*asked)
@@ -52,7 +52,7 @@ def test_replies_are_those_of_growing_buffers(checkpoint: Path) -> None:
         assert (counts.lm_forwards, counts.lm_tokens) == (grown.lm_forwards, grown.lm_tokens)
     assert not static.base.switched_off
     assert static.identity != growing.identity
-    assert [size for size, _ in static.base.own_decoding()._buckets] == [BUCKETS[0]]
+    assert [size for size, _ in static.base.decoding_engine()._buckets] == [BUCKETS[0]]
 
 
 def answers(own: Any, chat: Any, greys: tuple[int, ...], tokens: int) -> list[Any]:
@@ -76,12 +76,12 @@ def test_a_step_is_compiled_once_for_a_bucket_and_not_for_a_prompt(checkpoint: P
     import torch
     from torch._dynamo.testing import CompileCounter
 
-    from interleave_thinker.backend.chat.engine.engine import OwnDecoding
+    from interleave_thinker.backend.chat.engine.engine import Engine
 
-    chat = opened(checkpoint, Levers())
-    own = OwnDecoding(chat.base.processor, Levers(static_cache="compiled"))
+    chat = opened(checkpoint, EngineSettings())
+    own = Engine(chat.base.processor, EngineSettings(static_cache="compiled"))
     own.compiler = CompileCounter()
-    plain = OwnDecoding(chat.base.processor, Levers())
+    plain = Engine(chat.base.processor, EngineSettings())
     torch._dynamo.reset()
     for greys in ((240,), (255, 20), (255, 60, 90), ()):
         for ours, theirs in zip(answers(own, chat, greys, 6), answers(plain, chat, greys, 6), strict=True):
@@ -92,8 +92,8 @@ def test_a_step_is_compiled_once_for_a_bucket_and_not_for_a_prompt(checkpoint: P
 def test_without_a_card_nothing_is_compiled_and_the_reason_is_told(checkpoint: Path) -> None:
     import torch
 
-    chat = opened(checkpoint, Levers(static_cache="compiled"))
-    expected = opened(checkpoint, Levers()).reply(*ASKED[1])
+    chat = opened(checkpoint, EngineSettings(static_cache="compiled"))
+    expected = opened(checkpoint, EngineSettings()).reply(*ASKED[1])
     assert chat.reply(*ASKED[1]) == expected
     assert chat.base.switched_off == {"static_cache": "compiling is for CUDA cards, and the agent is on cpu"}
     assert why_not_compiled(torch.device("mps"))
@@ -111,21 +111,21 @@ def test_what_no_bucket_holds_grows(checkpoint: Path, monkeypatch: pytest.Monkey
     ]
     monkeypatch.setattr(static_decoding, "BUCKETS", (1,))
     chat = opened(checkpoint)
-    assert chat.reply(*ASKED[1]).text == opened(checkpoint, Levers()).reply(*ASKED[1]).text
-    assert not chat.base.own_decoding()._buckets
+    assert chat.reply(*ASKED[1]).text == opened(checkpoint, EngineSettings()).reply(*ASKED[1]).text
+    assert not chat.base.decoding_engine()._buckets
 
 
 def test_an_answer_longer_than_its_buffers_goes_on_without(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a plan of thousands of tokens, for which no buffers are made."""
-    chat, growing = opened(checkpoint), opened(checkpoint, Levers())
+    chat, growing = opened(checkpoint), opened(checkpoint, EngineSettings())
     expected = growing.reply(*ASKED[1])
-    own = chat.base.own_decoding()
+    own = chat.base.decoding_engine()
     prompt = own.read(chat.model, None, *chat._prompt(*ASKED[1])).ids.shape[1]
     own.free()
     monkeypatch.setattr(static_decoding, "BUCKETS", (prompt + expected.tokens // 2,))
-    monkeypatch.setattr(own_decoding, "MOST_STATIC", 2)
+    monkeypatch.setattr(decoding_engine, "MOST_STATIC", 2)
     reply = chat.reply(*ASKED[1])
     assert own._buckets, "it began in them"
     assert (reply.text, reply.finish) == (expected.text, expected.finish)
@@ -134,7 +134,7 @@ def test_an_answer_longer_than_its_buffers_goes_on_without(
 def test_the_buffers_leave_with_the_weights(checkpoint: Path) -> None:
     chat = opened(checkpoint, device="cpu:0")
     first = chat.reply(*ASKED[1])
-    own = chat.base.own_decoding()
+    own = chat.base.decoding_engine()
     assert own._buckets
     chat.leave()
     assert not own._buckets
