@@ -20,7 +20,8 @@ if "folder_paths" in sys.modules:  # in ComfyUI; elsewhere importing the package
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`, which stands in pyproject.toml alone: beside this file in ComfyUI, in the package's metadata once installed."""
+    """`__version__`, which stands in pyproject.toml alone: beside this file in ComfyUI, in the package's
+    metadata once installed."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import re

@@ -1,10 +1,13 @@
-"""What a change breaks in saved workflows: the node definitions of two checkouts compared, as a ComfyUI has them.
+"""What a change breaks in saved workflows: the node definitions of two checkouts compared, as a ComfyUI has
+them.
 
     python .github/node_diff.py BASE CHANGED --comfyui FOLDER
 
-Why not Comfy-Org/node-diff: it reads NODE_CLASS_MAPPINGS, which packs with `comfy_entrypoint` do not have, it compares outputs alone, and it fetches actions by tags that
-can be moved. Breaking is what a workflow saved before would no longer load as it was: a node, input or output that is gone or of another type or place, a choice that is gone,
-a new input that must be given. Widgets' values are saved by their order, so a new input stands after all old ones. Exit code 1 if anything is.
+Why not Comfy-Org/node-diff: it reads NODE_CLASS_MAPPINGS, which packs with `comfy_entrypoint` do not have, it
+compares outputs alone, and it fetches actions by tags that can be moved. Breaking is what a workflow saved
+before would no longer load as it was: a node, input or output that is gone or of another type or place, a
+choice that is gone, a new input that must be given. Widgets' values are saved by their order, so a new input
+stands after all old ones. Exit code 1 if anything is.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ Definitions = dict[str, dict[str, Any]]
 
 
 def definitions(pack: Path, comfyui: Path) -> Definitions:
-    """Inputs (name, type, whether it must be given, choices) and outputs (types) of every node, in their order."""
+    """Inputs (name, type, whether it must be given, choices) and outputs (types) of every node, in their
+    order."""
     sys.path.insert(0, str(comfyui))
     from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
 

@@ -1,7 +1,8 @@
 """Results kept by what made them, within a budget of bytes; what was not used for longest goes first.
 
-Decision: a budget in bytes and not in entries, since one kind of result may be a thousand times as large as another. A
-result larger than the whole budget is not kept at all. The owner's lock, not one in here, guards it.
+Decision: a budget in bytes and not in entries, since one kind of result may be a thousand times as large as
+another. A result larger than the whole budget is not kept at all. The owner's lock, not one in here, guards
+it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class ByteLRU(Generic[Key, Result]):
 
 
 def tensor_bytes(value: Any, depth: int = 6) -> int:
-    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, nested up to `depth`."""
+    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, nested up to
+    `depth`."""
     if hasattr(value, "element_size") and hasattr(value, "nelement"):
         return value.element_size() * value.nelement()
     if isinstance(value, dict):

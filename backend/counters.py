@@ -1,8 +1,8 @@
 """What a run has cost, counted where it happens: forward passes, tokens, patches, encodings, sampling steps.
 
-Decision: clocks suffer from whatever else runs on a machine, counts do not, so that a saving can be tested. Nobody counts
-unless somebody asked (`with counting() as counts`); then every count costs one addition. The account is the process's
-and not the thread's, because drawing and judging may happen in threads of their own.
+Decision: clocks suffer from whatever else runs on a machine, counts do not, so that a saving can be tested.
+Nobody counts unless somebody asked (`with counting() as counts`); then every count costs one addition. The
+account is the process's and not the thread's, because drawing and judging may happen in threads of their own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The device on which a model runs, by the name that torch has for it.
 
-Decision: whether a device is there is asked by putting one number on it. That is true of every kind (NVIDIA and AMD as cuda,
-Macs as mps, DirectML as privateuseone once torch_directml is imported, Intel as xpu), where a question of its own for each
-kind is wrong for the kind that nobody thought of.
+Decision: whether a device is there is asked by putting one number on it. That is true of every kind (NVIDIA
+and AMD as cuda, Macs as mps, DirectML as privateuseone once torch_directml is imported, Intel as xpu), where
+a question of its own for each kind is wrong for the kind that nobody thought of.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from .errors import SettingsError
 
 
 def device_named(name: str) -> str:
-    """A device by torch's name for it (cpu, cuda:1, mps...), or the best there is for auto; raises SettingsError."""
+    """A device by torch's name for it (cpu, cuda:1, mps...), or the best there is for auto; raises
+    SettingsError."""
     import torch
 
     if name == "auto":
@@ -34,7 +35,8 @@ def device_named(name: str) -> str:
 
 
 def has_bfloat16(device: str) -> bool:
-    """Whether the device computes in bfloat16: newer NVIDIA and AMD cards, Macs from macOS 14; every processor, slowly."""
+    """Whether the device computes in bfloat16: newer NVIDIA and AMD cards, Macs from macOS 14; every
+    processor, slowly."""
     import torch
 
     kind = device.partition(":")[0]

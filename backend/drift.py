@@ -1,16 +1,19 @@
-"""How far a chain of edits has slid away: a figure for colours and one for structure, where nothing was meant to change.
+"""How far a chain of edits has slid away: a figure for colours and one for structure, where nothing was meant
+to change.
 
-Decision: what a step was meant to change is not known, but an edit leaves most of a picture alone. So both figures are taken
-over the half of the picture that changed least, up to one shift of all its colours: the wanted change lies in the other
-half, a tint that creeps over everything shows in both.
+Decision: what a step was meant to change is not known, but an edit leaves most of a picture alone. So both
+figures are taken over the half of the picture that changed least, up to one shift of all its colours: the
+wanted change lies in the other half, a tint that creeps over everything shows in both.
 
-- Colour: CIE76 difference (CIELAB 1976, D65, sRGB of IEC 61966-2-1) of the mean colours of that half, 0 to about 150; from
-  2.3 on it is visible side by side (Mahy, Van Eycken, Oosterlinck 1994). A mean, so noise cancels and a tint does not.
-- Structure: (1 - cs)/2, cs the contrast-structure term of SSIM (Wang et al. 2004) over blocks of 8x8 luma values at 256x256,
-  0 (the same) to 1 (inverted), 0.5 for unrelated pictures. A zoom, a shift by some pixels or lost detail raise it; a change
-  of colours or of brightness does not.
+- Colour: CIE76 difference (CIELAB 1976, D65, sRGB of IEC 61966-2-1) of the mean colours of that half, 0 to
+  about 150; from 2.3 on it is visible side by side (Mahy, Van Eycken, Oosterlinck 1994). A mean, so noise
+  cancels and a tint does not.
+- Structure: (1 - cs)/2, cs the contrast-structure term of SSIM (Wang et al. 2004) over blocks of 8x8 luma
+  values at 256x256, 0 (the same) to 1 (inverted), 0.5 for unrelated pictures. A zoom, a shift by some pixels
+  or lost detail raise it; a change of colours or of brightness does not.
 
-An edit that repaints more than half of the picture is counted as drift: the figure is to be read with the prompt.
+An edit that repaints more than half of the picture is counted as drift: the figure is to be read with the
+prompt.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ def drift(before: Picture, after: Picture) -> Drift:
 
 
 def block_pixels(picture: Picture) -> NDArray:
-    """Colours 0..255 of a picture as `[CELLS * CELLS, BLOCK * BLOCK, 3]`, brought to SIDE x SIDE pixels first."""
+    """Colours 0..255 of a picture as `[CELLS * CELLS, BLOCK * BLOCK, 3]`, brought to SIDE x SIDE pixels
+    first."""
     import numpy as np
     from PIL import Image
 
@@ -79,7 +83,8 @@ def block_pixels(picture: Picture) -> NDArray:
 def unchanged(first: NDArray, second: NDArray) -> NDArray:
     """Numbers of the half of all blocks that differ least, up to one gain and offset of each colour channel.
 
-    Least trimmed squares by concentration steps (Rousseeuw, Van Driessen 1999), begun where the colours differ least.
+    Least trimmed squares by concentration steps (Rousseeuw, Van Driessen 1999), begun where the colours
+    differ least.
     """
     import numpy as np
 
@@ -98,9 +103,11 @@ def unchanged(first: NDArray, second: NDArray) -> NDArray:
 
 
 def color_shift(wanted: NDArray, found: NDArray) -> tuple[NDArray, NDArray]:
-    """Gain and offset a channel that give `found` `[N, 3]` the mean and deviation of `wanted` (Reinhard et al. 2001).
+    """Gain and offset a channel that give `found` `[N, 3]` the mean and deviation of `wanted` (Reinhard et
+    al. 2001).
 
-    Not a regression: noise in `found` would pull its gain below one, and a chain of corrections would lose contrast.
+    Not a regression: noise in `found` would pull its gain below one, and a chain of corrections would lose
+    contrast.
     """
     import numpy as np
 

@@ -17,7 +17,8 @@ class InterleaveError(Exception):
     """Base of every error of this package; `hint` is one sentence that says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        # Names, servers and libraries put foreign text into errors, and errors are shown on terminals and in logs.
+        # Names, servers and libraries put foreign text into errors, and errors are shown on terminals and in
+        # logs.
         self.message, self.hint = shown_text(message), shown_text(hint)
         super().__init__(self.message)
 
@@ -59,7 +60,8 @@ class PictureError(InterleaveError):
 
 
 class TrainingError(InterleaveError):
-    """Training cannot go on: the model collapsed, too much of what it needs failed, or a checkpoint is of another run."""
+    """Training cannot go on: the model collapsed, too much of what it needs failed, or a checkpoint is of
+    another run."""
 
 
 class Cancelled(InterleaveError):

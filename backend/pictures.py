@@ -1,9 +1,11 @@
-"""Images as values: RGB pixels with a content digest, the one form in which images travel through the backend.
+"""Images as values: RGB pixels with a content digest, the one form in which images travel through the
+backend.
 
-Decision: identity is the digest of the pixels, not a path or an object. The journal's cache, "never draw the same
-thing twice" and bit-for-bit resume all follow from comparing digests. In JSON a picture is its digest alone; who
-reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`). A picture that lies in a
-file (`kept_by`) may forget its pixels and read them again, so a long story takes no more memory than a short one.
+Decision: identity is the digest of the pixels, not a path or an object. The journal's cache, "never draw the
+same thing twice" and bit-for-bit resume all follow from comparing digests. In JSON a picture is its digest
+alone; who reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`). A
+picture that lies in a file (`kept_by`) may forget its pixels and read them again, so a long story takes no
+more memory than a short one.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
 LARGEST_GREY = 0xFFFF
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some (EPS)."""
+"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
+(EPS)."""
 
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -73,7 +76,8 @@ class Picture:
 
     @property
     def image(self) -> Image.Image:
-        """The pixels as a PIL image in mode RGB; do not change it in place. Raises what the reader of `kept_by` raises."""
+        """The pixels as a PIL image in mode RGB; do not change it in place. Raises what the reader of
+        `kept_by` raises."""
         image = self._image
         if image is None:
             assert self._read_again is not None  # only a picture that can be read again forgets its pixels
@@ -83,7 +87,8 @@ class Picture:
         return image
 
     def kept_by(self, read_again: Callable[[], Image.Image]) -> None:
-        """From now on the pixels may be forgotten when memory is wanted, and are then had from `read_again`."""
+        """From now on the pixels may be forgotten when memory is wanted, and are then had from
+        `read_again`."""
         if self._read_again is None:
             self.digest  # noqa: B018 - computed while the pixels are here
             self._read_again = read_again
@@ -101,7 +106,8 @@ class Picture:
 
     @cached_property
     def is_white(self) -> bool:
-        """Whether every pixel is pure white: the page that stands for "no image before" in published files."""
+        """Whether every pixel is pure white: the page that stands for "no image before" in published
+        files."""
         return all(extrema == (255, 255) for extrema in self.image.getextrema())
 
     @cached_property
@@ -123,7 +129,8 @@ class Picture:
     def png(self) -> bytes:
         """The image as a lossless PNG file."""
         buffer = io.BytesIO()
-        # Run lengths alone, as zlib offers for PNG: half the time of its level 4, and no larger on photographs.
+        # Run lengths alone, as zlib offers for PNG: half the time of its level 4, and no larger on
+        # photographs.
         self.image.save(buffer, "PNG", compress_level=4, compress_type=zlib.Z_RLE)
         return buffer.getvalue()
 
@@ -182,7 +189,8 @@ class Picture:
 
 
 def size_of(path: str | Path) -> tuple[int, int]:
-    """Width and height of an image file, from its header alone; raises PictureError as `Picture.open` does."""
+    """Width and height of an image file, from its header alone; raises PictureError as `Picture.open`
+    does."""
     with _reading_file(path) as image:
         return image.size
 
@@ -200,7 +208,8 @@ def _reading_file(path: str | Path) -> Iterator[Image.Image]:
 
 @contextmanager
 def _reading(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iterator[Image.Image]:
-    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a PictureError."""
+    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a
+    PictureError."""
     try:
         with Image.open(stream, formats=_formats()) as image:
             width, height = image.size
@@ -249,8 +258,9 @@ def _decoded(image: Image.Image, where: str) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes the notes
-    # anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every viewer.
+    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes
+    # the notes anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every
+    # viewer.
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation)
     except (SyntaxError, ValueError, TypeError, LookupError, OSError, struct.error):
@@ -262,7 +272,8 @@ def _upright(image: Image.Image) -> Image.Image:
 def _flatten(image: Image.Image, where: str) -> Image.Image:
     if image.mode == "F" or image.mode.startswith("I"):
         return _of_wide_grey(image, where)
-    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make them.
+    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make
+    # them.
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image if image.mode == "RGBA" else image.convert("RGBA")
         flat = Image.new("RGB", rgba.size, (255, 255, 255))
@@ -272,14 +283,16 @@ def _flatten(image: Image.Image, where: str) -> Image.Image:
 
 
 def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
-    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off at 255.
+    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off
+    at 255.
 
     Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
     """
     whole = None if image.mode == "F" else image.convert("I")
     if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
         raise PictureError(
-            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and nothing says "
+            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and "
+            f"nothing says "
             "which of them is white.",
             "Save it with 8 or 16 bits a channel.",
         )

@@ -1,8 +1,8 @@
 """Which pictures of a run keep their pixels in memory: the latest used, up to a number of bytes.
 
-Decision: one budget for the whole process. A run holds every image it drew, for its journal, its results and whoever
-listens; what is in a file need not be in memory too. Who is drawing or judging holds the pixels it works on itself, so
-forgetting them here never takes them away from anybody.
+Decision: one budget for the whole process. A run holds every image it drew, for its journal, its results and
+whoever listens; what is in a file need not be in memory too. Who is drawing or judging holds the pixels it
+works on itself, so forgetting them here never takes them away from anybody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One way to turn a name from the command line, a node or a config into an object.
 
-Decision: registries map a name to a module of this package, imported only when asked for, so that listing backends
-costs nothing and a missing optional library is an error of the one backend that needs it.
+Decision: registries map a name to a module of this package, imported only when asked for, so that listing
+backends costs nothing and a missing optional library is an error of the one backend that needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .errors import SettingsError
 def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: object) -> Any:
     """Call `open(argument, **options)` of the module behind `NAME[:ARGUMENT]`; raises SettingsError.
 
-    Options that the module's `open` does not take are an error too, unless they are None (not set by the user).
+    Options that the module's `open` does not take are an error too, unless they are None (not set by the
+    user).
     """
     name, _, argument = spec.partition(":")
     accepted = option_names(kind, registry, spec)

@@ -1,7 +1,8 @@
 """Text from elsewhere as it may be shown on a terminal and in a log.
 
-Decision: control characters are left out and not escaped: a terminal would obey them (move the cursor, set its title, fill
-the clipboard), and no reader misses them. So are the marks that turn the direction of writing over the end of a text.
+Decision: control characters are left out and not escaped: a terminal would obey them (move the cursor, set
+its title, fill the clipboard), and no reader misses them. So are the marks that turn the direction of writing
+over the end of a text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What flows through the pipeline, from the request to the finished trajectory.
 
-Decision: these models are the file format too. The journal writes them, the exporters read them, the nodes pass them
-along the wires; nothing else describes a run. All are frozen: an edit makes a new value, and equal content is equal.
+Decision: these models are the file format too. The journal writes them, the exporters read them, the nodes
+pass them along the wires; nothing else describes a run. All are frozen: an edit makes a new value, and equal
+content is equal.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ class Value(BaseModel):
 
 
 class Request(Value):
-    """What the user asks for: a text and the images (0..n) it refers to, in the order of its `<image>` marks."""
+    """What the user asks for: a text and the images (0..n) it refers to, in the order of its `<image>`
+    marks."""
 
     text: Text
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class Step(Value):
-    """One step of a plan. `prompt` None is a text-only step: nothing is drawn, `auxiliary_text` is its content."""
+    """One step of a plan. `prompt` None is a text-only step: nothing is drawn, `auxiliary_text` is its
+    content."""
 
     number: int = Field(ge=1)
     name: Text = ""
@@ -56,7 +59,8 @@ class Step(Value):
 
 
 class Plan(Value):
-    """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a continuation)."""
+    """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a
+    continuation)."""
 
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
     reasoning: Text = ""
@@ -70,10 +74,11 @@ class Plan(Value):
 
 
 class Verdict(Value):
-    """The critic's word on one image. `success` None: the critic could not be understood, never counted as accepted.
+    """The critic's word on one image. `success` None: the critic could not be understood, never counted as
+    accepted.
 
-    `refined_prompt` is what to draw with next; empty means "keep the prompt". `probability` is P(success) from the
-    logits at the verdict, 0..1, None where the backend cannot tell.
+    `refined_prompt` is what to draw with next; empty means "keep the prompt". `probability` is P(success)
+    from the logits at the verdict, 0..1, None where the backend cannot tell.
     """
 
     success: bool | None
@@ -83,7 +88,8 @@ class Verdict(Value):
 
 
 class Score(Value):
-    """Scores of an image against the step's original prompt, each 0..10 (VIEScore-style, FORMATS: rewards)."""
+    """Scores of an image against the step's original prompt, each 0..10 (VIEScore-style, FORMATS:
+    rewards)."""
 
     semantics: float = Field(ge=0.0, le=10.0)
     quality: float = Field(ge=0.0, le=10.0)
@@ -102,7 +108,8 @@ class Fault(Value):
 
 
 class Attempt(Value):
-    """One draw of a step and its judgement. `image` is None if drawing failed, `verdict` None if no critic was asked."""
+    """One draw of a step and its judgement. `image` is None if drawing failed, `verdict` None if no critic
+    was asked."""
 
     prompt: Text
     seed: int
@@ -171,18 +178,24 @@ class RunSettings(Value):
     )
     keep: Literal["best", "last"] = Field(
         default="best",
-        description="Which attempt a step keeps when none was accepted: the most probable success, or the last.",
+        description=(
+            "Which attempt a step keeps when none was accepted: the most probable success, or the last."
+        ),
     )
     source: Literal["previous", "first", "anchor"] = Field(
         default="previous",
-        description="Image a step edits: the previous step's, the first one drawn, or the request's first image.",
+        description=(
+            "Image a step edits: the previous step's, the first one drawn, or the request's first image."
+        ),
     )
     seed: int = Field(
         default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
     )
     seed_rule: Literal["every try", "every step"] = Field(
         default="every try",
-        description="A new seed for every try, or one for all tries of a step, so that only the prompt changes.",
+        description=(
+            "A new seed for every try, or one for all tries of a step, so that only the prompt changes."
+        ),
     )
     on_failure: Literal["keep", "stop"] = Field(
         default="keep",
@@ -190,18 +203,22 @@ class RunSettings(Value):
     )
     judge_last: bool = Field(
         default=True,
-        description="Ask the critic about the last allowed attempt too (needed for keep=best and for display).",
+        description=(
+            "Ask the critic about the last allowed attempt too (needed for keep=best and for display)."
+        ),
     )
     candidates: int = Field(
         default=1,
         ge=1,
         le=16,
-        description="Images drawn for each try, with a seed each, and judged together; the most probable success counts. Each "
+        description="Images drawn for each try, with a seed each, and judged together; the most probable "
+        "success counts. Each "
         "is one of max_attempts.",
     )
     draw_ahead: bool = Field(
         default=False,
-        description="Draw the next step's first image while the critic reads this one, and throw it away if it is refused; for "
+        description="Draw the next step's first image while the critic reads this one, and throw it away "
+        "if it is refused; for "
         "a generator and a critic on two devices, or with memory and time to spare on one.",
     )
     time_budget: float | None = Field(

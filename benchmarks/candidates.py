@@ -1,10 +1,12 @@
-"""What several candidates for each try cost and bring, in the tiny world: the same draws, judged one by one or together.
+"""What several candidates for each try cost and bring, in the tiny world: the same draws, judged one by one
+or together.
 
     OMP_NUM_THREADS=1 python benchmarks/candidates.py                # the last line is JSON
     OMP_NUM_THREADS=1 python benchmarks/candidates.py --stories 200 --attempts 6
 
-Decision: real agents on the same stories, because what candidates bring depends on what a critic can tell apart. Passes and
-tokens are counted; processor seconds stand beside them. Other work than one candidate at a time, so a table of its own.
+Decision: real agents on the same stories, because what candidates bring depends on what a critic can tell
+apart. Passes and tokens are counted; processor seconds stand beside them. Other work than one candidate at a
+time, so a table of its own.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict
             rows.append(row)
             name = f"{number} at a time" + (", judged together" if together else "")
             print(
-                f"{name:28} {row['right']:6.3f} {row['draws']:6} {counts.judgements:7} {counts.lm_forwards:7} "
+                f"{name:28} {row['right']:6.3f} {row['draws']:6} {counts.judgements:7} "
+                f"{counts.lm_forwards:7} "
                 f"{counts.lm_tokens:8} {row['cpu_seconds']:7}",
                 flush=True,
             )

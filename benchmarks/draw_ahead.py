@@ -1,10 +1,12 @@
-"""What drawing the next step ahead gains and wastes, with a generator and a critic on two devices that exist as waiting times.
+"""What drawing the next step ahead gains and wastes, with a generator and a critic on two devices that exist
+as waiting times.
 
     python benchmarks/draw_ahead.py                # the last line is JSON
     python benchmarks/draw_ahead.py --draw 0.4 --judge 0.8 --steps 20
 
-Decision: devices that do not get in each other's way are stood for by sleeping, so what is measured is the loop and not a
-card; on one device that both keep busy there is less to gain, and the waste costs time. Wall seconds, since waiting is the matter.
+Decision: devices that do not get in each other's way are stood for by sleeping, so what is measured is the
+loop and not a card; on one device that both keep busy there is less to gain, and the waste costs time. Wall
+seconds, since waiting is the matter.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@
     python benchmarks/h200.py --klein flux2-klein-9b --parts memory
     python benchmarks/h200.py --tiny                # the same path in small on a CPU; its figures say nothing
 
-Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives it, each lever
-on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one critic's reply of a fixed length
-by several engines on the same weights. `policy`: the same reply at the lengths that shorter answers would have. `memory`
-stands beside them: for every part of the pipeline its weights and the most it took beside them, against the plan. Times are
-wall seconds with the device waited for, since a GPU has no processor time.
+Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives
+it, each lever on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one
+critic's reply of a fixed length by several engines on the same weights. `policy`: the same reply at the
+lengths that shorter answers would have. `memory` stands beside them: for every part of the pipeline its
+weights and the most it took beside them, against the plan. Times are wall seconds with the device waited for,
+since a GPU has no processor time.
 """
 
 from __future__ import annotations
@@ -243,7 +244,8 @@ def policy(bench: Bench) -> dict[str, Any]:
 
 
 def memory(bench: Bench, name: str) -> dict[str, Any]:
-    """Every part's weights and work as measured and as planned, and the plan's moments on a 12 GB card from both."""
+    """Every part's weights and work as measured and as planned, and the plan's moments on a 12 GB card from
+    both."""
     planned = named_agent(str(bench.agent))
     assert planned is not None
     rows: dict[str, dict[str, float]] = {}
@@ -312,7 +314,8 @@ def drawing(bench: Bench, generator: Any, shape: Any) -> dict[str, dict[str, flo
             lambda: pipeline.encode_prompt("a boat", device=bench.device), pipeline.text_encoder
         )
         whole = bench.peak(lambda: generator.draw("a boat", source, 0), *modules.values())
-    # In a whole draw encoder, denoiser and VAE work one after another; the denoiser's share shows where it is the largest.
+    # In a whole draw encoder, denoiser and VAE work one after another; the denoiser's share shows where it is
+    # the largest.
     peaks = {"encoder": encode, "vae": decode, "denoiser": whole if whole > decode else 0}
     found = {}
     for part, module in modules.items():

@@ -1,8 +1,9 @@
-"""Models of published shapes with random weights, made on the device: agents as checkpoint folders, klein as a pipeline.
+"""Models of published shapes with random weights, made on the device: agents as checkpoint folders, klein as
+a pipeline.
 
-Decision: nothing is downloaded. Vocabulary and processor are those of benchmarks/agents (ids below 2,048); the embeddings
-keep the published 151,936 rows, so that sizes and the output layer's work are the real ones. `tiny` builds the same things
-small, so that the whole path runs on a CPU.
+Decision: nothing is downloaded. Vocabulary and processor are those of benchmarks/agents (ids below 2,048);
+the embeddings keep the published 151,936 rows, so that sizes and the output layer's work are the real ones.
+`tiny` builds the same things small, so that the whole path runs on a CPU.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> P
         return folder
     small = json.loads((folder / "config.json").read_text())
     config = Qwen3VLConfig(**published_fields(AGENT), **{name: small[name] for name in IDS})
-    # The parts before rotary embeddings are as published; the rest of the text configuration is the classes' default.
+    # The parts before rotary embeddings are as published; the rest of the text configuration is the classes'
+    # default.
     config.text_config.rope_parameters = {
         "rope_type": "default",
         "rope_theta": 5_000_000.0,
@@ -108,7 +110,8 @@ def klein(name: str, folder: Path, size: int, device: str, tiny: bool) -> Diffus
 
 
 def made(build_one: Any, device: str) -> Any:
-    """A module made on the device in bf16, its matrices N(0, 0.02): small enough that deep random models stay finite."""
+    """A module made on the device in bf16, its matrices N(0, 0.02): small enough that deep random models stay
+    finite."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:

@@ -1,11 +1,11 @@
 """What a try costs beside its drawing, in a real ComfyUI: milliseconds, and bytes sent to the browser.
 
-Decision: everything is measured from outside, through the public API and one socket as a browser opens it, so that it
-holds for whatever the nodes do inside. The same sampler draws N images in four ways: N samplers in one flat graph (the
-bare sampler), one Critic Loop whose critic refuses every try, a Try Open / Try Close pair around the sampler's own
-nodes, and the nested while-loop of ComfyUI's own test nodes. Clocks suffer from neighbours, counters do not: processor
-time of the server and what was sent, drawn and written stand beside the wall clock. The critic answers from a script at
-no cost, and the weights are the tests' tiny ones.
+Decision: everything is measured from outside, through the public API and one socket as a browser opens it, so
+that it holds for whatever the nodes do inside. The same sampler draws N images in four ways: N samplers in
+one flat graph (the bare sampler), one Critic Loop whose critic refuses every try, a Try Open / Try Close pair
+around the sampler's own nodes, and the nested while-loop of ComfyUI's own test nodes. Clocks suffer from
+neighbours, counters do not: processor time of the server and what was sent, drawn and written stand beside
+the wall clock. The critic answers from a script at no cost, and the weights are the tests' tiny ones.
 
     python benchmarks/host_path.py                  # N = 5, 20, 50; the last line is JSON
     python benchmarks/host_path.py --tries 5 --rounds 1 --side 256
@@ -139,7 +139,8 @@ WAYS = {"bare": bare, "critic loop": critic_loop, "try pair": pair, "while loop"
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far, threads that ended too; the clock id is that of clock_getcpuclockid on Linux."""
+    """Processor time of a process so far, threads that ended too; the clock id is that of clock_getcpuclockid
+    on Linux."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
@@ -235,7 +236,8 @@ def derived(results: list[dict[str, Any]], tries: list[int]) -> dict[str, Any]:
         "critic_loop_bytes_a_step": max(one["sent_bytes"] for one in loops),
         "within_bytes_a_step": all(one["sent_bytes"] <= TARGET_BYTES_A_STEP for one in loops),
         "within_bytes_a_try": all(one["sent_bytes"] / one["tries"] <= TARGET_BYTES_A_TRY for one in loops),
-        # Below zero the neighbours' noise was larger than what was to be measured: more rounds, or a quiet machine.
+        # Below zero the neighbours' noise was larger than what was to be measured: more rounds, or a quiet
+        # machine.
         "within_ms_a_try": None if min(extra) < 0 else max(extra) <= TARGET_MS_A_TRY,
     }
 
@@ -264,7 +266,8 @@ def main() -> None:
                     results.append(best_of([measure(server, case, options.previews) for case in cases]))
                     one = results[-1]
                     print(
-                        f"{way:12} {tries:4} tries  {one['wall_ms']:9.0f} ms  {one['cpu_ms']:9.0f} ms of processor  "
+                        f"{way:12} {tries:4} tries  {one['wall_ms']:9.0f} ms  {one['cpu_ms']:9.0f} ms of "
+                        f"processor  "
                         f"{one['sent_bytes']:12,} bytes in {one['messages']:6} messages",
                         flush=True,
                     )

@@ -1,8 +1,9 @@
-"""What the command line makes of hostile files: one line of error, soon, in little memory, and nothing written elsewhere.
+"""What the command line makes of hostile files: one line of error, soon, in little memory, and nothing
+written elsewhere.
 
-Decision: every kind of tests/support/hostile_files.py stands in the place of every file that is read, each time in a fresh folder
-and a process of its own, forked from one that has its libraries loaded: what is counted is what the file costs. Beside the
-folder lies another whose content is compared before and after.
+Decision: every kind of tests/support/hostile_files.py stands in the place of every file that is read, each
+time in a fresh folder and a process of its own, forked from one that has its libraries loaded: what is
+counted is what the file costs. Beside the folder lies another whose content is compared before and after.
 
     python benchmarks/hostile_files.py                       # the last line is JSON
     python benchmarks/hostile_files.py --only "run --plan"
@@ -34,7 +35,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
 
 def measure(template: Path, reader: Reader, kind: str, limit: float) -> dict[str, Any]:
-    """One case: exit code, lines of error, seconds, peak bytes (all, and beyond the libraries), what changed elsewhere."""
+    """One case: exit code, lines of error, seconds, peak bytes (all, and beyond the libraries), what changed
+    elsewhere."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as given:
         at, beside = Path(given, "at"), Path(given, "beside")
         shutil.copytree(template, at)
@@ -74,7 +76,8 @@ def measure(template: Path, reader: Reader, kind: str, limit: float) -> dict[str
 
 
 def _carry_out(command: list[str], folder: str) -> None:
-    """In the child: the command line as it is called, its output in files, its memory counted from here on."""
+    """In the child: the command line as it is called, its output in files, its memory counted from here
+    on."""
     os.environ.update(HOME=folder, HF_HUB_OFFLINE="1", COLUMNS="200", NO_COLOR="1")
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -114,7 +117,8 @@ def fault_of(case: dict[str, Any]) -> str:
         "no error": case["code"] == 0 and not case["harmless"],
         "killed or a traceback": case["code"] not in (0, 1, 2, 3),
         f"{len(case['errors'])} lines": case["code"] != 0 and len(case["errors"]) != 1 and not usage,
-        # By the processor's time: a machine that others use, too, makes everything look slow. What waits is killed at the limit.
+        # By the processor's time: a machine that others use, too, makes everything look slow. What waits is
+        # killed at the limit.
         "slow": case["cpu"] > MOST_SECONDS,
         "memory": case["beyond"] > MOST_BYTES,
         "wrote elsewhere": bool(case["outside"]),
@@ -178,7 +182,10 @@ def _show(name: str, cases: list[dict[str, Any]]) -> None:
     slowest, cpu = (max(case[what] for case in cases) for what in ("seconds", "cpu"))
     memory = max(case["beyond"] for case in cases) / 1e6
     print(
-        f"{name:24} {len(cases):3} files, {lines:3} in one line, slowest {slowest:5.2f} s ({cpu:.2f} of the processor), {memory:4.0f} MB",
+        (
+            f"{name:24} {len(cases):3} files, {lines:3} in one line, slowest {slowest:5.2f} s ({cpu:.2f} of "
+            f"the processor), {memory:4.0f} MB"
+        ),
         flush=True,
     )
 

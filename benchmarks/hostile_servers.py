@@ -1,8 +1,10 @@
-"""What both clients make of servers that do everything wrong: one line, soon, in little memory, and the key nowhere.
+"""What both clients make of servers that do everything wrong: one line, soon, in little memory, and the key
+nowhere.
 
-Decision: every behaviour of tests/support/hostile_server.py meets both clients, each time in a process of its own that tells a
-whole story of one step with that server as its critic or its image service. Its error, what it printed and logged, and
-every byte of the run's folder and of its page are searched for the key. The server runs in another process.
+Decision: every behaviour of tests/support/hostile_server.py meets both clients, each time in a process of its
+own that tells a whole story of one step with that server as its critic or its image service. Its error, what
+it printed and logged, and every byte of the run's folder and of its page are searched for the key. The server
+runs in another process.
 
     python benchmarks/hostile_servers.py                  # the last line is JSON
     python benchmarks/hostile_servers.py --only echo --deadline 2
@@ -156,7 +158,10 @@ def main() -> None:
                 )
                 row = rows[-1]
                 print(
-                    f"{'WRONG ' if row['wrong'] else ''}{client:6} {name:34} {row['seconds']:5.1f} s {row['megabytes']:4} MB  {row['error'][:150]} {row['raised']} {row['leaks'] or ''}",
+                    (
+                        f"{'WRONG ' if row['wrong'] else ''}{client:6} {name:34} {row['seconds']:5.1f} s "
+                        f"{row['megabytes']:4} MB  {row['error'][:150]} {row['raised']} {row['leaks'] or ''}"
+                    ),
                     flush=True,
                 )
     server.kill()

@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/json_bombs.py            # --few: two kinds of them instead of seven
 
-Decision: one process reads all of them, since it is the most that it ever took that counts. It fails past MOST_MEGABYTES, or
-if one of them is read instead of refused. Every file has 6 MB, texts that are pasted into a node the most that these take.
+Decision: one process reads all of them, since it is the most that it ever took that counts. It fails past
+MOST_MEGABYTES, or if one of them is read instead of refused. Every file has 6 MB, texts that are pasted into
+a node the most that these take.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Runs that are killed at random moments, again and again, and resumed: each ends byte for byte as one that was left alone.
+"""Runs that are killed at random moments, again and again, and resumed: each ends byte for byte as one that
+was left alone.
 
-Decision: a run is a forked child with everything loaded already, so that its kills (SIGKILL) fall into the run and not into
-its imports. Every draw is noted before it begins. Whatever was recorded before a child began must not be drawn by it, no
-story may take more draws than it needs and one for each kill, and in the end every file of the folder, pictures, records,
-plan and trajectory, is compared with the undisturbed run's; only the seconds that things took are left out.
+Decision: a run is a forked child with everything loaded already, so that its kills (SIGKILL) fall into the
+run and not into its imports. Every draw is noted before it begins. Whatever was recorded before a child began
+must not be drawn by it, no story may take more draws than it needs and one for each kill, and in the end
+every file of the folder, pictures, records, plan and trajectory, is compared with the undisturbed run's; only
+the seconds that things took are left out.
 
     OMP_NUM_THREADS=1 python benchmarks/kills.py                            # 500 kills; the last line is JSON
     OMP_NUM_THREADS=1 python benchmarks/kills.py --kind tinyworld --kills 100
@@ -40,8 +42,14 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 SECONDS = re.compile(rb'"seconds": ?[0-9.e+-]+')
 STORIES = [
-    "Draw a sea page with a red boat in the middle. Then make it blue. Then add a yellow fish at the bottom left.",
-    "Draw a meadow page with a green tree in the middle. Then add a red house at the top right. Then remove the tree.",
+    (
+        "Draw a sea page with a red boat in the middle. Then make it blue. Then add a yellow fish at the "
+        "bottom left."
+    ),
+    (
+        "Draw a meadow page with a green tree in the middle. Then add a red house at the top right. Then "
+        "remove the tree."
+    ),
 ]
 Tell = Callable[[Path, Path, int], object]
 
@@ -134,7 +142,8 @@ def killed_child(work: Callable[[], object], seconds: float) -> bool:
 
 
 def resumed_story(tell: Tell, place: Path, number: int, dice: random.Random, most: int) -> tuple[int, int]:
-    """Tell a story with kills until it is told; kills, and draws beyond those that it needs. Raises AssertionError."""
+    """Tell a story with kills until it is told; kills, and draws beyond those that it needs. Raises
+    AssertionError."""
     alone, log_alone = place / f"alone-{number}", place / f"alone-{number}.log"
     began = time.monotonic()
     assert not killed_child(lambda: tell(alone, log_alone, number), 600.0)

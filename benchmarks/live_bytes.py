@@ -1,9 +1,10 @@
 """How many bytes of tensors a computation has alive at once, on a CPU or on torch's meta device.
 
-Decision: what a GPU's allocator would be asked for follows from which tensors live together, and that can be counted without
-a GPU: every operation's new storages are added, every freed one is taken off. On the meta device models of any size are
-followed in seconds. Attention is counted as a fused kernel keeps it (its result, never the matrix of scores); buffers that
-a kernel takes for itself (workspaces of convolutions) are not seen, so a real peak is a little higher.
+Decision: what a GPU's allocator would be asked for follows from which tensors live together, and that can be
+counted without a GPU: every operation's new storages are added, every freed one is taken off. On the meta
+device models of any size are followed in seconds. Attention is counted as a fused kernel keeps it (its
+result, never the matrix of scores); buffers that a kernel takes for itself (workspaces of convolutions) are
+not seen, so a real peak is a little higher.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def live_bytes(*modules: torch.nn.Module, fused: bool = False) -> Iterator[LiveB
 
 
 def peak_on_meta(build: Callable[[], Any], call: Callable[[Any], object], dtype: torch.dtype) -> int:
-    """Peak bytes beside the weights when `call` uses what `build` makes, in this dtype, on the meta device."""
+    """Peak bytes beside the weights when `call` uses what `build` makes, in this dtype, on the meta
+    device."""
     with torch.device("meta"):
         module = build().to(dtype).eval()
         with live_bytes(module, fused=True) as count:

@@ -1,10 +1,12 @@
-"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, places that are wrong on the other.
+"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, places that are wrong on the
+other.
 
     python benchmarks/rounding.py            # the last line is JSON
 
-Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits are as a rule
-farther apart for a wrong place (its attention looks somewhere) and no farther for rounding. What is measured is what
-the check itself reads, in the check's own measure (`distance`); the tolerances have to lie between the two.
+Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits
+are as a rule farther apart for a wrong place (its attention looks somewhere) and no farther for rounding.
+What is measured is what the check itself reads, in the check's own measure (`distance`); the tolerances have
+to lie between the two.
 """
 
 from __future__ import annotations

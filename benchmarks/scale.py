@@ -1,10 +1,11 @@
 """Whether a long story costs what its images cost: seconds, memory and open files against steps and attempts.
 
-Decision: every case runs in a process of its own, so that memory is the case's and nothing is warm; another one then reads
-the finished journal, and the first one runs again on it, as a second queueing in a host does. The generator paints and
-adds grain, so that its images are as hard to compress as photographs; the critic refuses everything, so that every attempt
-is made. What both take is clocked inside them and taken off: the rest is the loop, the journal, the node's live view and
-its preview of every image. Processor time is compared, since clocks suffer from neighbours.
+Decision: every case runs in a process of its own, so that memory is the case's and nothing is warm; another
+one then reads the finished journal, and the first one runs again on it, as a second queueing in a host does.
+The generator paints and adds grain, so that its images are as hard to compress as photographs; the critic
+refuses everything, so that every attempt is made. What both take is clocked inside them and taken off: the
+rest is the loop, the journal, the node's live view and its preview of every image. Processor time is
+compared, since clocks suffer from neighbours.
 
     python benchmarks/scale.py                      # steps 1..50, attempts 1..5; the last line is JSON
     python benchmarks/scale.py --generator tinyworld --steps 1 10 50 --attempts 5
@@ -219,7 +220,8 @@ def measured(steps: int, attempts: int, options: argparse.Namespace) -> dict[str
 
 
 def linearity(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """How far the added time of an attempt in long stories is from that in stories of ten steps, by attempts a step."""
+    """How far the added time of an attempt in long stories is from that in stories of ten steps, by attempts
+    a step."""
     found = {}
     for attempts in sorted({one["attempts"] for one in results}):
         group = [one for one in results if one["attempts"] == attempts and one["steps"] >= 10]
@@ -256,8 +258,10 @@ def main() -> None:
             results.append(measured(steps, attempts, options))
             one = results[-1]
             print(
-                f"{steps:3} steps x {attempts}: {one['wall_s']:7.2f} s, models {one['model_wall_s']:7.2f} s, added "
-                f"{one['added_cpu_ms_an_attempt']:6.2f} ms of processor an attempt; again {one['again_s']:5.2f} s, read {one['read_s']:5.2f} s; "
+                f"{steps:3} steps x {attempts}: {one['wall_s']:7.2f} s, models {one['model_wall_s']:7.2f} "
+                f"s, added "
+                f"{one['added_cpu_ms_an_attempt']:6.2f} ms of processor an attempt; again "
+                f"{one['again_s']:5.2f} s, read {one['read_s']:5.2f} s; "
                 f"resident {one['resident_mb']} MB; {one['open_files']} files open",
                 flush=True,
             )

@@ -1,8 +1,9 @@
-"""Stories told by planner and critic behind a chat server, against the same ones told by the same agents in this process.
+"""Stories told by planner and critic behind a chat server, against the same ones told by the same agents in
+this process.
 
-Decision: not only how many come out right is compared but every answer: a step counts as the same if its prompts, its
-verdicts, its refined prompts and its final page are. Whatever a server does otherwise (sizes of images, the chat template,
-sampling, reasoning taken out) shows here.
+Decision: not only how many come out right is compared but every answer: a step counts as the same if its
+prompts, its verdicts, its refined prompts and its final page are. Whatever a server does otherwise (sizes of
+images, the chat template, sampling, reasoning taken out) shows here.
 
     transformers serve backend/tinyworld/checkpoints/planner --device cpu --dtype float32 --port 8311 &
     transformers serve backend/tinyworld/checkpoints/critic --device cpu --dtype float32 --port 8312 &

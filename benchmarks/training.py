@@ -1,14 +1,16 @@
-"""What training costs, in miniature on a CPU: tokens a second of fine-tuning, and where a step of reinforcement goes.
+"""What training costs, in miniature on a CPU: tokens a second of fine-tuning, and where a step of
+reinforcement goes.
 
     python benchmarks/training.py                   # pairs of whole trainings; the last line is JSON
     python benchmarks/training.py --pairs 1 --rollouts 2 --prompts 4
 
-Decision: reinforcement runs twice a pair on the same rows with the same seed, A with the batched, cached engine and B with an
-engine that draws and scores one by one and keeps nothing, as the published reward does; both are the same training command,
-so that what is compared is whole loops. Their rewards are compared first and the ratio is given beside the share that was
-equal: drawing many pages at once rounds otherwise than drawing one. The split comes from the timers that every training
-logs. Rows are rendered pages, half of them with made-up mistakes; models are the shipped tiny checkpoints. Wall clock suffers from
-neighbours, counters do not, and processor seconds stand beside both.
+Decision: reinforcement runs twice a pair on the same rows with the same seed, A with the batched, cached
+engine and B with an engine that draws and scores one by one and keeps nothing, as the published reward does;
+both are the same training command, so that what is compared is whole loops. Their rewards are compared first
+and the ratio is given beside the share that was equal: drawing many pages at once rounds otherwise than
+drawing one. The split comes from the timers that every training logs. Rows are rendered pages, half of them
+with made-up mistakes; models are the shipped tiny checkpoints. Wall clock suffers from neighbours, counters
+do not, and processor seconds stand beside both.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ COUNTED = ("asked", "drawn", "failed", "repeated")
 
 
 class OneByOne(Redrawer):
-    """Draws a redraw, scores it, goes to the next; nothing is shared between equal ones and nothing is kept."""
+    """Draws a redraw, scores it, goes to the next; nothing is shared between equal ones and nothing is
+    kept."""
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
         started = time.monotonic()
@@ -107,7 +110,8 @@ def log_of(out: Path) -> list[dict[str, Any]]:
 
 
 def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
-    """Tokens a second of the tiny critic's fine-tuning; the first logged step is the warm-up and is not counted."""
+    """Tokens a second of the tiny critic's fine-tuning; the first logged step is the warm-up and is not
+    counted."""
     told = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
     assert isinstance(told, SftTraining)
     settings = told.model_copy(update={"save_every": steps, "samples": 0, "tensorboard": False})

@@ -1,8 +1,10 @@
 """Critics' replies by the ten thousand, and how many of them are read as the opposite of what they say.
 
-    python benchmarks/verdict_replies.py --replies 40000 --seed 0        # a table; status 1 if a reply is read wrongly
+    python benchmarks/verdict_replies.py --replies 40000 --seed 0        # a table; status 1 if a reply is
+    read wrongly
 
-Decision: how replies are made (tests/support/made_replies.py) and read (tests/support/read_replies.py) is the tests' own, who do a few hundred.
+Decision: how replies are made (tests/support/made_replies.py) and read (tests/support/read_replies.py) is the
+tests' own, who do a few hundred.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def timed(read: Callable[[], object]) -> float:
 
 
 def slowest() -> tuple[tuple[float, str], tuple[float, str]]:
-    """Of the long replies: (seconds, name) of the slowest to read, and of the slowest to watch in pieces of 4 characters."""
+    """Of the long replies: (seconds, name) of the slowest to read, and of the slowest to watch in pieces of 4
+    characters."""
     whole_times, watched_times = [], []
     for name, text in long_replies().items():
         whole_times.append((timed(lambda text=text: read_verdict(text)), name))

@@ -1,12 +1,12 @@
-"""The command line `interleave-thinker`. This file is all that `--help` imports; every command is loaded when called.
+"""The command line `interleave-thinker`. This file is all that `--help` imports; every command is loaded when
+called.
 
 Exit codes, the same for every command:
 
-    0    done; every drawn step was accepted (or no critic was asked)
-    1    an error: a model, file or server that cannot be used; nothing finished is lost
-    2    wrong usage: an option, name or path that cannot be used
-    3    done, but some step was not accepted (`judge`: the critic said no; `train`: the critic is worse, not published)
-    130  stopped with Ctrl-C; `run` and `demo` go on when called again
+    0    done; every drawn step was accepted (or no critic was asked) 1    an error: a model, file or server
+    that cannot be used; nothing finished is lost 2    wrong usage: an option, name or path that cannot be
+    used 3    done, but some step was not accepted (`judge`: the critic said no; `train`: the critic is worse,
+    not published) 130  stopped with Ctrl-C; `run` and `demo` go on when called again
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ app = typer.Typer(
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
 ) -> None:
-    """Any image model tells a story in steps: a planner writes them, a generator draws, a critic has it redrawn."""
+    """Any image model tells a story in steps: a planner writes them, a generator draws, a critic has it
+    redrawn."""
 
 
 def main() -> None:
     """Entry point of the console script."""
-    # A console or pipe of another encoding (cp1252 on Windows) shows a question mark for what it lacks; it ends no run.
+    # A console or pipe of another encoding (cp1252 on Windows) shows a question mark for what it lacks; it
+    # ends no run.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,7 +1,7 @@
 """The option `--config`: a recipe's values become the defaults of the command's other options.
 
-Decision: click's own default map does it, so that a recipe's value is converted and checked exactly as if it had been typed,
-and what is typed wins. A key that is no option of the command is an error, never ignored.
+Decision: click's own default map does it, so that a recipe's value is converted and checked exactly as if it
+had been typed, and what is typed wins. A key that is no option of the command is an error, never ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
 
 
 def check_recipe(context: typer.Context, recipe: str) -> None:
-    """Raise SettingsError for a key of any section that no command which reads the section has as an option. `context` is that of a
-    command beside them."""
+    """Raise SettingsError for a key of any section that no command which reads the section has as an option.
+    `context` is that of a command beside them."""
     from ..training.recipes.recipe import read_recipe, stages_in
 
     assert context.parent is not None and isinstance(context.parent.command, TyperGroup)

@@ -1,7 +1,7 @@
 """Sub-commands that are imported when they are called and not when they are listed.
 
-Decision: `--help` names every command from this one table, so that it costs no import of the pipeline. It is also the one
-place where an error becomes a line on stderr and an exit code.
+Decision: `--help` names every command from this one table, so that it costs no import of the pipeline. It is
+also the one place where an error becomes a line on stderr and an exit code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ COMMANDS = {
 
 
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "tensorboard")
-"""Modules of the optional `training` libraries: without them a command says so, anything else missing is a fault."""
+"""Modules of the optional `training` libraries: without them a command says so, anything else missing is a
+fault."""
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
 
 
@@ -72,7 +73,8 @@ class LazyGroup(TyperGroup):
         self.commands = {name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()}  # type: ignore[assignment]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an InterleaveError becomes one red line and exit code 1, or 2 where the usage is wrong."""
+        """Run the command; an InterleaveError becomes one red line and exit code 1, or 2 where the usage is
+        wrong."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:

@@ -1,7 +1,8 @@
 """Command-line options out of pydantic models, so that a setting is described once, where it is defined.
 
-Decision: a command's parameter whose type is a pydantic model becomes one option per field, with the field's type, range,
-default and description; the command gets the validated model. No option of a model is typed a second time.
+Decision: a command's parameter whose type is a pydantic model becomes one option per field, with the field's
+type, range, default and description; the command gets the validated model. No option of a model is typed a
+second time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ..backend.errors import SettingsError
 
 
 def with_model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with its pydantic parameters spelled out as options; raises SettingsError for a value that is wrong."""
+    """The command with its pydantic parameters spelled out as options; raises SettingsError for a value that
+    is wrong."""
     hints = get_type_hints(command, include_extras=True)
     models = {name: hint for name, hint in hints.items() if _is_model(hint)}
 

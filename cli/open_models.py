@@ -1,7 +1,7 @@
 """From the options of a command to a planner, a generator and a critic.
 
-Decision: models are named by specs (NAME or NAME:ARGUMENT, as the registries read them). A planner and a critic that name
-the same model with the same adapter share it, so that it is in memory once.
+Decision: models are named by specs (NAME or NAME:ARGUMENT, as the registries read them). A planner and a
+critic that name the same model with the same adapter share it, so that it is in memory once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ TINY_WORLD = "tinyworld"
 
 SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
 """Settings of replies that a planner and a critic each have options for."""
-PROMPTS_HELP = "Folder with the prompt set that this model was trained with (as `prompts import` writes it); by default the one beside a local checkpoint, else the pack's own."
+PROMPTS_HELP = (
+    "Folder with the prompt set that this model was trained with (as `prompts import` writes "
+    "it); by default the one beside a local checkpoint, else the pack's own."
+)
 
 
 def reply_option(name: str) -> Any:
@@ -40,7 +43,8 @@ def reply_option(name: str) -> Any:
 
 
 class LocalOptions(BaseModel):
-    """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken by one."""
+    """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken
+    by one."""
 
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
         default=None, description="Number type of local models; by default what suits the device."
@@ -48,21 +52,29 @@ class LocalOptions(BaseModel):
     device: str | None = Field(default=None, description="Device of local models, such as cpu or cuda:0.")
     quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
         default=None,
-        description="Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has it (needs torchao).",
+        description=(
+            "Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has "
+            "it (needs torchao)."
+        ),
     )
     download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
     deadline: float | None = Field(
         default=None,
         gt=0.0,
-        description="Seconds that a server may take for a whole answer (1800 if not said) or for an image (300).",
+        description=(
+            "Seconds that a server may take for a whole answer (1800 if not said) or for an image (300)."
+        ),
     )
     levers: str | None = Field(
         default=None,
-        description="How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md.",
+        description=(
+            "How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md."
+        ),
     )
     hold: Literal["never", "retry", "always"] = Field(
         default="retry",
-        description="Hold replies of local agents to the grammar of their answer (needs llguidance): only the second try after "
+        description="Hold replies of local agents to the grammar of their answer (needs llguidance): only "
+        "the second try after "
         "one that could not be read, always, or never.",
     )
 
@@ -99,7 +111,10 @@ class CriticOptions(BaseModel):
     critic_max_pixels: int | None = reply_option("max_pixels")
     merge_critic: bool = Field(
         default=False,
-        description="Add the critic's adapter to weights of its own: it answers sooner, and needs the memory of one more model.",
+        description=(
+            "Add the critic's adapter to weights of its own: it answers sooner, and needs the "
+            "memory of one more model."
+        ),
     )
 
 
@@ -194,7 +209,8 @@ def reply_settings(role: str, options: BaseModel) -> ReplySettings:
 
 
 def prompts_in(folder: str | None) -> PromptSet | None:
-    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint; raises SettingsError if there is none."""
+    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint; raises SettingsError if
+    there is none."""
     from ..backend.prompts import FOLDER_NAME, PromptSet
 
     if folder is None:
@@ -204,7 +220,8 @@ def prompts_in(folder: str | None) -> PromptSet | None:
 
 
 def read_levers(text: str) -> dict[str, str]:
-    """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model has."""
+    """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model
+    has."""
     from ..backend.chat.engine.settings import EngineSettings
     from ..backend.generators.encoding_cache import EncodingCacheSettings
 

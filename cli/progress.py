@@ -1,7 +1,9 @@
-"""What a person or a program sees while a run goes on: the loop's events as lines, with a spinner on a terminal.
+"""What a person or a program sees while a run goes on: the loop's events as lines, with a spinner on a
+terminal.
 
-Decision: a terminal and a pipe get the same lines, so that a log reads like the screen did; colours and the line that
-moves are the terminal's extra. Text from users and models is printed as it is, never read as markup.
+Decision: a terminal and a pipe get the same lines, so that a log reads like the screen did; colours and the
+line that moves are the terminal's extra. Text from users and models is printed as it is, never read as
+markup.
 """
 
 from __future__ import annotations

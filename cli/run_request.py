@@ -1,6 +1,7 @@
 """Carrying out a run for a command: open what it needs, show it going on, write the page, say how it ended.
 
-Decision: `demo` and `run` are this one function with different defaults, so what the demo shows is what a run does.
+Decision: `demo` and `run` are this one function with different defaults, so what the demo shows is what a run
+does.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def tell(
     plan: Plan | None = None,
     as_json: bool = False,
 ) -> Outcome:
-    """Run the request in folder `out`, show it, and write its page; Ctrl-C ends it with code 130. Raises InterleaveError."""
+    """Run the request in folder `out`, show it, and write its page; Ctrl-C ends it with code 130. Raises
+    InterleaveError."""
     view = JsonLines() if as_json else Lines()
     trajectory: Trajectory | None = None
     stopped = False

@@ -1,7 +1,8 @@
 """What an artist sees whose ComfyUI is too old for the pack: the nodes by name, each of which says to update.
 
-Decision: a pack that fails to load leaves red boxes and a trace in the console. So where the host lacks what the nodes are
-built with, stand-ins in the host's oldest form take their names, take no part in anything, and say one line when run.
+Decision: a pack that fails to load leaves red boxes and a trace in the console. So where the host lacks what
+the nodes are built with, stand-ins in the host's oldest form take their names, take no part in anything, and
+say one line when run.
 """
 
 from __future__ import annotations

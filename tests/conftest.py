@@ -23,8 +23,10 @@ if "interleave_thinker" not in sys.modules:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests share their cores with whatever else runs; how long one example takes says nothing about the code."""
-    # Imported here: programs that tests start import this file for the package alone, and Hypothesis takes a third of a second.
+    """Tests share their cores with whatever else runs; how long one example takes says nothing about the
+    code."""
+    # Imported here: programs that tests start import this file for the package alone, and Hypothesis takes a
+    # third of a second.
     import hypothesis
 
     hypothesis.settings.register_profile("shared machine", deadline=None)

@@ -1,4 +1,5 @@
-"""CONTRIBUTING.md's walk-through, done as it is written: its blocks go into a copy of the package, its commands are run there."""
+"""CONTRIBUTING.md's walk-through, done as it is written: its blocks go into a copy of the package, its
+commands are run there."""
 
 from __future__ import annotations
 

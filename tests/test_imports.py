@@ -71,7 +71,8 @@ START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
 
 
 def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
-    """Every import of a module: the node, the absolute name (relative ones from the root), and whether it was relative."""
+    """Every import of a module: the node, the absolute name (relative ones from the root), and whether it was
+    relative."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -107,7 +108,8 @@ def test_layers(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in MODULES if "training" not in path.parts], ids=ids)
 def test_heavy_imports_only_where_they_are_used(path: Path) -> None:
-    """A module whose whole purpose is torch may import it at its top; the modules that all others pass through may not."""
+    """A module whose whole purpose is torch may import it at its top; the modules that all others pass
+    through may not."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     if name not in LIGHT and path.name != "__init__.py":
         return
@@ -133,7 +135,8 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
 
 
 def _seconds_of_children() -> float:
-    """Processor seconds where the system counts them, so that a busy machine is not taken for a slow import."""
+    """Processor seconds where the system counts them, so that a busy machine is not taken for a slow
+    import."""
     times = os.times()
     return times.children_user + times.children_system or time.perf_counter()
 
@@ -174,15 +177,19 @@ def test_import_of_the_package_is_nearly_free() -> None:
 
 
 def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
-    """The host imports the folder under its whole path, with slashes and spaces, and not as interleave_thinker."""
+    """The host imports the folder under its whole path, with slashes and spaces, and not as
+    interleave_thinker."""
     name = str(tmp_path / "my custom nodes" / "inter-leave").replace(".", "_x_")
     code = (
         "import importlib, importlib.util, sys\n"
         f"name, root = {name!r}, {str(ROOT)!r}\n"
-        "spec = importlib.util.spec_from_file_location(name, root + '/__init__.py', submodule_search_locations=[root])\n"
-        "package = importlib.util.module_from_spec(spec); sys.modules[name] = package; spec.loader.exec_module(package)\n"
+        "spec = importlib.util.spec_from_file_location(name, root + '/__init__.py', "
+        "submodule_search_locations=[root])\n"
+        "package = importlib.util.module_from_spec(spec); sys.modules[name] = package; "
+        "spec.loader.exec_module(package)\n"
         "assert callable(package.comfy_entrypoint)\n"
-        "for module in ('backend.loop.loop', 'backend.journal.journal', 'backend.agents.critic', 'cli.commands.run'):\n"
+        "for module in ('backend.loop.loop', 'backend.journal.journal', 'backend.agents.critic', "
+        "'cli.commands.run'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
         "print(generators.open_generator('painted').draw('x', None, 0).size)\n"

@@ -1,4 +1,5 @@
-"""The house: which folder may import which, held against the table in ARCHITECTURE.md, and no circles anywhere."""
+"""The house: which folder may import which, held against the table in ARCHITECTURE.md, and no circles
+anywhere."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def imported(found: dict[str, Path]) -> Graph:
 
 
 def circles(edges: Graph) -> list[list[str]]:
-    """Groups of names that reach each other, found by removing again and again whatever imports nothing that is left."""
+    """Groups of names that reach each other, found by removing again and again whatever imports nothing that
+    is left."""
     left = {name: {target for target in targets if target != name} for name, targets in edges.items()}
     for _ in range(2):
         while ends := {name for name, targets in left.items() if not targets & left.keys()}:
@@ -64,8 +66,8 @@ def folder_of(path: Path) -> str:
 
 
 def table() -> dict[str, tuple[set[str], set[str]]]:
-    """The table of ARCHITECTURE.md: folder -> (folders that it may import, those of them that are named singly and not
-    with all others of a layer, as in `backend/*`)."""
+    """The table of ARCHITECTURE.md: folder -> (folders that it may import, those of them that are named
+    singly and not with all others of a layer, as in `backend/*`)."""
     found = TABLE.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
     assert found, "ARCHITECTURE.md has no ```imports block"
     folders = {folder_of(path) for path in modules().values()}

@@ -1,8 +1,8 @@
 """What a training asks of the machine around the cards: main memory, disk, vLLM's share of a card, and hours.
 
-Decisions. Reckoned, as in memory.py, from weights and the recipe alone, and each figure comes with what it was made of. Hours are
-a lower bound: arithmetic at a third of an H100's peak and answers at half of its bandwidth; drawing and scoring depend on who
-does it, so that only what each of their seconds costs is said.
+Decisions. Reckoned, as in memory.py, from weights and the recipe alone, and each figure comes with what it
+was made of. Hours are a lower bound: arithmetic at a third of an H100's peak and answers at half of its
+bandwidth; drawing and scoring depend on who does it, so that only what each of their seconds costs is said.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SHARE_OF_BANDWIDTH = 0.5
 
 
 def host_memory(memory: Memory, settings: ModelTraining, devices: int) -> float:
-    """Bytes of main memory: every process reads all weights before they go to its card, and the first one of several gathers
-    weights and optimiser for a checkpoint."""
+    """Bytes of main memory: every process reads all weights before they go to its card, and the first one of
+    several gathers weights and optimiser for a checkpoint."""
     if settings.quantization == "4bit":
         return 5 * GB * devices  # one file of weights at a time
     reading = memory.whole * _held(settings) * devices
@@ -40,29 +40,33 @@ def host_memory(memory: Memory, settings: ModelTraining, devices: int) -> float:
 
 
 def checkpoint_size(memory: Memory, settings: ModelTraining, devices: int) -> float:
-    """Bytes of one resumable checkpoint: weights (under FSDP2 in two forms) and AdamW's two moments, of what trains."""
+    """Bytes of one resumable checkpoint: weights (under FSDP2 in two forms) and AdamW's two moments, of what
+    trains."""
     moments = 2.0 if settings.optimizer == "adamw_8bit" else 8.0
     weights = memory.trained * 4.0 if settings.lora_rank else memory.whole * 4.0
     return weights * (2 if devices > 1 else 1) + memory.trained * moments
 
 
 def disk(memory: Memory, settings: ModelTraining, devices: int) -> float:
-    """Bytes on the disk at the fullest moment: the checkpoints, and the finished weights as they are saved first."""
+    """Bytes on the disk at the fullest moment: the checkpoints, and the finished weights as they are saved
+    first."""
     weights = memory.trained if settings.lora_rank else memory.whole
     return KEPT * checkpoint_size(memory, settings, devices) + weights * 4.0
 
 
 def vllm_need(config: Any, memory: Memory, settings: GrpoTraining) -> float:
-    """Bytes on each card without which a colocated vLLM does not start: 16-bit weights, the cache of one question and answer
-    as long as they may be, and the rest."""
+    """Bytes on each card without which a colocated vLLM does not start: 16-bit weights, the cache of one
+    question and answer as long as they may be, and the rest."""
     cache = vllm_length(settings) * agent_shape(config.to_dict()).kv_bytes_per_token
     return (memory.whole * 2.0 + cache) / settings.vllm_tensor_parallel + VLLM_REST
 
 
 def hours(config: Any, memory: Memory, settings: SftTraining | GrpoTraining, devices: int) -> float:
-    """Hours for 1,000 rows on H100s, at least: what a critic's row takes, with two images and a usual answer."""
+    """Hours for 1,000 rows on H100s, at least: what a critic's row takes, with two images and a usual
+    answer."""
     tokens = 2 * image_tokens(config, settings.image_pixels) + PROMPT_TOKENS + ANSWER_TOKENS
-    # Forward, backward to the activations, backward to the weights that train, and forward again for what was not kept.
+    # Forward, backward to the activations, backward to the weights that train, and forward again for what was
+    # not kept.
     passes = 2 + 2 + 2 * (memory.trained / memory.whole) + (2 if settings.gradient_checkpointing else 0)
     if isinstance(settings, SftTraining):
         return settings.epochs * _computed(1000 * tokens * passes * memory.whole, devices)
@@ -90,7 +94,8 @@ def lines(
     ram: float,
     free: float,
 ) -> Iterator[str]:
-    """The report; `parallel` redraws at once on each device, `card`, `ram` and `free` bytes of a card, of main memory, on the disk."""
+    """The report; `parallel` redraws at once on each device, `card`, `ram` and `free` bytes of a card, of
+    main memory, on the disk."""
     host = host_memory(memory, settings, devices)
     small = "" if host < 0.9 * ram else f"; here are {ram / GB:.0f}"
     how = f", {devices} processes that each read the weights" if devices > 1 else ""
@@ -105,14 +110,19 @@ def lines(
             f"{said}, of {_gb(share)}"
             if need <= share
             else (
-                f"{said}, but its share of the card is {_gb(share)}: it would not start. Raise --vllm-memory to "
-                f"{need / card + 0.005:.2f}, or --vllm-tensor-parallel, or lower --prompt-tokens or --answer-tokens"
+                f"{said}, but its share of the card is {_gb(share)}: it would not start. Raise "
+                f"--vllm-memory to "
+                f"{need / card + 0.005:.2f}, or --vllm-tensor-parallel, or lower --prompt-tokens or "
+                f"--answer-tokens"
             )
         )
     if settings.device == "cpu":
         return
     at_least = hours(config, memory, settings, devices)
-    yield f"time: at least {at_least:.2g} hours for 1,000 rows on {devices} H100 (reckoned; three times that on A100)"
+    yield (
+        f"time: at least {at_least:.2g} hours for 1,000 rows on {devices} H100 (reckoned; three times "
+        f"that on A100)"
+    )
     if isinstance(settings, GrpoTraining):
         each = settings.epochs * 1000 * settings.group / (parallel * devices) / 3600
         yield f"      and {each:.2g} hours more at most for every second that a redraw with its score takes"

@@ -1,7 +1,7 @@
 """What this machine can train: libraries, memory, and what the shipped recipes need of it.
 
-Decision: everything is reckoned before anything is loaded or downloaded, and each figure says whether it is counted or
-reckoned; a recipe is said to fit only with a tenth of the card to spare.
+Decision: everything is reckoned before anything is loaded or downloaded, and each figure says whether it is
+counted or reckoned; a recipe is said to fit only with a tenth of the card to spare.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def settings_of(values: dict[str, Any], stage: str) -> SftTraining | GrpoTrainin
 
 
 def config_of(model: str) -> Any | None:
-    """The configuration of a published model, of the tiny world's or of a folder; None if it is not at hand."""
+    """The configuration of a published model, of the tiny world's or of a folder; None if it is not at
+    hand."""
     from transformers import Qwen3VLConfig
 
     if model in SHAPES:

@@ -1,9 +1,11 @@
-"""One command from runs to a critic of one's own: data, fine-tuning among old rows, the gate, reinforcement, the gate again.
+"""One command from runs to a critic of one's own: data, fine-tuning among old rows, the gate, reinforcement,
+the gate again.
 
-Decisions. What people said of runs is little and one-sided, and a critic that is tuned on it alone forgets; so rows it
-learned from before are mixed in, and part of them, never trained on, is what the gate asks about. What it learned is asked
-about the words on runs that were held out. The result is `out / "final"`, which appears only once the gate is passed. Every part is skipped when its result is there, so the same
-command goes on after a stop. Reinforcement starts from the critic that passed; if it makes it worse, that one stays.
+Decisions. What people said of runs is little and one-sided, and a critic that is tuned on it alone forgets;
+so rows it learned from before are mixed in, and part of them, never trained on, is what the gate asks about.
+What it learned is asked about the words on runs that were held out. The result is `out / "final"`, which
+appears only once the gate is passed. Every part is skipped when its result is there, so the same command goes
+on after a stop. Reinforcement starts from the critic that passed; if it makes it worse, that one stays.
 """
 
 from __future__ import annotations
@@ -65,17 +67,21 @@ def train_own_critic(
     log: Log = print,
     images: Path | None = None,
 ) -> Path:
-    """Retrain the critic in `checkpoint` on what `runs` and people's words on them teach; returns `out / "final"`.
+    """Retrain the critic in `checkpoint` on what `runs` and people's words on them teach; returns `out /
+    "final"`.
 
-    A share of the runs is held out, and what was learned is told by people's words on them.
-    `old` are rows it learned from before (a critic_sft.json), mixed in and, unless `held_out` is another such file,
-    split for the gate; images of both may lie below `images`. Raises SettingsError for files that cannot be used and for too
-    few rows or steps, GateRefused if the critic came out worse than `gate` allows, unless `force`.
+    A share of the runs is held out, and what was learned is told by people's words on them. `old` are rows it
+    learned from before (a critic_sft.json), mixed in and, unless `held_out` is another such file, split for
+    the gate; images of both may lie below `images`. Raises SettingsError for files that cannot be used and
+    for too few rows or steps, GateRefused if the critic came out worse than `gate` allows, unless `force`.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise SettingsError(
             "own-critic is one process.",
-            "On several devices run its parts: data from-runs, then critic-sft --held-out under the launcher.",
+            (
+                "On several devices run its parts: data from-runs, then critic-sft --held-out under the "
+                "launcher."
+            ),
         )
     prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
     if reinforcement is None:  # what would go to RL is not to be lost
@@ -87,7 +93,8 @@ def train_own_critic(
     new = read_row_set(made.sft, skip_bad, log).moved(out)
     words = read_row_set(made.held_out, skip_bad, log).moved(out) if made.held_out else RowSet([], out)
     given = read_row_set(old, skip_bad, log, images).moved(out) if old else RowSet([], out)
-    # Asked again with the answers of today: as old rows they would contradict, or give away what is asked at the end.
+    # Asked again with the answers of today: as old rows they would contradict, or give away what is asked at
+    # the end.
     old_rows = without(without(given, new), words)
     if len(given.rows) > len(old_rows.rows):
         log(f"{len(given.rows) - len(old_rows.rows)} old rows left out: these runs ask the same")
@@ -123,7 +130,8 @@ def _gate_rows(
     log: Log,
     images: Path | None,
 ) -> tuple[RowSet, RowSet]:
-    """The rows that the gate asks about, none of which is trained on, and the old rows that are left to train on."""
+    """The rows that the gate asks about, none of which is trained on, and the old rows that are left to train
+    on."""
     if held_out is not None:
         given = read_row_set(held_out, skip_bad, log, images).moved(out)
         for trained in (new, old):
@@ -142,7 +150,8 @@ def _gate_rows(
 
 
 def _rl_rows(made: MadeData, how: Reinforcement) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """(rows to learn from, rows to check on); raises SettingsError, before anything was trained, if there are too few."""
+    """(rows to learn from, rows to check on); raises SettingsError, before anything was trained, if there are
+    too few."""
     if made.rl is None:
         raise SettingsError(
             "These runs give no row for reinforcement: its rows need scores that vary.",

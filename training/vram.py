@@ -1,9 +1,11 @@
-"""How much memory a training takes on each device, reckoned from the model's shape and the recipe before anything is loaded.
+"""How much memory a training takes on each device, reckoned from the model's shape and the recipe before
+anything is loaded.
 
-Decisions. The model is built on the meta device, frozen and given its adapters by the same code that trains it, so what is
-counted is what trains. Bytes follow from arithmetic that anybody can check: weights, gradients and AdamW's two moments
-exactly; activations by the usual count with and without checkpointing; the cache of generation from the shape. It is a
-reckoning, not a measurement, and says so; fragmentation and libraries take a few GB more.
+Decisions. The model is built on the meta device, frozen and given its adapters by the same code that trains
+it, so what is counted is what trains. Bytes follow from arithmetic that anybody can check: weights, gradients
+and AdamW's two moments exactly; activations by the usual count with and without checkpointing; the cache of
+generation from the shape. It is a reckoning, not a measurement, and says so; fragmentation and libraries take
+a few GB more.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class Memory:
 def reckon(
     config: Any, settings: SftTraining | GrpoTraining, devices: int = 1, card: float = 80 * GB
 ) -> Memory:
-    """Memory on each of `devices` with `card` bytes; with several, weights and optimiser are spread (FSDP2 or ZeRO-3)."""
+    """Memory on each of `devices` with `card` bytes; with several, weights and optimiser are spread (FSDP2 or
+    ZeRO-3)."""
     model = meta_model(config, settings)
     trained, whole, quantised = _weights(model, settings)
     full = settings.lora_rank == 0
@@ -119,7 +122,8 @@ def reckon(
     if devices == 1 and full and settings.precision == "bf16":
         parts["weights in bf16 (autocast)"] = whole * 2.0
     if devices > 1:
-        # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one unit.
+        # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one
+        # unit.
         around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
     if isinstance(settings, GrpoTraining):
@@ -135,7 +139,8 @@ def reckon(
 
 
 def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
-    """(trained, all, held in 4 bits): what is quantised are the frozen matrices outside the parts that are skipped."""
+    """(trained, all, held in 4 bits): what is quantised are the frozen matrices outside the parts that are
+    skipped."""
     trained = whole = quantised = 0
     skipped = [name.rpartition(".")[2] for name in NOT_QUANTIZED]
     for name, weight in model.named_parameters():
@@ -174,8 +179,8 @@ def _is_twice(settings: ModelTraining) -> bool:
 def _activations(
     tokens: int, layers: int, width: int, inner: int, active: float, checkpointing: bool
 ) -> float:
-    """Bytes kept for the backward pass: with checkpointing one hidden state a layer and one layer whole, else all whole
-    (Korthikanti et al. 2022, without the attention matrix, which fused attention never writes)."""
+    """Bytes kept for the backward pass: with checkpointing one hidden state a layer and one layer whole, else
+    all whole (Korthikanti et al. 2022, without the attention matrix, which fused attention never writes)."""
     layer = tokens * active * (10 * width + 3 * inner)
     if checkpointing:
         return tokens * active * width * layers + layer

@@ -1,7 +1,8 @@
 """What planner and critic share: the question put together from a template and pictures, and the second try.
 
-Decision: one place knows that a reply which cannot be read is asked for once more, with the reason and the grammar, so that both
-agents treat unreadable replies alike and their identities name everything that shapes a reply.
+Decision: one place knows that a reply which cannot be read is asked for once more, with the reason and the
+grammar, so that both agents treat unreadable replies alike and their identities name everything that shapes a
+reply.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ IMAGE_MARK = "<image>"
 
 
 ConstrainedDecoding = Literal["never", "retry", "always"]
-"""When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try alone, so that no
-reply that can be read is changed and no mask is computed for it."""
+"""When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try
+alone, so that no reply that can be read is changed and no mask is computed for it."""
 
 
 LIMIT_BEFORE = 2048
@@ -41,7 +42,8 @@ def held(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) 
 
 
 def retried(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) -> ReplySettings:
-    """The settings of a second try: drawn, so that it can say something new, and held to the grammar unless `hold` is never."""
+    """The settings of a second try: drawn, so that it can say something new, and held to the grammar unless
+    `hold` is never."""
     return settings.drawn().model_copy(update={} if hold == "never" else {"grammar": name})
 
 
@@ -65,8 +67,8 @@ def read_reply(
     grammar: str,
     on_token: OnToken | None,
 ) -> tuple[Answer, Reply]:
-    """The answer to a message and the reply that gave it: this one, or, where it cannot be read, a second one with the settings
-    `again`. Raises AnswerError if that cannot be read either."""
+    """The answer to a message and the reply that gave it: this one, or, where it cannot be read, a second one
+    with the settings `again`. Raises AnswerError if that cannot be read either."""
     try:
         return read(reply.whole), reply
     except AnswerError as error:

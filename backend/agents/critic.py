@@ -1,7 +1,8 @@
 """The critic: two pictures and two prompts in, one verdict out.
 
-Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot be read is a
-verdict of None, never a guess: the loop then redraws or stops as its policy says, and the attempt tells what was wrong.
+Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot
+be read is a verdict of None, never a guess: the loop then redraws or stops as its policy says, and the
+attempt tells what was wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from .asking import (
 
 
 class Critic:
-    """Judges one image against its step's original prompt. `settings` default to greedy with a watched verdict."""
+    """Judges one image against its step's original prompt. `settings` default to greedy with a watched
+    verdict."""
 
     def __init__(
         self,
@@ -64,8 +66,8 @@ class Critic:
     ) -> Verdict:
         """The verdict on `after`; `before` None (drawn from text) is shown as a white page of the same size.
 
-        A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that cannot be
-        read give success None with the problem as reasoning. Raises ChatError, Cancelled.
+        A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that
+        cannot be read give success None with the problem as reasoning. Raises ChatError, Cancelled.
         """
         message = self._question(before, after, original_prompt, prompt_used)
         return self._verdict(
@@ -79,8 +81,8 @@ class Critic:
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
-        """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises ChatError, also where
-        the chat backend cannot do that (`judges_together`)."""
+        """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises
+        ChatError, also where the chat backend cannot do that (`judges_together`)."""
         if not isinstance(self.chat, RepliesTogether):
             raise ChatError("This agent answers one question at a time.")
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]

@@ -1,7 +1,8 @@
 """What a person wants of a plan besides the request: how many steps, and which captions.
 
-Decision: agents are told in words, as part of the request, since that is all that every checkpoint's prompt set can take.
-What can be counted is then checked: a plan of another length is asked for once more and refused after that, never cut.
+Decision: agents are told in words, as part of the request, since that is all that every checkpoint's prompt
+set can take. What can be counted is then checked: a plan of another length is asked for once more and refused
+after that, never cut.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class PlanConstraints(Value):
     )
     captions: CaptionStyle = Field(
         default="as asked",
-        description="Words beside the pictures: as the request asks, none, a short caption or a paragraph a step.",
+        description=(
+            "Words beside the pictures: as the request asks, none, a short caption or a paragraph a step."
+        ),
     )
 
 
@@ -62,8 +65,8 @@ def plan_as_wished(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the wishes; raises AnswerError if two plans have another number of steps than wished,
-    and whatever the planner raises."""
+    """The plan of a request with the wishes; raises AnswerError if two plans have another number of steps
+    than wished, and whatever the planner raises."""
     counts: list[int] = []
     while len(counts) < 2:
         text = worded(request.text, constraints, counts[-1] if counts else None)
@@ -72,7 +75,10 @@ def plan_as_wished(
             return _without_captions(plan) if constraints.captions == "none" else plan
         counts.append(len(plan.steps))
     raise AnswerError(
-        f"{constraints.step_count} steps were asked for, but the agent planned {counts[0]} and then {counts[1]}.",
+        (
+            f"{constraints.step_count} steps were asked for, but the agent planned {counts[0]} and then "
+            f"{counts[1]}."
+        ),
         hint="Choose another number or 0, or say in the request what happens in each step.",
     )
 

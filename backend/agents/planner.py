@@ -1,7 +1,8 @@
 """The planner: a request in, every step up front out.
 
-Decision: stateless, asked at most twice. A reply that cannot be read is answered with the reason and the grammar; a second one
-that cannot be read is an error, since a plan that was guessed would be drawn for minutes before anybody saw it.
+Decision: stateless, asked at most twice. A reply that cannot be read is answered with the reason and the
+grammar; a second one that cannot be read is an error, since a plan that was guessed would be drawn for
+minutes before anybody saw it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ PLAN_TOKENS = 16384
 
 
 class Planner:
-    """Writes all steps of a request. Prompt set: the given one, else the checkpoint's, else the pack's own."""
+    """Writes all steps of a request. Prompt set: the given one, else the checkpoint's, else the pack's
+    own."""
 
     def __init__(
         self,
@@ -54,8 +56,8 @@ class Planner:
         return identity_of(self.chat, self.prompt_set, self.settings)
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
-        """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the text has
-        `<image>` marks but not as many as images, ChatError, Cancelled."""
+        """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
+        text has `<image>` marks but not as many as images, ChatError, Cancelled."""
         message = _planner_message(self.prompt_set, request)
         limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
         settings = self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
@@ -64,7 +66,8 @@ class Planner:
         return read_reply(first, self.chat, message, again, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
 
     def rest(self, staying: object) -> None:
-        """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same weights."""
+        """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same
+        weights."""
         other = getattr(staying, "chat", None)
         shared = (
             isinstance(other, OnDevice)

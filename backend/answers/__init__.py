@@ -1,4 +1,5 @@
-"""What agents answer: found in a reply, read tolerantly about form and never about meaning, written strictly."""
+"""What agents answer: found in a reply, read tolerantly about form and never about meaning, written
+strictly."""
 
 from .reading import read_plan, read_verdict, write_plan, write_verdict
 

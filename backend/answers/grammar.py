@@ -1,9 +1,10 @@
-"""The grammar of agents' answers in Lark, for decoding that is held to it: whatever it lets through, answers.py can read.
+"""The grammar of agents' answers in Lark, for decoding that is held to it: whatever it lets through,
+answers.py can read.
 
-Decision: the reader is tolerant, the grammar is not: it is the form that agents are asked for, as JSON or as a Python
-literal throughout, with everything ruled out that the reader rejects (a step without content, numbers that do not rise, tags
-or further steps inside a string, the word None where there must be words). Reasoning is free text. White space is
-bounded, since models that are held to a grammar like to end in it.
+Decision: the reader is tolerant, the grammar is not: it is the form that agents are asked for, as JSON or as
+a Python literal throughout, with everything ruled out that the reader rejects (a step without content,
+numbers that do not rise, tags or further steps inside a string, the word None where there must be words).
+Reasoning is free text. White space is bounded, since models that are held to a grammar like to end in it.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ STYLES = {"json": ("null", "true", "false"), "python": ("None", "True", "False")
 
 @cache
 def answer_grammar(name: GrammarName, thinking: bool = False) -> str:
-    """The grammar of a whole reply: the reasoning, if any, then the answer, then the end. A verdict may stand before its
-    reasoning. `thinking`: the prompt has opened `<think>` already."""
+    """The grammar of a whole reply: the reasoning, if any, then the answer, then the end. A verdict may stand
+    before its reasoning. `thinking`: the prompt has opened `<think>` already."""
     body = _plan() if name == "plan" else _verdict()
     if thinking:
         start = "start: thought GAP? answer"
@@ -72,10 +73,14 @@ def _plan() -> str:
         rules += [
             f'{style}: "{{" W? {_key(style, "execution_plan")} "[" W? ({starts}) W? "]" W? "}}"',
             f'{style}_content: "," W? {_key(style, "step_name")} ({text} | "{null}") W? '
-            f'"," W? {_key(style, "instruction")} ({text} | "{null}") W? "," W? ({style}_drawn | {style}_told) W? "}}"',
+            f'"," W? {_key(style, "instruction")} ({text} | "{null}") W? "," W? ({style}_drawn | '
+            f'{style}_told) W? "}}"',
             f'{style}_drawn: {_key(style, "prompt")} {words} W? "," W? '
             f'{_key(style, "auxiliary_text")} ({text} | "{null}")',
-            f'{style}_told: {_key(style, "prompt")} "{null}" W? "," W? {_key(style, "auxiliary_text")} {words}',
+            (
+                f'{style}_told: {_key(style, "prompt")} "{null}" W? "," W? {_key(style, "auxiliary_text")} '
+                f"{words}"
+            ),
         ]
         for number in range(1, MAX_STEPS + 1):
             later = f' (W? "," W? {style}_{number + 1})?' if number < MAX_STEPS else ""

@@ -1,11 +1,11 @@
 """Reads one object of an agent's answer: JSON or a Python literal, and what models make of the two.
 
-Decision: one reader of our own that looks at every character a fixed number of times. A library that repairs anything cannot
-say what it guessed, and needs the square of the length for it. An object is read strictly first: every text between
-quotes that are escaped as JSON or Python escape them. Only such an object may hold tags or answers in its texts, since
-only there it is beyond doubt what is quoted. Otherwise it is read once more with what models leave out or add (quotes within
-a text, names without quotes, commas at an end, brackets that are never closed), and says so (`repaired`), so that
-what it says is not taken on trust.
+Decision: one reader of our own that looks at every character a fixed number of times. A library that repairs
+anything cannot say what it guessed, and needs the square of the length for it. An object is read strictly
+first: every text between quotes that are escaped as JSON or Python escape them. Only such an object may hold
+tags or answers in its texts, since only there it is beyond doubt what is quoted. Otherwise it is read once
+more with what models leave out or add (quotes within a text, names without quotes, commas at an end, brackets
+that are never closed), and says so (`repaired`), so that what it says is not taken on trust.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ OBJECT_START = re.compile(
     r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,30}:"
 )
 KEY = re.compile(
-    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w -]{0,40}[”’]?))\s{0,30}:"
+    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w "
+    r"-]{0,40}[”’]?))\s{0,30}:"
 )
 CUT_KEY = re.compile(r"[\"'“‘]?[\w -]{0,80}[\"'”’]?\s*")
 BLANK = re.compile(r"\s*")
@@ -59,10 +60,10 @@ ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTA
 
 @dataclass(frozen=True)
 class FoundObject:
-    """One object of a reply: `value`, and its source from `start` to `end`. `places` tells where the value of each key of the
-    outermost object begins (a text: after its quote). `open_depth` counts brackets never closed (0: whole).
-    `strict`: there is no doubt about what is quoted in it; `repaired`: it is neither JSON nor a Python literal.
-    `alone`: it is not part of a sentence (reply_text.py)."""
+    """One object of a reply: `value`, and its source from `start` to `end`. `places` tells where the value of
+    each key of the outermost object begins (a text: after its quote). `open_depth` counts brackets never
+    closed (0: whole). `strict`: there is no doubt about what is quoted in it; `repaired`: it is neither JSON
+    nor a Python literal. `alone`: it is not part of a sentence (reply_text.py)."""
 
     value: dict[str, Any]
     text: str = field(repr=False)
@@ -81,8 +82,9 @@ class FoundObject:
 
 
 def read_object(text: str, start: int, limit: int, closed: bool = False) -> FoundObject:
-    """The object whose brace stands at `start`. If it is not written strictly, it ends at `limit` at the latest; `closed`:
-    something ends it there (a tag), so that a word before it is whole. Raises AnswerError."""
+    """The object whose brace stands at `start`. If it is not written strictly, it ends at `limit` at the
+    latest; `closed`: something ends it there (a tag), so that a word before it is whole. Raises
+    AnswerError."""
     reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
     try:
         return reader.read()
@@ -95,8 +97,9 @@ def read_object(text: str, start: int, limit: int, closed: bool = False) -> Foun
 
 
 def strict_or_end(text: str, start: int) -> tuple[FoundObject | None, int]:
-    """The object at `start` if it is whole and every text in it is quoted and escaped properly, else None; and where it ends or
-    ceases to be one. Raises AnswerError where two equal keys disagree, and for one that is too large."""
+    """The object at `start` if it is whole and every text in it is quoted and escaped properly, else None;
+    and where it ends or ceases to be one. Raises AnswerError where two equal keys disagree, and for one that
+    is too large."""
     reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
     try:
         found = reader.read()
@@ -108,7 +111,8 @@ def strict_or_end(text: str, start: int) -> tuple[FoundObject | None, int]:
 
 
 def open_quote(raw: str) -> str:
-    """The quote of the text in which the source of an object breaks off; empty where it is outside of texts."""
+    """The quote of the text in which the source of an object breaks off; empty where it is outside of
+    texts."""
     last = deque(ANY_TEXT.finditer(raw), maxlen=1)
     return last[0].group(1) if last and last[0].group(2) != last[0].group(1) else ""
 

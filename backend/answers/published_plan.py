@@ -1,7 +1,9 @@
-"""What a plan from elsewhere means where it says it in another way than ours: steps counted from 0, words in `instruction`.
+"""What a plan from elsewhere means where it says it in another way than ours: steps counted from 0, words in
+`instruction`.
 
-Decision: both are read as they are meant. Numbers from 0 become numbers from 1, so that the first step is drawn from text
-and nothing shows a step 0; a step that draws nothing and has words in `instruction` alone is a step of these words.
+Decision: both are read as they are meant. Numbers from 0 become numbers from 1, so that the first step is
+drawn from text and nothing shows a step 0; a step that draws nothing and has words in `instruction` alone is
+a step of these words.
 """
 
 from __future__ import annotations

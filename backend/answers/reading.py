@@ -1,10 +1,11 @@
 """What agents answer, read tolerantly and written strictly (FORMATS: what an agent answers).
 
-Decision: tolerance is about form only. Whatever could change the meaning (two verdicts, a value that is neither true
-nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place, never a guess: the agent is
-asked once more. So is a reply that says the opposite anywhere but in its thoughts and in the texts of the answer itself, a verdict
-that is spoken about within a sentence (reply_text.py), and a form that is only repeated ("true or false"). A writer
-reads its own text back before giving it away, so what it writes is exactly what will be read.
+Decision: tolerance is about form only. Whatever could change the meaning (two verdicts, a value that is
+neither true nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place,
+never a guess: the agent is asked once more. So is a reply that says the opposite anywhere but in its thoughts
+and in the texts of the answer itself, a verdict that is spoken about within a sentence (reply_text.py), and a
+form that is only repeated ("true or false"). A writer reads its own text back before giving it away, so what
+it writes is exactly what will be read.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ REFINE_KEYS = ("refine_prompt", "refined_prompt")
 PLAN_KEYS = ("execution_plan",)
 
 GRAMMAR_OF_PLANS = (
-    'Answer with <think>your reasoning</think> and then <answer>{"execution_plan": [{"step_number": 1, "step_name": '
-    '"...", "instruction": "..." or null, "prompt": "..." or null, "auxiliary_text": "..." or null}, ...]}</answer>.'
+    'Answer with <think>your reasoning</think> and then <answer>{"execution_plan": [{"step_number": 1, '
+    '"step_name": '
+    '"...", "instruction": "..." or null, "prompt": "..." or null, "auxiliary_text": "..." or null}, '
+    "...]}</answer>."
 )
 GRAMMAR_OF_VERDICTS = (
     'Answer with <think>your reasoning</think> and then <answer>{"previous_step_success": true or false, '
     '"refine_prompt": "..."}</answer>.'
 )
 GRAMMAR_OF_VERDICTS_FIRST = (
-    'Answer with <answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer> and then, if it is '
+    'Answer with <answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer> and '
+    "then, if it is "
     "false, <think>your reasoning</think>."
 )
 
@@ -82,7 +86,8 @@ class _VerdictAnswer(_Answer):
 
 
 def read_plan(text: str) -> Plan:
-    """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut one."""
+    """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut
+    one."""
     reply = split_reply(text)
     found, _ = _answers_in(reply, PLAN_KEYS)
     if not found:
@@ -94,14 +99,15 @@ def read_plan(text: str) -> Plan:
 
 
 def read_verdict(text: str) -> Verdict:
-    """The verdict in a critic's reply; raises AnswerError if there is none, it is ambiguous, or its refined prompt
-    was cut off. A reply that ends right after a true verdict and its comma is whole: nothing after it matters."""
+    """The verdict in a critic's reply; raises AnswerError if there is none, it is ambiguous, or its refined
+    prompt was cut off. A reply that ends right after a true verdict and its comma is whole: nothing after it
+    matters."""
     return find_verdict(text)[0]
 
 
 def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
-    """As `read_verdict`, with the object that the verdict was read from (the first, if several say the same) and where in the text
-    its word begins."""
+    """As `read_verdict`, with the object that the verdict was read from (the first, if several say the same)
+    and where in the text its word begins."""
     reply = split_reply(text)
     found, others = _answers_in(reply, VERDICT_KEYS)
     if not found:
@@ -118,7 +124,8 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
 
 
 def write_plan(plan: Plan) -> str:
-    """The plan as an agent's answer; raises AnswerError for a text that could not be read back (tags in it...)."""
+    """The plan as an agent's answer; raises AnswerError for a text that could not be read back (tags in
+    it...)."""
     steps = [
         {
             "step_number": step.number,
@@ -138,8 +145,8 @@ def write_plan(plan: Plan) -> str:
 
 
 def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
-    """The verdict as an agent's answer (without the probability), its reasoning before or after; raises AnswerError for one that was not understood
-    (success None) or a text that could not be read back."""
+    """The verdict as an agent's answer (without the probability), its reasoning before or after; raises
+    AnswerError for one that was not understood (success None) or a text that could not be read back."""
     if verdict.success is None:
         raise AnswerError("A verdict that was not understood cannot be written.", verdict.reasoning)
     value = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
@@ -156,7 +163,8 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
 
 def _write(reasoning: str, value: Mapping[str, object]) -> str:
     body = json.dumps(value, ensure_ascii=False)
-    # A tag inside a JSON string would end the answer early; escaped, it is the same string to every JSON reader.
+    # A tag inside a JSON string would end the answer early; escaped, it is the same string to every JSON
+    # reader.
     body = TAG.sub(lambda tag: "\\u003c" + tag.group()[1:], body)
     return f"<think>{frame(reasoning)}</think>\n\n<answer>{body}</answer>"
 
@@ -166,8 +174,8 @@ def _normal_key(key: object) -> str:
 
 
 def _answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
-    """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds an object but no
-    answer, and for an answer that stands within a sentence."""
+    """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds
+    an object but no answer, and for an answer that stands within a sentence."""
     answers: list[FoundObject] = []
     others: list[FoundObject] = []
     for place in reply.places:
@@ -186,8 +194,8 @@ def _answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObj
 
 
 def _check_the_rest(text: str, verdict: Verdict, reply: SplitReply, objects: list[FoundObject]) -> None:
-    """Raise AnswerError if a text says the opposite of its verdict anywhere but in a thought or within an object that is beyond
-    doubt, or if a piece of an object lies outside of the objects."""
+    """Raise AnswerError if a text says the opposite of its verdict anywhere but in a thought or within an
+    object that is beyond doubt, or if a piece of an object lies outside of the objects."""
     thoughts = [(thought.begin, thought.end) for thought in reply.thoughts]
     sure = [(one.start, one.end) for one in objects if one.strict]
     opposite = str(not verdict.success).lower()
@@ -211,7 +219,8 @@ def _around(text: str, found: re.Match[str]) -> str:
 
 
 def _only(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not disagree."""
+    """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not
+    disagree."""
     values = [value for key, value in found.value.items() if _normal_key(key) in keys]
     words = [_bool_from_word(value) for value in values]
     if any(word != words[0] for word in words):

@@ -1,11 +1,12 @@
 """Takes an agent's reply apart: its thoughts, the places where an answer may stand, and the objects in them.
 
-Decision: what is quoted never decides. A tag or a brace inside the text of an object that is written strictly is part of that
-text. What stands in a thought is no answer, and a thought that is never closed has none after it, whatever it mentions; if the
-reply only closes one, its prompt had opened it, and all before that is thought (but for an answer with which the reply
-begins: an agent that thinks does not). Without an <answer> tag an object counts only if it stands alone: nothing is on its lines
-but white space, a code fence or list brackets. An object within a sentence is spoken about, not said. Braces are counted
-first, and each character is looked at a fixed number of times.
+Decision: what is quoted never decides. A tag or a brace inside the text of an object that is written strictly
+is part of that text. What stands in a thought is no answer, and a thought that is never closed has none after
+it, whatever it mentions; if the reply only closes one, its prompt had opened it, and all before that is
+thought (but for an answer with which the reply begins: an agent that thinks does not). Without an <answer>
+tag an object counts only if it stands alone: nothing is on its lines but white space, a code fence or list
+brackets. An object within a sentence is spoken about, not said. Braces are counted first, and each character
+is looked at a fixed number of times.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Place:
 
 @dataclass(frozen=True)
 class SplitReply:
-    """A reply taken apart: the reasoning, the places where an answer may stand, and all thoughts that are closed."""
+    """A reply taken apart: the reasoning, the places where an answer may stand, and all thoughts that are
+    closed."""
 
     reasoning: str
     places: tuple[Place, ...]
@@ -58,8 +60,9 @@ class SplitReply:
 
 
 def split_reply(text: str) -> SplitReply:
-    """Part the thoughts from the answers: the <answer> tags, or all that is no thought if there are none. Raises AnswerError if
-    the reply is longer than MAX_TEXT characters, is not Unicode text, or has too many brackets or answers."""
+    """Part the thoughts from the answers: the <answer> tags, or all that is no thought if there are none.
+    Raises AnswerError if the reply is longer than MAX_TEXT characters, is not Unicode text, or has too many
+    brackets or answers."""
     if len(text) > MAX_TEXT:
         raise AnswerError(f"The reply has {len(text)} characters; at most {MAX_TEXT} are read.", text[:200])
     if lone := re.search("[\ud800-\udfff]", text):
@@ -70,8 +73,8 @@ def split_reply(text: str) -> SplitReply:
 
 
 def find_objects(place: Place) -> Iterator[FoundObject]:
-    """All objects in a place, in order, whatever stands between them, each with whether it stands alone. Raises AnswerError for
-    one that cannot be read, or in which two equal keys disagree."""
+    """All objects in a place, in order, whatever stands between them, each with whether it stands alone.
+    Raises AnswerError for one that cannot be read, or in which two equal keys disagree."""
     text, floor = place.text, place.begin
     position = text.find("{", floor, place.end)
     while position >= 0:
@@ -133,8 +136,8 @@ class _Splitter:
         )
 
     def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
-        """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first one may be thought as
-        well, unless the reply begins with a tag that says otherwise."""
+        """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first
+        one may be thought as well, unless the reply begins with a tag that says otherwise."""
         if self._reasoning is None:
             if begins_with == "answer" and begin is None:
                 begin = self._first_answer_end
@@ -190,7 +193,8 @@ class _Splitter:
 
 
 def _begins_line(text: str, position: int, floor: int) -> bool:
-    """Whether nothing but a fence or a list bracket stands between the line's (or the place's) beginning and a position."""
+    """Whether nothing but a fence or a list bracket stands between the line's (or the place's) beginning and
+    a position."""
     begin = max(floor, position - MAX_BESIDE)
     before = text[begin:position]
     if "\n" not in before and begin > floor:

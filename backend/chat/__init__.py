@@ -16,5 +16,6 @@ __all__ = ["REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_c
 
 
 def open_chat(spec: str, **options: object) -> ChatModel:
-    """Open `NAME` or `NAME:ARGUMENT` (such as `transformers:FOLDER`, `openai:MODEL@URL`); raises SettingsError."""
+    """Open `NAME` or `NAME:ARGUMENT` (such as `transformers:FOLDER`, `openai:MODEL@URL`); raises
+    SettingsError."""
     return open_by_spec("chat backend", REGISTRY, spec, **options)

@@ -1,8 +1,9 @@
 """How large an image may be when a model is shown it.
 
-Decision: images are only ever scaled down, once, here, for every backend alike, so that a local checkpoint and a server
-with the same weights see the same pixels. The limit is the same however many images there are: the published demo's
-smaller one for five and more never took effect. What sizes a checkpoint itself records comes after this.
+Decision: images are only ever scaled down, once, here, for every backend alike, so that a local checkpoint
+and a server with the same weights see the same pixels. The limit is the same however many images there are:
+the published demo's smaller one for five and more never took effect. What sizes a checkpoint itself records
+comes after this.
 """
 
 from __future__ import annotations

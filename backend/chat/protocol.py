@@ -1,7 +1,8 @@
 """The seam to a language model that sees images: messages in, one reply out.
 
-Decision: a reply carries the probability of the verdict as the backend measured it (from logits), because only the
-backend can see it. Nothing here knows about planners or critics; agents.py builds the messages and reads the answers.
+Decision: a reply carries the probability of the verdict as the backend measured it (from logits), because
+only the backend can see it. Nothing here knows about planners or critics; agents.py builds the messages and
+reads the answers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ReplySettings(Value):
         default=None,
         ge=1,
         le=65536,
-        description="Longest answer, in tokens: by default 16384 for a plan and 4096 for a verdict, and never more than the "
+        description="Longest answer, in tokens: by default 16384 for a plan and 4096 for a verdict, and "
+        "never more than the "
         "model's context has room for.",
     )
     temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 is greedy decoding.")
@@ -47,13 +49,16 @@ class ReplySettings(Value):
         default=1.0,
         gt=0.0,
         le=1.0,
-        description="Above temperature 0: draw from the likeliest tokens that together have this probability.",
+        description=(
+            "Above temperature 0: draw from the likeliest tokens that together have this probability."
+        ),
     )
     top_k: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Above temperature 0: draw from so many likeliest tokens, 0 from all. A server must know it: vLLM, "
+        description="Above temperature 0: draw from so many likeliest tokens, 0 from all. A server must "
+        "know it: vLLM, "
         "SGLang and llama.cpp do.",
     )
     seed: int = Field(
@@ -63,14 +68,18 @@ class ReplySettings(Value):
         default=MAX_PIXELS,
         ge=1024,
         le=MOST_PIXELS,
-        description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it.",
+        description=(
+            "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it."
+        ),
     )
     watch_verdict: bool = Field(
         default=False, description="Report P(True) at the verdict and stop decoding once it is True."
     )
     grammar: GrammarName | None = Field(
         default=None,
-        description="Hold the reply to the grammar of this answer; for local models, where llguidance is installed.",
+        description=(
+            "Hold the reply to the grammar of this answer; for local models, where llguidance is installed."
+        ),
     )
 
     @property
@@ -79,7 +88,8 @@ class ReplySettings(Value):
         return self.max_tokens or MAX_TOKENS
 
     def drawn(self) -> ReplySettings:
-        """The same above temperature 0, for asking again: greedily, a model often says once more what it said."""
+        """The same above temperature 0, for asking again: greedily, a model often says once more what it
+        said."""
         return self if self.temperature > 0 else self.model_copy(update=DRAWN)
 
     def key(self) -> str:
@@ -90,7 +100,8 @@ class ReplySettings(Value):
 
 
 class Reply(Value):
-    """A model's answer. `probability` is P(True) at the verdict, only with `watch_verdict` and logits at hand."""
+    """A model's answer. `probability` is P(True) at the verdict, only with `watch_verdict` and logits at
+    hand."""
 
     text: str
     tokens: int = Field(default=0, ge=0)
@@ -103,8 +114,8 @@ class Reply(Value):
 
     @property
     def whole(self) -> str:
-        """The reply as it is to be read: with the <think> that its prompt had opened. A reply that was cut off and says of no
-        thought whether it is one may be one, unless it begins with its answer."""
+        """The reply as it is to be read: with the <think> that its prompt had opened. A reply that was cut
+        off and says of no thought whether it is one may be one, unless it begins with its answer."""
         said = self.text.lstrip().lower()
         unknown = self.thinking is None and self.finish == "length" and "</think>" not in said
         may_think = unknown and not said.startswith(("<think>", "<answer>", "{", "```"))
@@ -115,8 +126,8 @@ class Reply(Value):
 class ChatModel(Protocol):
     """A chat backend. `prompt_set` is the one its checkpoint was trained with, None to use the pack's own.
 
-    Safe to call from several threads: each gets the reply that it would have got alone, and its `on_token` is called in its
-    own thread. Who has one model answers one at a time.
+    Safe to call from several threads: each gets the reply that it would have got alone, and its `on_token` is
+    called in its own thread. Who has one model answers one at a time.
     """
 
     @property
@@ -131,8 +142,8 @@ class ChatModel(Protocol):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Answer the conversation; `on_token` gets text as it arrives, and empty text while a remote model is waited for;
-        it may raise Cancelled. Raises ChatError."""
+        """Answer the conversation; `on_token` gets text as it arrives, and empty text while a remote model is
+        waited for; it may raise Cancelled. Raises ChatError."""
         ...
 
 

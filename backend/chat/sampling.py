@@ -1,4 +1,5 @@
-"""Which tokens may be drawn above temperature 0: the likeliest so many, or those that together are likely enough.
+"""Which tokens may be drawn above temperature 0: the likeliest so many, or those that together are likely
+enough.
 
 Decision: written here once, for our own loop and for `generate`, so that both draw from the same tokens.
 """
@@ -11,7 +12,8 @@ from .protocol import ReplySettings
 
 
 class Narrowed:
-    """A logits processor: minus infinity for all tokens but those that `top_k` and then `top_p` leave, always one at least."""
+    """A logits processor: minus infinity for all tokens but those that `top_k` and then `top_p` leave, always
+    one at least."""
 
     def __init__(self, settings: ReplySettings) -> None:
         drawn = settings.temperature > 0

@@ -72,7 +72,8 @@ class ScriptedChat:
 
 
 def open(argument: str) -> ScriptedChat:
-    """Read a JSON list of replies (texts, or objects with `text`, `tokens`, `probability`); raises SettingsError."""
+    """Read a JSON list of replies (texts, or objects with `text`, `tokens`, `probability`); raises
+    SettingsError."""
     try:
         content = read_bytes(argument, MAX_FILE, SettingsError, "Script")
         found = parse_json(content, SettingsError, f"Script {argument!r}")

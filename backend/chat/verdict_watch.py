@@ -1,11 +1,13 @@
-"""Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how probable True was.
+"""Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how
+probable True was.
 
-Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict is: wherever
-the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs more: the reply begins with its
-<answer>, or its thought has just been closed (also one that its prompt had opened), and the answer up to there is written
-strictly, so that nothing that may follow can make it read as False. P(True) is the softmax over the tokens that can begin True or False,
-measured wherever a verdict's word may begin and reported for the one that is read in the end; the same rule as
-Qwen3-Reranker's, sigmoid(logit_yes - logit_no), extended to spellings.
+Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict
+is: wherever the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs
+more: the reply begins with its <answer>, or its thought has just been closed (also one that its prompt had
+opened), and the answer up to there is written strictly, so that nothing that may follow can make it read as
+False. P(True) is the softmax over the tokens that can begin True or False, measured wherever a verdict's word
+may begin and reported for the one that is read in the end; the same rule as Qwen3-Reranker's,
+sigmoid(logit_yes - logit_no), extended to spellings.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ TAIL = 220
 LONGEST_KEY = 120
 """Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
 MAX_LOOKS = 20
-"""How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to its end."""
+"""How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to
+its end."""
 MAX_MEASURED = 1000
 TRUE_SPELLINGS = ("True", "true", " True", " true")
 FALSE_SPELLINGS = ("False", "false", " False", " false")
@@ -42,10 +45,12 @@ class Encoder(Protocol):
 
 
 class VerdictWatch:
-    """Follows a reply piece by piece. `settled` is True once it says True and nothing after that could turn it."""
+    """Follows a reply piece by piece. `settled` is True once it says True and nothing after that could turn
+    it."""
 
     def __init__(self, thinking: bool | None = None) -> None:
-        """`thinking`: whether the prompt ends inside an opened <think>; None where nobody can tell (a server's)."""
+        """`thinking`: whether the prompt ends inside an opened <think>; None where nobody can tell (a
+        server's)."""
         self.settled = False
         self._tail = "<think>" if thinking else ""
         self._parts = [self._tail]
@@ -56,7 +61,8 @@ class VerdictWatch:
         self._settled_at = 0
 
     def add(self, piece: str) -> bool:
-        """Append a piece; True if a word begins in it that may be the verdict's, whose P(True) can then be given to `measured`."""
+        """Append a piece; True if a word begins in it that may be the verdict's, whose P(True) can then be
+        given to `measured`."""
         tail = self._tail + piece
         start, new = self._length - len(self._tail), len(self._tail)
         self._length += len(piece)
@@ -76,7 +82,8 @@ class VerdictWatch:
         return bool(words)
 
     def stop(self) -> int:
-        """Take back what stands after the point at which the verdict was settled, all of it in the last piece; its length."""
+        """Take back what stands after the point at which the verdict was settled, all of it in the last
+        piece; its length."""
         surplus = self._length - self._settled_at
         self._parts, self._length = ["".join(self._parts)[: self._settled_at]], self._settled_at
         return surplus
@@ -87,7 +94,8 @@ class VerdictWatch:
             self._measured[self._word] = probability
 
     def probability(self) -> float | None:
-        """P(True) at the verdict that is read from the reply so far; None if there is none, or it was not measured."""
+        """P(True) at the verdict that is read from the reply so far; None if there is none, or it was not
+        measured."""
         if not any(one is not None for one in self._measured.values()):
             return None
         try:
@@ -104,8 +112,8 @@ class VerdictWatch:
 
 
 def is_settled(text: str, word: int) -> bool:
-    """Whether a reply that begins like this says True with the word at this place, whatever follows it (but for a contradiction,
-    which would make it unreadable)."""
+    """Whether a reply that begins like this says True with the word at this place, whatever follows it (but
+    for a contradiction, which would make it unreadable)."""
     try:
         verdict, found, at = find_verdict(text)
     except AnswerError:
@@ -114,8 +122,9 @@ def is_settled(text: str, word: int) -> bool:
 
 
 def _may_stop(text: str, start: int) -> bool:
-    """Whether no thought and no text of an object can be open where the object at `start` begins, by the tags before it: it
-    follows the reply's first <answer> or the end of its thought, and at most a code fence stands between."""
+    """Whether no thought and no text of an object can be open where the object at `start` begins, by the tags
+    before it: it follows the reply's first <answer> or the end of its thought, and at most a code fence
+    stands between."""
     tags = list(TAG.finditer(text, 0, start))
     names = [tag.group(1) + tag.group(2).lower() for tag in tags]
     if (
@@ -155,7 +164,8 @@ def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 def probability_of_true(true_logits: Iterable[float], false_logits: Iterable[float]) -> float | None:
-    """Softmax mass of the True side (0..1) from logits or log-probabilities; None unless both sides have one."""
+    """Softmax mass of the True side (0..1) from logits or log-probabilities; None unless both sides have
+    one."""
     true_mass, false_mass = _log_sum_exp(true_logits), _log_sum_exp(false_logits)
     if true_mass is None or false_mass is None:
         return None

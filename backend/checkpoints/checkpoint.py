@@ -1,8 +1,9 @@
 """Finds and checks checkpoint folders before any weight is read, and names them by content.
 
-Decision: what would fail deep inside a loader, or worse, load something unsafe, is refused here in words: no folder, no
-safetensors, a pickle, another architecture. The digest is of contents, so a checkpoint that was trained further under
-the same name is another one; of files too large to read whole, size, header and samples are taken.
+Decision: what would fail deep inside a loader, or worse, load something unsafe, is refused here in words: no
+folder, no safetensors, a pickle, another architecture. The digest is of contents, so a checkpoint that was
+trained further under the same name is another one; of files too large to read whole, size, header and samples
+are taken.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_checkpoint(argument: str, download: bool = False) -> Path:
-    """The folder of a checkpoint: a local one, or a hub id that is in the cache already (`download` fetches it).
+    """The folder of a checkpoint: a local one, or a hub id that is in the cache already (`download` fetches
+    it).
 
     Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors.
     """
@@ -49,8 +51,8 @@ def find_checkpoint(argument: str, download: bool = False) -> Path:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint in safetensors, without code, whose configuration is
-    that of its weights. To be asked before any library opens it."""
+    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint in safetensors, without code, whose
+    configuration is that of its weights. To be asked before any library opens it."""
     _check_config(folder)
     _check_weights(folder)
     check_files(folder, ChatError)
@@ -139,13 +141,17 @@ def _check_config(folder: Path) -> None:
     architecture = read_json(folder / "config.json").get("model_type")
     if architecture not in ARCHITECTURES:
         raise ChatError(
-            f"{str(folder)!r} is a {architecture!r} checkpoint; agents need one of {', '.join(ARCHITECTURES)}.",
+            (
+                f"{str(folder)!r} is a {architecture!r} checkpoint; agents need one of "
+                f"{', '.join(ARCHITECTURES)}."
+            ),
             "Other models can be used through a server: openai:MODEL@URL.",
         )
 
 
 def _check_pixels(folder: Path) -> None:
-    """Raise ChatError if small images would be blown up: the processor's least number of pixels is a stranger's word."""
+    """Raise ChatError if small images would be blown up: the processor's least number of pixels is a
+    stranger's word."""
     for name in ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"):
         if not (folder / name).exists():
             continue

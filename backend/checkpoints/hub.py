@@ -1,9 +1,11 @@
-"""Fetches a checkpoint from the Hugging Face Hub into a folder of its own, because a person asked for exactly that.
+"""Fetches a checkpoint from the Hugging Face Hub into a folder of its own, because a person asked for exactly
+that.
 
-Decision: the library is asked what there is (addresses, sizes, checksums, the mirror and token of the environment); the
-bytes are read here, since its own download cannot be cancelled. Only safetensors, JSON and tokenizer files are fetched,
-and the configuration first, so that the wrong kind of model is refused before its gigabytes. Files gather in a hidden
-folder, which becomes the checkpoint when all are whole; an interrupted download goes on where it stopped.
+Decision: the library is asked what there is (addresses, sizes, checksums, the mirror and token of the
+environment); the bytes are read here, since its own download cannot be cancelled. Only safetensors, JSON and
+tokenizer files are fetched, and the configuration first, so that the wrong kind of model is refused before
+its gigabytes. Files gather in a hidden folder, which becomes the checkpoint when all are whole; an
+interrupted download goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ def check_hub_id(hub_id: str) -> None:
 
 
 def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -> Path:
-    """Download a Qwen3-VL checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left alone.
+    """Download a Qwen3-VL checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left
+    alone.
 
-    Raises SettingsError for another name, ChatError if the hub has no such checkpoint in safetensors or cannot be
-    reached, if the disk is too small or a file arrives damaged; Cancelled from `on_bytes`.
+    Raises SettingsError for another name, ChatError if the hub has no such checkpoint in safetensors or
+    cannot be reached, if the disk is too small or a file arrives damaged; Cancelled from `on_bytes`.
     """
     check_hub_id(hub_id)
     folder = root / hub_id

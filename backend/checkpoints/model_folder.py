@@ -1,8 +1,9 @@
 """A model's folder as foreign data: what may lie in it before a library opens it.
 
-Decision: libraries look for classes, shards and sizes where a folder tells them to. So code is refused by its name wherever
-it lies in the folder, whichever library would find it; pickles are refused where weights are wanted; and a configuration
-may not describe more than the weight files hold, because libraries build the whole model before they read a weight.
+Decision: libraries look for classes, shards and sizes where a folder tells them to. So code is refused by its
+name wherever it lies in the folder, whichever library would find it; pickles are refused where weights are
+wanted; and a configuration may not describe more than the weight files hold, because libraries build the
+whole model before they read a weight.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ FEW_LAYERS = 256
 SPARE_WEIGHTS = 2**26
 """Weights that a configuration may describe beyond what the files hold: 256 MB of them."""
 WEIGHTS_A_BYTE = 4
-"""Weights that a configuration may seem to describe for each byte of the files, by its widest width in every layer."""
+"""Weights that a configuration may seem to describe for each byte of the files, by its widest width in every
+layer."""
 
 
 def check_files(folder: Path, kind: type[InterleaveError]) -> None:
-    """Raise `kind` if anything in or below the folder could be imported, would keep a library reading for ever (pipes,
-    devices, texts of gigabytes), or if there is no end of entries."""
+    """Raise `kind` if anything in or below the folder could be imported, would keep a library reading for
+    ever (pipes, devices, texts of gigabytes), or if there is no end of entries."""
     for number, path in enumerate(_entries(folder, kind)):
         if number >= MAX_ENTRIES:
             raise kind(f"{str(folder)!r} holds more than {MAX_ENTRIES} files.", "It is no model's folder.")
@@ -73,8 +75,9 @@ def _check_file(path: Path, kind: type[InterleaveError]) -> None:
 
 
 def check_weights(folder: Path, kind: type[InterleaveError]) -> None:
-    """Raise `kind` if a folder of weights has pickles in place of safetensors, if an index names other files than those
-    beside it, or if config.json describes more than the files hold. A folder without weights (a tokenizer) passes."""
+    """Raise `kind` if a folder of weights has pickles in place of safetensors, if an index names other files
+    than those beside it, or if config.json describes more than the files hold. A folder without weights (a
+    tokenizer) passes."""
     names = [path.name for path in _listed(folder, kind)]
     weights = [name for name in names if name.endswith(".safetensors")]
     pickles = sorted(name for name in names if name.lower().endswith(PICKLES))
@@ -145,7 +148,8 @@ def _too_large(folder: Path, what: str, kind: type[InterleaveError]) -> Interlea
 
 
 def numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """Every whole number in a configuration with the last key above it, heads times their size as `heads_size`."""
+    """Every whole number in a configuration with the last key above it, heads times their size as
+    `heads_size`."""
     if isinstance(value, bool):
         return
     if isinstance(value, int):
@@ -166,7 +170,8 @@ def numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
 def _entries(folder: Path, kind: type[InterleaveError], depth: int = 0) -> Iterator[Path]:
     for path in _listed(folder, kind):
         yield path
-        # Hidden folders are the downloader's and git's, which no library looks into; links are followed as libraries do.
+        # Hidden folders are the downloader's and git's, which no library looks into; links are followed as
+        # libraries do.
         if path.is_dir() and not path.name.startswith("."):
             if depth == DEEPEST:
                 raise kind(f"{str(folder)!r} is nested too deep.", "It is no model's folder.")

@@ -1,7 +1,7 @@
 """How many weights lie in safetensors files, from their headers alone.
 
-Decision: a header says the name, type and shape of every tensor in its first kilobytes, so the largest checkpoint is
-counted without reading a weight, and as it really is rather than as its name promises.
+Decision: a header says the name, type and shape of every tensor in its first kilobytes, so the largest
+checkpoint is counted without reading a weight, and as it really is rather than as its name promises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def tensors_of(path: Path) -> Tensors:
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that length."""
+    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that
+    length."""
     with opened(path, ChatError, "Weight file") as file:
         start, size = file.read(64), os.fstat(file.fileno()).st_size
     if start.startswith(b"version https://git-lfs"):

@@ -1,9 +1,11 @@
-"""What the `refine_prompt` of a record's attempts means: the critic's proposal after the image, or the prompt it was drawn with.
+"""What the `refine_prompt` of a record's attempts means: the critic's proposal after the image, or the prompt
+it was drawn with.
 
-Decision: published files hold proposals, "" after True, and so do ours, which say it (`"refine_prompt_is": "proposal"`).
-Older files of ours held the prompt drawn with and say nothing. They are told by what can be: drawn with, the first
-attempt of every step has the step's own prompt and no attempt has none; proposed, an accepted attempt has none, or the
-prompt that it was drawn with. Where both can be, it is "drawn with"; where neither can be, an error says so.
+Decision: published files hold proposals, "" after True, and so do ours, which say it (`"refine_prompt_is":
+"proposal"`). Older files of ours held the prompt drawn with and say nothing. They are told by what can be:
+drawn with, the first attempt of every step has the step's own prompt and no attempt has none; proposed, an
+accepted attempt has none, or the prompt that it was drawn with. Where both can be, it is "drawn with"; where
+neither can be, an error says so.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ class Meaning(str, Enum):
 
 @dataclass(frozen=True)
 class Written:
-    """An attempt as it was written. `prompt` is the step's own one, `drawn_with` stands only where it is told apart."""
+    """An attempt as it was written. `prompt` is the step's own one, `drawn_with` stands only where it is told
+    apart."""
 
     prompt: str | None
     refine_prompt: str | None
@@ -32,7 +35,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompt of an attempt's draw (None: not told) and the critic's proposal after it ("": none, None: not told)."""
+    """The prompt of an attempt's draw (None: not told) and the critic's proposal after it ("": none, None:
+    not told)."""
 
     drawn_with: str | None
     proposed: str | None

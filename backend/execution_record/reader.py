@@ -1,9 +1,10 @@
 """Reads `execution_record.json` in the three forms found in the wild (FORMATS: data files).
 
-Decision: a record is a stranger's file. Its images are looked for in its own folder and below a folder that the reader is
-given, never elsewhere (image_places.py); pictures are opened when asked for, so a record of ten thousand entries costs no
-more than its JSON; an image that is not there is kept as missing, because published records often travel without their
-pictures. A verdict is a bool, one of the spellings of a bool, or unknown (None); anything else is an error and not a guess.
+Decision: a record is a stranger's file. Its images are looked for in its own folder and below a folder that
+the reader is given, never elsewhere (image_places.py); pictures are opened when asked for, so a record of ten
+thousand entries costs no more than its JSON; an image that is not there is kept as missing, because published
+records often travel without their pictures. A verdict is a bool, one of the spellings of a bool, or unknown
+(None); anything else is an error and not a guess.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class _Entry(BaseModel):
 class RecordEntry(BaseModel):
     """One attempt (forms "attempts" and "last") or one told step (form "texts"); steps are counted from 1.
 
-    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: not told), `proposed`
-    what the critic proposed after seeing it ("": nothing, as after True; None: not told).
+    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: not told),
+    `proposed` what the critic proposed after seeing it ("": nothing, as after True; None: not told).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -131,8 +132,8 @@ class RecordStep(BaseModel):
 
 
 class Record(BaseModel):
-    """A record of any form; what a form does not hold is empty. `ours` if it was written by this package: only then is an
-    all-white source a picture, and not the published sign for "drawn from text"."""
+    """A record of any form; what a form does not hold is empty. `ours` if it was written by this package:
+    only then is an all-white source a picture, and not the published sign for "drawn from text"."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -177,8 +178,8 @@ class _Entries(BaseModel):
 def read_record(path: str | Path, images: Path | None = None) -> Record:
     """Read a record file, or the one in a folder; images are also looked for below `images`.
 
-    Raises JournalError if it is damaged, of no known form, too large, if it cannot be told what its refined prompts are,
-    or if a link leads out of these folders.
+    Raises JournalError if it is damaged, of no known form, too large, if it cannot be told what its refined
+    prompts are, or if a link leads out of these folders.
     """
     path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
@@ -225,9 +226,13 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     meaning = whole.refine_prompt_is or meaning_of(steps)
     if meaning is None:
         raise JournalError(
-            f"It cannot be told what the refine_prompt of {str(path)!r} is: an accepted attempt has another one than it was "
+            f"It cannot be told what the refine_prompt of {str(path)!r} is: an accepted attempt has "
+            f"another one than it was "
             "drawn with, and a first attempt another one than its step.",
-            f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn with" at its top.',
+            (
+                f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn '
+                f'with" at its top.'
+            ),
         )
     prompts = [Prompts(None, None)] * len(written)
     for found, step in zip(places_of.values(), steps, strict=True):
@@ -249,7 +254,8 @@ def _shift(entries: tuple[_Entry, ...]) -> int:
 
 
 def _shifts(plan: tuple[RecordStep, ...], entries: tuple[_Entry, ...]) -> tuple[int, int]:
-    """What to add to the numbers of the plan and of the entries, which are counted alike unless their prompts deny it."""
+    """What to add to the numbers of the plan and of the entries, which are counted alike unless their prompts
+    deny it."""
     of_plan, of_entries = shift_of(step.step_number for step in plan), _shift(entries)
     if of_plan and not of_entries:
         prompts = {step.step_number: step.prompt for step in plan}

@@ -1,8 +1,9 @@
 """A published execution record as a trajectory, so that whatever is done with a run can be done with it.
 
-Decision: what a record does not tell stays empty (seeds, settings, makers); nothing is made up. A white page before an
-image is none, as published; an image that is missing becomes a fault of its attempt, as a failed draw is. The kept attempt is the last accepted one, else the last with an
-image, as the published loop keeps it.
+Decision: what a record does not tell stays empty (seeds, settings, makers); nothing is made up. A white page
+before an image is none, as published; an image that is missing becomes a fault of its attempt, as a failed
+draw is. The kept attempt is the last accepted one, else the last with an image, as the published loop keeps
+it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ UNTOLD = "(no text)"
 
 
 def record_trajectory(record: Record) -> Trajectory:
-    """The record, of any form, with its pictures. Raises JournalError for an unreadable picture, more pictures than
-    MAX_TOTAL_PIXELS, or steps that are no plan."""
+    """The record, of any form, with its pictures. Raises JournalError for an unreadable picture, more
+    pictures than MAX_TOTAL_PIXELS, or steps that are no plan."""
     pictures = _Pictures()
     entries: dict[int, list[RecordEntry]] = {}
     for entry in record.entries:
@@ -73,7 +74,8 @@ class _Pictures:
         return self.open(image)
 
     def before(self, image: RecordImage, ours: bool) -> Picture | None:
-        """The picture that was edited; None for a white page that stands for none, as in published records."""
+        """The picture that was edited; None for a white page that stands for none, as in published
+        records."""
         picture = self.open(image)
         return picture if ours or image.file in self._drawn or not picture.is_white else None
 

@@ -1,7 +1,8 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in REGISTRY.
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in
+REGISTRY.
 
-Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an agent or
-a generator anything, so every run that can be read can be exported again, in any form, at any time.
+Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an
+agent or a generator anything, so every run that can be read can be exported again, in any form, at any time.
 """
 
 from __future__ import annotations

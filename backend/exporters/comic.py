@@ -1,7 +1,7 @@
 """A run as a comic archive (CBZ): the story's pages in order and a ComicInfo.xml, for comic readers.
 
-Decision: a page is a picture with its text drawn on it, since comic readers show images and nothing else. The archive
-has fixed dates, so the same run gives the same file.
+Decision: a page is a picture with its text drawn on it, since comic readers show images and nothing else. The
+archive has fixed dates, so the same run gives the same file.
 """
 
 from __future__ import annotations

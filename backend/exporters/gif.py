@@ -20,7 +20,8 @@ COLORS = 256
 def export(
     trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
 ) -> Path:
-    """Write `folder`/story.gif, pictures at most 640 pixels a side, `seconds` (0.1..60) a step; returns its path.
+    """Write `folder`/story.gif, pictures at most 640 pixels a side, `seconds` (0.1..60) a step; returns its
+    path.
 
     Raises SettingsError and JournalError.
     """

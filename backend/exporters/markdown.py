@@ -1,7 +1,7 @@
 """A run as a Markdown file with its pictures beside it, for editors, repositories and blogs.
 
-Decision: the words of a run are text, not markup. What Markdown or HTML would read as a sign is escaped, so a prompt
-with asterisks shows asterisks and a tag in a request stays harmless wherever the file is rendered.
+Decision: the words of a run are text, not markup. What Markdown or HTML would read as a sign is escaped, so a
+prompt with asterisks shows asterisks and a tag in a request stays harmless wherever the file is rendered.
 """
 
 from __future__ import annotations

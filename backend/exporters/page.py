@@ -1,8 +1,8 @@
 """One self-contained web page of a run: the story to look at, and every attempt behind it, folded.
 
-Decision: the page carries everything itself and may load nothing (its content security policy says so), so it can be
-mailed, archived and opened from a disk. All text is a stranger's text: the template escapes it, and the policy allows
-only the one script and the one style sheet that this module put in, by their digests.
+Decision: the page carries everything itself and may load nothing (its content security policy says so), so it
+can be mailed, archived and opened from a disk. All text is a stranger's text: the template escapes it, and
+the policy allows only the one script and the one style sheet that this module put in, by their digests.
 """
 
 from __future__ import annotations
@@ -136,9 +136,11 @@ def _percent(probability: float | None) -> str:
 
 
 def _show(picture: Picture, longest: int, enlarge: bool = False) -> dict[str, Any]:
-    """Data URL and size to show a picture at, at most `longest` pixels a side; `enlarge` shows small ones larger.
+    """Data URL and size to show a picture at, at most `longest` pixels a side; `enlarge` shows small ones
+    larger.
 
-    Small pictures stay lossless; large ones become WebP (or JPEG), since the run's folder keeps the exact pixels.
+    Small pictures stay lossless; large ones become WebP (or JPEG), since the run's folder keeps the exact
+    pixels.
     """
     from PIL import Image, features
 

@@ -1,8 +1,10 @@
-"""`execution_record.json`: the published data form of a run, one entry an attempt, with its pictures beside it.
+"""`execution_record.json`: the published data form of a run, one entry an attempt, with its pictures beside
+it.
 
-Decision: `prompt` is the step's original prompt and `refine_prompt` what the critic proposed after seeing `target_img`, ""
-after True, as published; the file says so (`refine_prompt_is`). An attempt that was drawn with something else than the
-entry before proposed (several candidates of one try) says that too (`drawn_with`). Reading is in execution_record/reader.py.
+Decision: `prompt` is the step's original prompt and `refine_prompt` what the critic proposed after seeing
+`target_img`, "" after True, as published; the file says so (`refine_prompt_is`). An attempt that was drawn
+with something else than the entry before proposed (several candidates of one try) says that too
+(`drawn_with`). Reading is in execution_record/reader.py.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/execution_record.json and its images folder; returns the file's path. Raises JournalError.
+    """Write `folder`/execution_record.json and its images folder; returns the file's path. Raises
+    JournalError.
 
-    An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success` null.
+    An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success`
+    null.
     """
     folder = Path(folder)
     pictures = PictureFolder(folder)

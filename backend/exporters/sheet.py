@@ -1,8 +1,9 @@
-"""A contact sheet: the whole run on one image, a card for every step, for sharing and for the storyboard node.
+"""A contact sheet: the whole run on one image, a card for every step, for sharing and for the storyboard
+node.
 
-Decision: drawn with Pillow alone and its own scalable font, so that it looks the same on every machine and needs no
-browser. Cards are laid out first and drawn second; the sheet never grows past a fixed number of pixels, the cells
-shrink instead.
+Decision: drawn with Pillow alone and its own scalable font, so that it looks the same on every machine and
+needs no browser. Cards are laid out first and drawn second; the sheet never grows past a fixed number of
+pixels, the cells shrink instead.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BA
 
 @dataclass(frozen=True)
 class Card:
-    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its outcome."""
+    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its
+    outcome."""
 
     picture: Picture | None
     text: str
@@ -70,8 +72,8 @@ def contact_sheet(
 ) -> Image.Image:
     """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side.
 
-    `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000 pixels),
-    `columns` defaults to a near-square sheet. Raises SettingsError.
+    `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000
+    pixels), `columns` defaults to a near-square sheet. Raises SettingsError.
     """
     if not MIN_CELL <= cell <= MAX_CELL:
         raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, but is {cell}.")

@@ -1,6 +1,7 @@
 """A run as an animated WebP: in full colour, larger in pixels and smaller in bytes than a GIF.
 
-Decision: lossy at a quality at which drawings show no rings; who needs the exact pixels exports a comic archive.
+Decision: lossy at a quality at which drawings show no rings; who needs the exact pixels exports a comic
+archive.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ QUALITY = 90
 def export(
     trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
 ) -> Path:
-    """Write `folder`/story.webp, pictures at most 1024 pixels a side, `seconds` (0.1..60) a step; returns its path.
+    """Write `folder`/story.webp, pictures at most 1024 pixels a side, `seconds` (0.1..60) a step; returns its
+    path.
 
     Raises SettingsError and JournalError.
     """

@@ -1,8 +1,9 @@
 """What people say of a run's attempts: `feedback.jsonl` in the run's folder, one line a word.
 
-Decision: a word is only ever appended, in one write under a lock, so that a browser, a node, the command line and a
-person with an editor can all speak while a run is going on, and what was said before can be traced; whoever reads takes the
-last word on every attempt. A line that a killed process left half written counts as never said.
+Decision: a word is only ever appended, in one write under a lock, so that a browser, a node, the command line
+and a person with an editor can all speak while a run is going on, and what was said before can be traced;
+whoever reads takes the last word on every attempt. A line that a killed process left half written counts as
+never said.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
 
 @contextmanager
 def one_writer(files: RunFiles, wait: float = WAIT) -> Iterator[None]:
-    """Have the words of a run to oneself; raises JournalError if another program has them for longer than `wait` seconds."""
+    """Have the words of a run to oneself; raises JournalError if another program has them for longer than
+    `wait` seconds."""
     lock = SystemLock(files.path(LOCK))
     if not lock.take(wait):
         raise JournalError(

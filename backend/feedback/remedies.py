@@ -1,9 +1,10 @@
 """What should have been drawn with instead of a prompt that failed, and who says so.
 
-Decision: a critic learns as its refined prompt only what somebody vouches for. That is a person's better prompt; else the
-prompt of a later try of the same step, from the same page, that was accepted; else what the critic itself proposed, unless
-that was drawn and refused as well. Where there is none, the prompt that failed still stands in the row, which needs one to
-be an answer, but as text that is not learned: taught, it would say that drawing the same again is the remedy.
+Decision: a critic learns as its refined prompt only what somebody vouches for. That is a person's better
+prompt; else the prompt of a later try of the same step, from the same page, that was accepted; else what the
+critic itself proposed, unless that was drawn and refused as well. Where there is none, the prompt that failed
+still stands in the row, which needs one to be an answer, but as text that is not learned: taught, it would
+say that drawing the same again is the remedy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ END = '"}</answer>'
 
 
 class Ruling(NamedTuple):
-    """Whether the image of a try is held to be right (None: nobody can tell), and whether a person said so."""
+    """Whether the image of a try is held to be right (None: nobody can tell), and whether a person said
+    so."""
 
     success: bool | None
     by_person: bool = False
@@ -38,7 +40,8 @@ class Remedy(NamedTuple):
 def remedy_of(
     attempts: Sequence[Attempt], rulings: Sequence[Ruling], index: int, better: str | None = None
 ) -> Remedy:
-    """The remedy for try `index` of a step, whose image is wrong; `rulings` are of all its tries, `better` is a person's prompt."""
+    """The remedy for try `index` of a step, whose image is wrong; `rulings` are of all its tries, `better` is
+    a person's prompt."""
     failed = attempts[index]
     if better and better.strip():
         return Remedy(better.strip(), "person")
@@ -60,7 +63,8 @@ def remedy_of(
 
 
 def refined_range(answer: str) -> tuple[int, int]:
-    """Where the refined prompt stands in an answer of `write_verdict`, [start, end); raises ValueError for another text."""
+    """Where the refined prompt stands in an answer of `write_verdict`, [start, end); raises ValueError for
+    another text."""
     found = list(REFINED.finditer(answer))
     end = answer.rfind(END)
     if len(found) != 1 or end < found[0].end():

@@ -1,8 +1,10 @@
-"""People's words on a run's attempts as training rows of a critic: `critic_sft.json` with its images beside it.
+"""People's words on a run's attempts as training rows of a critic: `critic_sft.json` with its images beside
+it.
 
-Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it should have
-said; its own reasoning is kept where it was right already, and what should be drawn instead is `remedies`' to say. A row is
-found again by its question, so a later word on the same image replaces the row and one that is taken back removes it.
+Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it
+should have said; its own reasoning is kept where it was right already, and what should be drawn instead is
+`remedies`' to say. A row is found again by its question, so a later word on the same image replaces the row
+and one that is taken back removes it.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ def add_feedback_rows(
 ) -> FeedbackData:
     """Put a row for every word into `folder`/critic_sft.json and the images beside it; all of them or none.
 
-    A word that names another image than the trajectory's attempt is skipped; one that neither accepts, rejects nor
-    gives a better prompt removes its row. Words on later tries of a step say what should have been drawn at the earlier ones.
-    `prompt_set` is the wording of the critic that is to learn, by default the
-    pack's own. Raises SettingsError for an attempt that cannot be judged, AnswerError for words that cannot stand in an
-    answer, and JournalError if the file is damaged, too large, or cannot be written.
+    A word that names another image than the trajectory's attempt is skipped; one that neither accepts,
+    rejects nor gives a better prompt removes its row. Words on later tries of a step say what should have
+    been drawn at the earlier ones. `prompt_set` is the wording of the critic that is to learn, by default the
+    pack's own. Raises SettingsError for an attempt that cannot be judged, AnswerError for words that cannot
+    stand in an answer, and JournalError if the file is damaged, too large, or cannot be written.
     """
     wording = prompt_set or default_prompt_set()
     changes: list[tuple[SftRow, tuple[Picture, ...], bool]] = []
@@ -94,7 +96,8 @@ def add_feedback_rows(
 
 
 def find_attempt(trajectory: Trajectory, word: Feedback) -> tuple[Step, Attempt, Picture]:
-    """The step, the attempt and the image that a word is about; raises SettingsError if there is no such image."""
+    """The step, the attempt and the image that a word is about; raises SettingsError if there is no such
+    image."""
     results = {result.step.number: result for result in trajectory.results}
     result = results.get(word.step)
     if result is None:
@@ -119,9 +122,11 @@ def _image_at(trajectory: Trajectory, word: Feedback) -> str | None:
 
 
 def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
-    """The verdict that the critic should have given, None if the word does not say whether the image is right.
+    """The verdict that the critic should have given, None if the word does not say whether the image is
+    right.
 
-    Its refined prompt is the one just used, which is the answer beside True; beside False `remedy_of` knows a better one.
+    Its refined prompt is the one just used, which is the answer beside True; beside False `remedy_of` knows a
+    better one.
     """
     success = success_of(word)
     if success is None:
@@ -138,7 +143,8 @@ def success_of(word: Feedback) -> bool | None:
 
 
 def _remedy(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> Remedy:
-    """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on the others."""
+    """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on
+    the others."""
     result = next(one for one in trajectory.results if one.step.number == word.step)
     said = {
         one.attempt: success_of(one)

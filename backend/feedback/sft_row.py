@@ -1,8 +1,8 @@
 """A row of the SFT data files (FORMATS: data files): a conversation that ends with the answer to learn.
 
-Decisions. It stands in the backend because two sides share it: training reads it, and feedback on a run writes it. A part of
-the answer that nobody can vouch for is marked, not cut out: the row keeps its grammar, a tool that does not know the mark
-reads the row as any other, and rows without a mark are written as ever.
+Decisions. It stands in the backend because two sides share it: training reads it, and feedback on a run
+writes it. A part of the answer that nobody can vouch for is marked, not cut out: the row keeps its grammar, a
+tool that does not know the mark reads the row as any other, and rows without a mark are written as ever.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class SftMessage(BaseModel):
 
 
 class SftRow(BaseModel):
-    """A training conversation that ends with the answer to learn; as many `<image>` marks as images. `not_learned` are ranges
-    of characters, [start, end), of that answer that are shown and not learned."""
+    """A training conversation that ends with the answer to learn; as many `<image>` marks as images.
+    `not_learned` are ranges of characters, [start, end), of that answer that are shown and not learned."""
 
     model_config = ConfigDict(extra="ignore")
 

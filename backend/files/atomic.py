@@ -1,9 +1,10 @@
 """The one way in which a file or folder replaces an earlier one: in one step, or not at all.
 
-Decision: the new content is finished under a temporary name in the same folder and takes its place by one rename, so that
-whoever looks, and whoever is killed, finds the old content or the new and never half of one. On Windows a rename is refused
-while another process (a virus scanner, an indexer, a viewer) has the file open, mostly for milliseconds: it is tried again
-for about a second before it is an error. A name that is a link is replaced itself; nothing is written through it.
+Decision: the new content is finished under a temporary name in the same folder and takes its place by one
+rename, so that whoever looks, and whoever is killed, finds the old content or the new and never half of one.
+On Windows a rename is refused while another process (a virus scanner, an indexer, a viewer) has the file
+open, mostly for milliseconds: it is tried again for about a second before it is an error. A name that is a
+link is replaced itself; nothing is written through it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .names import name_fault
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
 """Names of what is being written. One that stays was left by a process that was killed."""
 WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Seconds between the tries of a rename or removal that is refused while another process has the file open."""
+"""Seconds between the tries of a rename or removal that is refused while another process has the file
+open."""
 WINDOWS = os.name == "nt"
 WINDOWS_PATH = 259
 """Longest path in characters that Windows takes unless long paths are switched on."""
@@ -36,7 +38,8 @@ LONGEST_STEM = 20
 def write_bytes(
     path: str | Path, data: bytes, kind: type[InterleaveError], what: str = "File", durable: bool = True
 ) -> None:
-    """Make `data` the content of the file, and its folder if there is none; see `writing` for `durable` and errors."""
+    """Make `data` the content of the file, and its folder if there is none; see `writing` for `durable` and
+    errors."""
     with writing(path, kind, what, durable) as temporary, temporary.open("xb") as file:
         file.write(data)
 
@@ -44,8 +47,8 @@ def write_bytes(
 def write_text(
     path: str | Path, text: str, kind: type[InterleaveError], what: str = "File", durable: bool = True
 ) -> None:
-    """As `write_bytes`, in UTF-8 with the line ends that `text` has, on every system; half of a surrogate pair is written as
-    a question mark, since no file can hold it."""
+    """As `write_bytes`, in UTF-8 with the line ends that `text` has, on every system; half of a surrogate
+    pair is written as a question mark, since no file can hold it."""
     write_bytes(path, text.encode("utf-8", "replace"), kind, what, durable)
 
 
@@ -53,11 +56,12 @@ def write_text(
 def writing(
     path: str | Path, kind: type[InterleaveError], what: str = "File", durable: bool = True
 ) -> Iterator[Path]:
-    """Yield a temporary path for whoever writes the file itself (torch.save, an image library), then put it in place.
+    """Yield a temporary path for whoever writes the file itself (torch.save, an image library), then put it
+    in place.
 
-    `durable` waits for the disk, so that the file also outlives a loss of power; without it only a kill is survived, which
-    is enough for what can be made again. Raises `kind` naming the path; the earlier file is then untouched, and whatever
-    goes wrong leaves no temporary file.
+    `durable` waits for the disk, so that the file also outlives a loss of power; without it only a kill is
+    survived, which is enough for what can be made again. Raises `kind` naming the path; the earlier file is
+    then untouched, and whatever goes wrong leaves no temporary file.
     """
     path = Path(path)
     _check_name(path, kind, what)
@@ -79,10 +83,11 @@ def writing(
 
 @contextmanager
 def writing_folder(path: str | Path, kind: type[InterleaveError], what: str = "Folder") -> Iterator[Path]:
-    """Yield a new, empty folder beside `path` to be filled, then put it in place of an earlier one; see `replace_folder`.
+    """Yield a new, empty folder beside `path` to be filled, then put it in place of an earlier one; see
+    `replace_folder`.
 
-    One process at a time: what a killed one has left of the same folder is removed first. Raises `kind` naming the path; the
-    earlier folder is then where it was, and the half-filled one is gone.
+    One process at a time: what a killed one has left of the same folder is removed first. Raises `kind`
+    naming the path; the earlier folder is then where it was, and the half-filled one is gone.
     """
     path = Path(path)
     _check_name(path, kind, what)
@@ -101,10 +106,12 @@ def writing_folder(path: str | Path, kind: type[InterleaveError], what: str = "F
 def replace_folder(
     finished: str | Path, path: str | Path, kind: type[InterleaveError], what: str = "Folder"
 ) -> Path:
-    """Make the folder `finished` (on the same disk) the folder `path`, in place of one that may be there; returns `path`.
+    """Make the folder `finished` (on the same disk) the folder `path`, in place of one that may be there;
+    returns `path`.
 
-    The earlier folder is moved aside and deleted only when the new one is in its place: deleted where it lies, a kill in the
-    middle would leave half of it. Raises `kind` naming the path; the earlier folder is then where it was.
+    The earlier folder is moved aside and deleted only when the new one is in its place: deleted where it
+    lies, a kill in the middle would leave half of it. Raises `kind` naming the path; the earlier folder is
+    then where it was.
     """
     path = Path(path)
     _check_name(path, kind, what)
@@ -121,9 +128,11 @@ def remove(path: str | Path, kind: type[InterleaveError], what: str = "File") ->
 
 
 def sweep(*folders: str | Path, files_alone: bool = False) -> None:
-    """Remove what killed processes left half-written directly in these folders; what is in use stays for the next time.
+    """Remove what killed processes left half-written directly in these folders; what is in use stays for the
+    next time.
 
-    `files_alone` where no folder is ever written by `writing_folder`: one of such a name is then somebody's own.
+    `files_alone` where no folder is ever written by `writing_folder`: one of such a name is then somebody's
+    own.
     """
     for folder in map(Path, folders):
         if not folder.is_dir():
@@ -199,7 +208,8 @@ def _flush(path: Path) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Wait until the new name is on the disk, where folders can be asked for it: not on Windows, nor on some shares."""
+    """Wait until the new name is on the disk, where folders can be asked for it: not on Windows, nor on some
+    shares."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,10 @@
-"""The one way in which files from elsewhere are read: regular files only, never more than a stated number of bytes.
+"""The one way in which files from elsewhere are read: regular files only, never more than a stated number of
+bytes.
 
-Decision: the file is opened without waiting and asked what it is before a byte is read. A pipe would keep its reader for
-ever, a device never ends, and a file with holes costs its sender nothing and its reader all of the memory. JSON is
-refused by the number of its values before it is parsed, since a value of two bytes becomes an object of a hundred.
+Decision: the file is opened without waiting and asked what it is before a byte is read. A pipe would keep its
+reader for ever, a device never ends, and a file with holes costs its sender nothing and its reader all of the
+memory. JSON is refused by the number of its values before it is parsed, since a value of two bytes becomes an
+object of a hundred.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from ..errors import InterleaveError
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_VALUES = 2_000_000
-"""Most values in one JSON text, counted by its brackets and commas (also those inside texts): about 200 MB of objects."""
+"""Most values in one JSON text, counted by its brackets and commas (also those inside texts): about 200 MB of
+objects."""
 MAX_KEYS = 100_000
 """Most keys of one JSON object: each that a model does not know is a fault of its own."""
 OPENING = (
@@ -33,7 +36,8 @@ OPENING = (
 
 
 def read_bytes(path: str | Path, limit: int, kind: type[InterleaveError], what: str = "File") -> bytes:
-    """The content of a regular file of at most `limit` bytes; raises `kind` naming the path, also if there is none."""
+    """The content of a regular file of at most `limit` bytes; raises `kind` naming the path, also if there is
+    none."""
     content = read_bytes_if_any(path, limit, kind, what)
     if content is None:
         raise kind(f"{what} {str(path)!r} cannot be read (there is no such file).")
@@ -66,8 +70,8 @@ def read_bytes_if_any(
 
 @contextmanager
 def opened(path: str | Path, kind: type[InterleaveError], what: str = "File") -> Iterator[BinaryIO]:
-    """A regular file to read in parts, for headers, samples and lines; raises `kind` naming the path, also for what goes
-    wrong while it is read."""
+    """A regular file to read in parts, for headers, samples and lines; raises `kind` naming the path, also
+    for what goes wrong while it is read."""
     shown = f"{what} {str(path)!r}"
     file = _opened_if_any(path, kind, shown)
     if file is None:
@@ -119,7 +123,8 @@ def read_json(
 
 
 def check_values(text: str, kind: type[InterleaveError], where: str, values: int | None = None) -> None:
-    """Raise `kind` if a JSON text holds more than that many values, without parsing it (for who leaves that to a library)."""
+    """Raise `kind` if a JSON text holds more than that many values, without parsing it (for who leaves that
+    to a library)."""
     most = MAX_JSON_VALUES if values is None else values
     if text.count("{") + text.count("[") + text.count(",") > most:
         raise kind(f"{where} holds more than {most} values, the most that are read.")
@@ -128,8 +133,9 @@ def check_values(text: str, kind: type[InterleaveError], where: str, values: int
 def parse_json(
     content: bytes | str, kind: type[InterleaveError], where: str, values: int | None = None
 ) -> Any:
-    """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many `values`
-    (MAX_JSON_VALUES) or MAX_KEYS keys in one object, or names a key of one object twice (readers differ in which of the two they take)."""
+    """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many
+    `values` (MAX_JSON_VALUES) or MAX_KEYS keys in one object, or names a key of one object twice (readers
+    differ in which of the two they take)."""
     text = _decoded(content, kind, where) if isinstance(content, bytes) else content.removeprefix("\ufeff")
     check_values(text, kind, where, values)
     try:

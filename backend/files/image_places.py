@@ -1,9 +1,11 @@
-"""Where the images lie that a file from elsewhere names: in its own folder and below an image root, nowhere else.
+"""Where the images lie that a file from elsewhere names: in its own folder and below an image root, nowhere
+else.
 
-Decision: a published file names its images as on the machine that made them, so a path is first read as it stands, from
-the file's folder, and then by its end: the base name beside the file, the longest end that exists below the root. An
-image root holds thousands of images of one name, so it is never searched; a name that would stand for two different
-images is an error and not a guess. No path is followed out of these folders, neither by `..` nor by a link.
+Decision: a published file names its images as on the machine that made them, so a path is first read as it
+stands, from the file's folder, and then by its end: the base name beside the file, the longest end that
+exists below the root. An image root holds thousands of images of one name, so it is never searched; a name
+that would stand for two different images is an error and not a guess. No path is followed out of these
+folders, neither by `..` nor by a link.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ DRIVE = re.compile(r"^(?:[A-Za-z]:|//[^/]+/[^/]+)")
 
 
 class ImagePlaces:
-    """Finds the images that a file in `folder` names: as written from there, by base name in the sub-folders `beside` of it
-    ("" is itself), then by the end of the path below `root`. Faults are raised as `kind`."""
+    """Finds the images that a file in `folder` names: as written from there, by base name in the sub-folders
+    `beside` of it ("" is itself), then by the end of the path below `root`. Faults are raised as `kind`."""
 
     def __init__(
         self,
@@ -42,10 +44,11 @@ class ImagePlaces:
         self._found_for: dict[Path, tuple[str, ...]] = {}
 
     def find(self, written: str) -> Path | None:
-        """The file of a path as it was written, by either kind of slash; None if it lies in none of the places.
+        """The file of a path as it was written, by either kind of slash; None if it lies in none of the
+        places.
 
-        Raises `kind` for a path that no file can have, a link that leads out, something that is not a regular file, and
-        for two paths that only their missing folders tell apart.
+        Raises `kind` for a path that no file can have, a link that leads out, something that is not a regular
+        file, and for two paths that only their missing folders tell apart.
         """
         if "\0" in written:
             raise self._kind(f"The image {written!r} has a name that no file can have.")

@@ -1,8 +1,10 @@
-"""A lock that one process or thread has at a time, and that the system takes back when its holder dies, however it dies.
+"""A lock that one process or thread has at a time, and that the system takes back when its holder dies,
+however it dies.
 
-Decision: the system's own file locks (`flock`, through the library filelock) and not files that name their process: they
-hold between containers too, where the same number is another process, and a killed holder leaves nothing that anyone
-would have to judge stale. A few file systems have no locks; there a lock is had by everyone, which is said once in the log.
+Decision: the system's own file locks (`flock`, through the library filelock) and not files that name their
+process: they hold between containers too, where the same number is another process, and a killed holder
+leaves nothing that anyone would have to judge stale. A few file systems have no locks; there a lock is had by
+everyone, which is said once in the log.
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 class SystemLock:
-    """The lock on the file at `path`, which is made for it and removed after. Not to be taken twice by the same object."""
+    """The lock on the file at `path`, which is made for it and removed after. Not to be taken twice by the
+    same object."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: FileLock | None = None
 
     def take(self, seconds: float = 0.0) -> bool:
-        """Take it, waiting so long at most; False if somebody else has it. Raises JournalError if the file cannot be written."""
+        """Take it, waiting so long at most; False if somebody else has it. Raises JournalError if the file
+        cannot be written."""
         try:
             from filelock import FileLock, Timeout
         except ImportError as error:
@@ -59,7 +63,8 @@ class SystemLock:
                     "Give a folder that can be written, or make room.",
                 ) from error
             logger.warning(
-                "%r is on a file system without locks: nothing keeps two runs from writing there at the same time, "
+                "%r is on a file system without locks: nothing keeps two runs from writing there at the "
+                "same time, "
                 "so start one only.",
                 str(self.path.parent),
             )

@@ -1,6 +1,8 @@
-"""Names that every system can give a file: a story made on Linux is copied to Windows, and a workflow names folders on both.
+"""Names that every system can give a file: a story made on Linux is copied to Windows, and a workflow names
+folders on both.
 
-Decision: a name is refused with its reason, never changed: two names that are changed into one would overwrite each other.
+Decision: a name is refused with its reason, never changed: two names that are changed into one would
+overwrite each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A generator whose images keep the colours of the image they edit, or of the story's first one.
 
-Decision: an edit model shifts all colours a little at every step (a yellow tint, lost contrast), which adds up over a story.
-The shift is read from what both images have in common (drift.py) and undone by one gain and offset a channel. Only a small
-shift is drift; a large one, or images with nothing in common, is the change that the step asked for and is left alone.
+Decision: an edit model shifts all colours a little at every step (a yellow tint, lost contrast), which adds
+up over a story. The shift is read from what both images have in common (drift.py) and undone by one gain and
+offset a channel. Only a small shift is drift; a large one, or images with nothing in common, is the change
+that the step asked for and is left alone.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class ColorMatched:
 
 
 class AnchorMatched:
-    """Every edit gets the colours of the anchor, which the loop names before each step (protocol.FollowsAnchor)."""
+    """Every edit gets the colours of the anchor, which the loop names before each step
+    (protocol.FollowsAnchor)."""
 
     def __init__(self, generator: Generator) -> None:
         self.inner = generator
@@ -75,7 +77,8 @@ class AnchorMatched:
 
 
 def match_colors(image: Picture, target: Picture) -> Picture:
-    """The image with the colours that it shares with `target` brought to that one's; itself where nothing is to be done."""
+    """The image with the colours that it shares with `target` brought to that one's; itself where nothing is
+    to be done."""
     import numpy as np
 
     wanted, found = block_pixels(target), block_pixels(image)

@@ -1,9 +1,11 @@
-"""Draws with a diffusers pipeline: text-to-image for the first step, editing the image before for every other one.
+"""Draws with a diffusers pipeline: text-to-image for the first step, editing the image before for every other
+one.
 
-Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed is fixed
-when it is opened and named in `identity`; options that the pipeline's class would ignore are refused then, because an
-ignored option is a silent one. Noise comes from a CPU generator, so a seed means the same noise on every device.
-A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no source yet.
+Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed
+is fixed when it is opened and named in `identity`; options that the pipeline's class would ignore are refused
+then, because an ignored option is a silent one. Noise comes from a CPU generator, so a seed means the same
+noise on every device. A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no
+source yet.
 """
 
 from __future__ import annotations
@@ -47,10 +49,12 @@ def open(
     edit: Literal["auto", "reference", "img2img"] = "auto",
     levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
 ) -> DiffusersGenerator:
-    """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading fails.
+    """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading
+    fails.
 
-    `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how much of
-    the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class edits, `levers` how work is saved.
+    `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
+    much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
+    edits, `levers` how work is saved.
     """
     target = _parse_size(size)
     if not 0.0 < strength <= 1.0:
@@ -105,8 +109,8 @@ def open(
 
 
 class DiffusersGenerator:
-    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every sampling step. `folder`:
-    where it was read from."""
+    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every
+    sampling step. `folder`: where it was read from."""
 
     def __init__(
         self,
@@ -138,7 +142,8 @@ class DiffusersGenerator:
 
     @property
     def modules(self) -> list[Any]:
-        """The torch modules of the pipelines, for who moves them between devices; they share their weights."""
+        """The torch modules of the pipelines, for who moves them between devices; they share their
+        weights."""
         import torch
 
         return [part for part in self._pair.edit.components.values() if isinstance(part, torch.nn.Module)]
@@ -149,10 +154,11 @@ class DiffusersGenerator:
         return width * height
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16 pixels).
+        """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16
+        pixels).
 
-        Without an explicit size an edit keeps its source's, scaled down to 1024x1024 of area if larger. Raises
-        GeneratorError, or Cancelled once `interrupted` says so.
+        Without an explicit size an edit keeps its source's, scaled down to 1024x1024 of area if larger.
+        Raises GeneratorError, or Cancelled once `interrupted` says so.
         """
         import torch
 
@@ -202,7 +208,8 @@ class DiffusersGenerator:
         return self._round(self._size or _fit_area(source.size if source else self._default_size()))
 
     def _round(self, size: tuple[int, int]) -> tuple[int, int]:
-        # Twice the VAE's factor: transformers take 2x2 patches of latents, and UNets halve them at least once.
+        # Twice the VAE's factor: transformers take 2x2 patches of latents, and UNets halve them at least
+        # once.
         multiple = 2 * getattr(self._pair.edit, "vae_scale_factor", 8)
         width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
         return width, height
@@ -245,7 +252,8 @@ def _refuse_ignored_options(
         accepted, name = arguments_of(pipeline), type(pipeline).__name__
         if guidance is not None and pair.kind.guidance not in accepted:
             raise SettingsError(f"{name} takes no guidance.", "Leave out guidance.")
-        # Guidance-distilled models take both arguments, and use the negative prompt only with the other guidance.
+        # Guidance-distilled models take both arguments, and use the negative prompt only with the other
+        # guidance.
         distilled = "true_cfg_scale" in accepted and pair.kind.guidance != "true_cfg_scale"
         if negative is not None and ("negative_prompt" not in accepted or distilled):
             raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")

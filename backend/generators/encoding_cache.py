@@ -1,9 +1,11 @@
-"""Prompt embeddings and source latents kept between draws, for every diffusers pipeline alike, and for the host's models.
+"""Prompt embeddings and source latents kept between draws, for every diffusers pipeline alike, and for the
+host's models.
 
-Decision: the two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from what is kept where their
-arguments are equal, text by text and pixel by pixel; no pipeline class is known here. A VAE's answer is the distribution of
-the latents and not a sample of it, so the random source goes on as it would have. Arguments that cannot be compared are
-not kept. What is kept stays on the device it was computed on: it is small beside the weights.
+Decision: the two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from what is kept
+where their arguments are equal, text by text and pixel by pixel; no pipeline class is known here. A VAE's
+answer is the distribution of the latents and not a sample of it, so the random source goes on as it would
+have. Arguments that cannot be compared are not kept. What is kept stays on the device it was computed on: it
+is small beside the weights.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ class EncodingCacheSettings(Value):
     encodings_bytes: int = Field(
         default=128 * MEBIBYTE,
         ge=0,
-        description="Memory for prompt embeddings and image latents that are kept between draws, in bytes; 0 encodes every "
-        "prompt and every source anew. FLUX.2 klein takes 8 MB for a prompt and 10 MB for an image of a megapixel.",
+        description="Memory for prompt embeddings and image latents that are kept between draws, in bytes; "
+        "0 encodes every "
+        "prompt and every source anew. FLUX.2 klein takes 8 MB for a prompt and 10 MB for an image of a "
+        "megapixel.",
     )
 
 
@@ -79,7 +83,8 @@ class EncodingCache:
 
 
 def compared(value: Any) -> Hashable | None:
-    """Something equal for equal arguments: numbers and words themselves, pixels by digest; None for what is neither."""
+    """Something equal for equal arguments: numbers and words themselves, pixels by digest; None for what is
+    neither."""
     import torch
     from PIL import Image
 
@@ -101,7 +106,8 @@ def compared(value: Any) -> Hashable | None:
 
 
 def _own_copy(value: Any) -> Any:
-    """Tensors copied, so that nobody changes what is kept; a VAE's distribution as it is, which makes new ones itself."""
+    """Tensors copied, so that nobody changes what is kept; a VAE's distribution as it is, which makes new
+    ones itself."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -1,8 +1,9 @@
 """A generator without a model: stripes of colour hashed from prompt, seed and source, in milliseconds.
 
-Decision: tests, dry runs of a plan and demonstrations of the journal need a generator whose images depend on exactly what
-a real one's depend on (every argument changes the pixels, nothing else does) and on no weights. It ships, so that all of
-them use the same one. As an edit would, it keeps most of the source: one row of the grid is repainted.
+Decision: tests, dry runs of a plan and demonstrations of the journal need a generator whose images depend on
+exactly what a real one's depend on (every argument changes the pixels, nothing else does) and on no weights.
+It ships, so that all of them use the same one. As an edit would, it keeps most of the source: one row of the
+grid is repainted.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class FakeGenerator:
 
 
 def open(argument: str, size: str | int | None = None) -> FakeGenerator:
-    """`painted` or `painted:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises SettingsError."""
+    """`painted` or `painted:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises
+    SettingsError."""
     text = str(size if size is not None else argument or 64)
     width, _, height = text.partition("x")
     if not width.isdigit() or height not in ("", width):

@@ -1,10 +1,11 @@
-"""Draws with an image service over HTTP: POST /edit with base64 images, as the published generator services speak.
+"""Draws with an image service over HTTP: POST /edit with base64 images, as the published generator services
+speak.
 
-Decision: the service is a foreign machine. Its answer is bounded in size and read through a model that ignores what it
-does not know; connection faults, 429 and 5xx are tried three times, everything else is an error at once, and a
-`success: false` is the service's word and not tried again. All tries of a request have one deadline, and it can be
-cancelled at any moment (remote/call.py). A key comes from the environment only, because the identity, which names the
-URL and all options, is written into every run's folder.
+Decision: the service is a foreign machine. Its answer is bounded in size and read through a model that
+ignores what it does not know; connection faults, 429 and 5xx are tried three times, everything else is an
+error at once, and a `success: false` is the service's word and not tried again. All tries of a request have
+one deadline, and it can be cancelled at any moment (remote/call.py). A key comes from the environment only,
+because the identity, which names the URL and all options, is written into every run's folder.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ def open(
     negative: str | None = None,
     deadline: float = DEADLINE,
 ) -> HttpGenerator:
-    """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `deadline` in seconds for an image, all
-    tries together.
+    """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `deadline` in seconds for
+    an image, all tries together.
 
-    `size` is WIDTHxHEIGHT in pixels. Raises SettingsError for an unusable URL or option, GeneratorError if nothing
-    answers there.
+    `size` is WIDTHxHEIGHT in pixels. Raises SettingsError for an unusable URL or option, GeneratorError if
+    nothing answers there.
     """
     if not 0 < deadline < math.inf:
         raise SettingsError(f"The deadline must be above 0 seconds, but is {deadline}.")
@@ -108,7 +109,8 @@ def _read_size(size: str | None) -> tuple[int | None, int | None]:
 
 
 class HttpGenerator:
-    """A client of one service. Set `interrupted` to be asked several times a second while the service draws."""
+    """A client of one service. Set `interrupted` to be asked several times a second while the service
+    draws."""
 
     def __init__(self, url: str, options: dict[str, Any], *, deadline: float = DEADLINE) -> None:
         self.interrupted: Callable[[], bool] | None = None
@@ -123,7 +125,8 @@ class HttpGenerator:
         )
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError or Cancelled."""
+        """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError or
+        Cancelled."""
         body = {
             "image": source.base64_png() if source else None,
             "prompt": prompt,

@@ -1,8 +1,8 @@
 """A diffusers pipeline folder as untrusted data: found, checked to bring no code, and named by its content.
 
-Decision: the identity of a model is what lies in its folder, never its path or hub name, so a moved folder keeps its
-cached images and a replaced weight file loses them. Large weight files are sampled: their size, their header (all
-tensor names, types and shapes) and evenly spread blocks, which any retraining changes.
+Decision: the identity of a model is what lies in its folder, never its path or hub name, so a moved folder
+keeps its cached images and a replaced weight file loses them. Large weight files are sampled: their size,
+their header (all tensor names, types and shapes) and evenly spread blocks, which any retraining changes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def check_library() -> None:
 def pipeline_class(folder: Path) -> str:
     """Name of the diffusers class that `folder` is to be loaded with.
 
-    Raises SettingsError if the index is missing or damaged, or if the pipeline or a component would need code that
-    comes with the folder.
+    Raises SettingsError if the index is missing or damaged, or if the pipeline or a component would need code
+    that comes with the folder.
     """
     import diffusers
     from diffusers import pipelines
@@ -81,7 +81,10 @@ def pipeline_class(folder: Path) -> str:
     name = index.get("_class_name")
     if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
         raise SettingsError(
-            f"{folder.name!r} asks for the pipeline class {name!r}, which diffusers {diffusers.__version__} lacks.",
+            (
+                f"{folder.name!r} asks for the pipeline class {name!r}, which diffusers "
+                f"{diffusers.__version__} lacks."
+            ),
             "Upgrade diffusers; pipelines that bring code of their own are not run.",
         )
     for component, value in index.items():
@@ -104,7 +107,10 @@ def pipeline_class(folder: Path) -> str:
             isinstance(library, str) and library.isidentifier() and hasattr(pipelines, library)
         ):
             raise SettingsError(
-                f"{folder.name!r}: component {component!r} comes from {library!r}, not from diffusers or transformers.",
+                (
+                    f"{folder.name!r}: component {component!r} comes from {library!r}, not from diffusers or "
+                    f"transformers."
+                ),
                 "Pipelines that bring code of their own are not run.",
             )
     return name
@@ -124,7 +130,8 @@ def _named(value: object) -> bool:
 
 
 def content_digest(folder: Path) -> str:
-    """16 hex digits over the index, the components' configurations and vocabularies, and their safetensors weights."""
+    """16 hex digits over the index, the components' configurations and vocabularies, and their safetensors
+    weights."""
     components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
     digest = hashlib.blake2b(digest_size=8)
     for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:

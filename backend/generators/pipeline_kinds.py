@@ -1,8 +1,9 @@
 """How each diffusers pipeline class edits an image, in one table.
 
-Decision: the way of editing follows from the class, because the pipeline's weights were trained for it, and is never
-tried out. A class that is not listed edits by image-to-image where diffusers itself names its image-to-image twin;
-otherwise opening it is an error, and the user can say `edit=reference` or `edit=img2img`.
+Decision: the way of editing follows from the class, because the pipeline's weights were trained for it, and
+is never tried out. A class that is not listed edits by image-to-image where diffusers itself names its
+image-to-image twin; otherwise opening it is an error, and the user can say `edit=reference` or
+`edit=img2img`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ KINDS: dict[str, PipelineKind] = {
 
 @dataclass(frozen=True)
 class PipelinePair:
-    """The pipelines that draw and edit, sharing their weights; `draw` None: no image comes from text alone."""
+    """The pipelines that draw and edit, sharing their weights; `draw` None: no image comes from text
+    alone."""
 
     kind: PipelineKind
     draw: Any | None
@@ -57,7 +59,8 @@ class PipelinePair:
 
 
 def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> PipelinePair:
-    """Pair a loaded pipeline with its twin as its class demands; raises SettingsError where the class cannot edit."""
+    """Pair a loaded pipeline with its twin as its class demands; raises SettingsError where the class cannot
+    edit."""
     name = type(pipeline).__name__
     known = KINDS.get(name)
     mode = edit if edit != "auto" else known.edit if known else "img2img"

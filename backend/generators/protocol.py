@@ -1,7 +1,8 @@
 """The seam to an image model: prompt, source image and seed in, one image out.
 
-Decision: everything else that shapes the image (weights, size, sampler, steps, guidance...) is the generator's own
-and named in `identity`, so that (identity, prompt, source, seed) determines the image and can be its cache key.
+Decision: everything else that shapes the image (weights, size, sampler, steps, guidance...) is the
+generator's own and named in `identity`, so that (identity, prompt, source, seed) determines the image and can
+be its cache key.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from ..types import MAX_TEXT
 class Generator(Protocol):
     """Draws from a prompt alone (`source` None: text-to-image) or edits the source image.
 
-    Safe to call from several threads: each gets the image that it would have got alone. Who has one model draws for one at
-    a time.
+    Safe to call from several threads: each gets the image that it would have got alone. Who has one model
+    draws for one at a time.
     """
 
     @property
     def identity(self) -> str: ...
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when interrupted."""
+        """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when
+        interrupted."""
         ...
 
 
 @runtime_checkable
 class FollowsAnchor(Protocol):
-    """A generator whose edits also depend on the story's first image: the loop names it before every step. One such generator
-    draws one story at a time."""
+    """A generator whose edits also depend on the story's first image: the loop names it before every step.
+    One such generator draws one story at a time."""
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """The request's first image, else the first one drawn, None before there is any."""
@@ -40,8 +42,8 @@ class FollowsAnchor(Protocol):
 
 
 def bounded_identity(text: str) -> str:
-    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge negative prompt,
-    hundreds of references) the beginning and the SHA-256 digest of the whole."""
+    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge
+    negative prompt, hundreds of references) the beginning and the SHA-256 digest of the whole."""
     if len(text) <= MAX_TEXT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,8 @@
-"""A trajectory as a run's folder of its own: what Save Trajectory leaves, and the command line reads and continues.
+"""A trajectory as a run's folder of its own: what Save Trajectory leaves, and the command line reads and
+continues.
 
-Decision: written through the journal, so there is one folder format; records are kept too, hence a run that is continued
-from a copy draws nothing twice. The folder appears by one rename once everything is in it.
+Decision: written through the journal, so there is one folder format; records are kept too, hence a run that
+is continued from a copy draws nothing twice. The folder appears by one rename once everything is in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The files of a run's folder: written whole or not at all, read within bounds, never outside the folder.
 
-Decision: every file appears by one rename of a finished temporary file in the same folder, so a process killed at any
-moment leaves either the old content or the new one, and at worst a temporary file that the next run sweeps away.
+Decision: every file appears by one rename of a finished temporary file in the same folder, so a process
+killed at any moment leaves either the old content or the new one, and at worst a temporary file that the next
+run sweeps away.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Checked:
-    """Picture files that held the pixels of their digest when this process last looked, as long as nobody touched them.
+    """Picture files that held the pixels of their digest when this process last looked, as long as nobody
+    touched them.
 
-    Looking takes 15 ms for a megapixel, and a run that goes on over a finished journal asks for every one of its pictures.
+    Looking takes 15 ms for a megapixel, and a run that goes on over a finished journal asks for every one of
+    its pictures.
     """
 
     def __init__(self) -> None:
@@ -83,7 +86,8 @@ class RunFiles:
         return path
 
     def write(self, data: bytes, *parts: str) -> None:
-        """Put `data` there in one step; raises JournalError (disk full, no permission) and then changes nothing."""
+        """Put `data` there in one step; raises JournalError (disk full, no permission) and then changes
+        nothing."""
         try:
             atomic.write_bytes(self.path(*parts), data, JournalError, "The run's file")
         except JournalError as error:
@@ -91,7 +95,8 @@ class RunFiles:
             raise JournalError(error.message, hint) from error
 
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
-        """The content, None if there is no such file; raises JournalError if it is larger than `limit` bytes."""
+        """The content, None if there is no such file; raises JournalError if it is larger than `limit`
+        bytes."""
         return read_bytes_if_any(self.path(*parts), limit, JournalError, "The run's file")
 
     def write_model(self, value: BaseModel, *parts: str) -> None:
@@ -106,7 +111,8 @@ class RunFiles:
     def read_model(
         self, model: type[Model], *parts: str, hint: str, context: dict[str, Any] | None = None
     ) -> Model | None:
-        """The file as a model, None if there is no such file; raises JournalError naming the first wrong field."""
+        """The file as a model, None if there is no such file; raises JournalError naming the first wrong
+        field."""
         data = self.read(*parts)
         if data is None:
             return None
@@ -129,7 +135,8 @@ class RunFiles:
         picture.kept_by(partial(self._read_again, picture.digest))
 
     def read_picture(self, digest: str) -> Picture | None:
-        """The picture with this digest, None if it is not here; raises JournalError if the pixels are other ones."""
+        """The picture with this digest, None if it is not here; raises JournalError if the pixels are other
+        ones."""
         read_again = partial(self._read_again, digest)
         size = _checked.size(self.path(PICTURES, f"{digest}.png"), digest)
         if size is not None:

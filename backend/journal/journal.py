@@ -1,16 +1,16 @@
 """A run's folder: cache, resume and training data in one, written as the run goes.
 
-Decision: the folder is a memory (memory.py) whose records are files named by their keys, so continuing after a kill, a
-cancel or an edit is nothing but running again: what is found is not made again. A finished run adds `trajectory.json`;
-an unfinished one is read by replaying the loop over its records up to the first that is missing.
+Decision: the folder is a memory (memory.py) whose records are files named by their keys, so continuing after
+a kill, a cancel or an edit is nothing but running again: what is found is not made again. A finished run adds
+`trajectory.json`; an unfinished one is read by replaying the loop over its records up to the first that is
+missing.
 
-    run.json                 format, version, request, settings, identities, the plan as its planner wrote it (digest)
-    plan.json                the plan; edit it and run again, and it is used as edited (delete it to plan anew)
-    attempts/<key>.json      one draw: generator, prompt, seed, source, image or error, seconds
+    run.json                 format, version, request, settings, identities, the plan as its planner wrote it
+    (digest) plan.json                the plan; edit it and run again, and it is used as edited (delete it to
+    plan anew) attempts/<key>.json      one draw: generator, prompt, seed, source, image or error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
-    pictures/<digest>.png    the pixels, lossless
-    choices.json             which attempt a person picked as a step's result (picks.py)
-    in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
+    pictures/<digest>.png    the pixels, lossless choices.json             which attempt a person picked as a
+    step's result (picks.py) in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it ended
 """
 
@@ -90,7 +90,8 @@ class _MissingPicture(JournalError):
 
 
 class Journal:
-    """The memory of a run in a folder; see memory.RunStore for its methods. One process at a time may run in it."""
+    """The memory of a run in a folder; see memory.RunStore for its methods. One process at a time may run in
+    it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -99,7 +100,8 @@ class Journal:
         self._pictures: dict[str, Picture] = {}
 
     def check(self, request: Request) -> None:
-        """Raise JournalError if the folder is foreign, damaged, too new or of another request; writes nothing.
+        """Raise JournalError if the folder is foreign, damaged, too new or of another request; writes
+        nothing.
 
         `begin` checks this too; who has models to load first can ask before that.
         """
@@ -204,7 +206,8 @@ class Journal:
         self._files.write_model(trajectory, TRAJECTORY)
 
     def record(self) -> RunRecord:
-        """The content of run.json; raises JournalError if the folder holds no run, a damaged or a newer one."""
+        """The content of run.json; raises JournalError if the folder holds no run, a damaged or a newer
+        one."""
         self._check_version(RUN)
         record = self._files.read_model(RunRecord, RUN, hint="Choose another folder, or restore the file.")
         if record is None:

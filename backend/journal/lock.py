@@ -1,7 +1,7 @@
 """One process at a time in a run's folder, and a note of which one for whoever finds it taken.
 
-Decision: the lock is the system's (files/lock.py), so nothing that a killed run leaves behind keeps the next one out. The
-note beside it is for people alone and decides nothing.
+Decision: the lock is the system's (files/lock.py), so nothing that a killed run leaves behind keeps the next
+one out. The note beside it is for people alone and decides nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Which attempt a person picked as a step's result, in the run's folder: `choices.json`.
 
-Decision: an attempt is named by the digest of its image, which is also the name of its file below `pictures/`. A choice
-then holds as long as that image is one of the step's attempts, whatever was queued, added or renumbered since, and one
-that no longer fits is passed over instead of pointing at another image. A pick reads the file and writes it anew under a lock,
-so that of many at a time none is lost. Write it by hand, by `pick` or from the node's view:
+Decision: an attempt is named by the digest of its image, which is also the name of its file below
+`pictures/`. A choice then holds as long as that image is one of the step's attempts, whatever was queued,
+added or renumbered since, and one that no longer fits is passed over instead of pointing at another image. A
+pick reads the file and writes it anew under a lock, so that of many at a time none is lost. Write it by hand,
+by `pick` or from the node's view:
 
     {"steps": {"2": "<digest>"}}
 """
@@ -41,15 +42,17 @@ class Choices(Value):
 
 
 def read_choices(folder: str | Path) -> Choices:
-    """What was picked in a run's folder, nothing if nobody did; raises JournalError if the file is damaged."""
+    """What was picked in a run's folder, nothing if nobody did; raises JournalError if the file is
+    damaged."""
     return RunFiles(folder).read_model(Choices, CHOICES, hint=HINT) or Choices()
 
 
 def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
     """Pick the image with this digest as a step's result, or (None) leave the step to the critic again.
 
-    The next run of the folder takes it: later steps start from it, earlier ones are not drawn again. Raises JournalError
-    if the folder has no such picture, its choices.json is damaged or full, or others are picking all the time.
+    The next run of the folder takes it: later steps start from it, earlier ones are not drawn again. Raises
+    JournalError if the folder has no such picture, its choices.json is damaged or full, or others are picking
+    all the time.
     """
     files = RunFiles(folder)
     if picture is not None and not (

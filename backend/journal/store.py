@@ -1,8 +1,9 @@
 """What a run remembers: plans, draws and judgements, each under a key that names everything that made it.
 
-Decision: one key is the digest of the maker and its arguments. "Never draw the same thing twice", resume after a kill
-and "repeat only what changed" are then one look-up. `Memory` keeps it in this process for a run without a folder;
-journal.Journal keeps it on disk. Failures are recorded for the reader but never found again: running again tries again.
+Decision: one key is the digest of the maker and its arguments. "Never draw the same thing twice", resume
+after a kill and "repeat only what changed" are then one look-up. `Memory` keeps it in this process for a run
+without a folder; journal.Journal keeps it on disk. Failures are recorded for the reader but never found
+again: running again tries again.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class RunStore(Protocol):
     def keep_judged(self, judged: Judged) -> None: ...
 
     def picked(self, step: int) -> str | None:
-        """Digest of the image that a person picked as the result of the step of this number, if anyone did."""
+        """Digest of the image that a person picked as the result of the step of this number, if anyone
+        did."""
         ...
 
     def finish(self, trajectory: Trajectory) -> None:

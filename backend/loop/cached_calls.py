@@ -1,8 +1,10 @@
-"""Draws and judges for the loop: nothing is made twice, failures become values, and a draw may begin before it is wanted.
+"""Draws and judges for the loop: nothing is made twice, failures become values, and a draw may begin before
+it is wanted.
 
-Decision: what is drawn ahead is drawn under the same key as ever and is known to nobody before it is asked for: asked for, it
-is the draw; not asked for, it is thrown away and not remembered, so a run with it has the trajectory of a run without.
-A generator draws one image at a time, so whoever draws waits for what was begun ahead, wanted or not.
+Decision: what is drawn ahead is drawn under the same key as ever and is known to nobody before it is asked
+for: asked for, it is the draw; not asked for, it is thrown away and not remembered, so a run with it has the
+trajectory of a run without. A generator draws one image at a time, so whoever draws waits for what was begun
+ahead, wanted or not.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ class CachedCalls:
         attempts: Sequence[Attempt],
         before_asking: Callable[[], None],
     ) -> list[tuple[Judged, bool]]:
-        """The verdicts on attempts with images, all candidates of one try, against the step's original prompt, each with whether
-        it was there already. Raises Cancelled."""
+        """The verdicts on attempts with images, all candidates of one try, against the step's original
+        prompt, each with whether it was there already. Raises Cancelled."""
         keys = [_judge_key(critic, original, attempt) for attempt in attempts]
         known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
         count(judgements_kept=sum(key in known for key in keys))

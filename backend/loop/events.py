@@ -1,7 +1,7 @@
 """What the loop tells the world while it runs: one typed event after another.
 
-Decision: the command line's progress, the nodes' live view, the journal and the tests all consume this one stream, so
-that nothing can be shown that was not recorded, and nothing is recorded that cannot be shown.
+Decision: the command line's progress, the nodes' live view, the journal and the tests all consume this one
+stream, so that nothing can be shown that was not recorded, and nothing is recorded that cannot be shown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Steps that somebody else draws: the loop run as far as the images go, then told what to draw next.
 
-Decision: where a sub-graph of the host draws, the host is in command and the loop cannot call a generator. So the loop
-is run over the journal with a generator that only says what it was asked for. Every rule (seeds, prompts, what counts
-as accepted, what is kept, what is never made twice) is thereby the loop's own, and a trial that was stopped goes on
-where its records end.
+Decision: where a sub-graph of the host draws, the host is in command and the loop cannot call a generator. So
+the loop is run over the journal with a generator that only says what it was asked for. Every rule (seeds,
+prompts, what counts as accepted, what is kept, what is never made twice) is thereby the loop's own, and a
+trial that was stopped goes on where its records end.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Given(NamedTuple):
 
 
 class Trial(Value):
-    """What is to be tried: `steps` of the plan of a request, the first of them from `source` (None: text alone).
+    """What is to be tried: `steps` of the plan of a request, the first of them from `source` (None: text
+    alone).
 
     `earlier` are the results of the plan's steps before these, which belong to the same trajectory.
     """
@@ -82,7 +83,8 @@ class Trial(Value):
 
 
 def trial_of_prompt(prompt: str, source: Picture | None, seed: int) -> Trial:
-    """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt or with a huge one."""
+    """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt or with a huge
+    one."""
     if not prompt.strip():
         raise SettingsError("There is nothing to try.", "Write a prompt, or connect a plan.")
     if len(prompt) > MAX_TEXT:
@@ -102,8 +104,8 @@ def trial_of_plan(
 ) -> Trial:
     """Step `number` of a plan, or with ALL_STEPS all of them that come after the `earlier` ones.
 
-    Without `source` the first step edits the last image of the earlier steps, else the last one of the request. Raises
-    SettingsError if there is no such step or nothing of it is drawn.
+    Without `source` the first step edits the last image of the earlier steps, else the last one of the
+    request. Raises SettingsError if there is no such step or nothing of it is drawn.
     """
     last = max((result.step.number for result in earlier), default=0)
     chosen = [
@@ -154,8 +156,8 @@ class Tries:
     ) -> Trajectory:
         """Take in a `given` draw, judge it, and return the whole trajectory if that ends the trial.
 
-        Raises NextTry with what is to be drawn before it can go on; the journal then holds everything so far. Raises
-        JournalError, ChatError, Cancelled as the loop does.
+        Raises NextTry with what is to be drawn before it can go on; the journal then holds everything so far.
+        Raises JournalError, ChatError, Cancelled as the loop does.
         """
         self._journal.given = given and Drawn(
             key=given.wanted.key(self._identity), image=given.image, seconds=given.seconds

@@ -1,13 +1,13 @@
 """The run itself: plan, draw, judge, redraw, told as a stream of typed events while it happens.
 
-Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace and stops it
-by closing it; everything finished by then is in the memory, so the same call continues where it was. The rules are in
-policy.py, what is remembered in memory.py; this file only says what follows what.
+Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace
+and stops it by closing it; everything finished by then is in the memory, so the same call continues where it
+was. The rules are in policy.py, what is remembered in memory.py; this file only says what follows what.
 
-How a run ends: `Finished` is the last event. A run that ends early (time budget, `on_failure=stop`, cancelled) has fewer
-results than its plan has steps, and its last result's stop reason says why. `Cancelled` and Ctrl-C, from wherever they
-come, still give the step's `StepFinished` and a `Finished` with what there is, and are raised again after that: who only
-iterates cannot mistake a cancelled run for a whole one.
+How a run ends: `Finished` is the last event. A run that ends early (time budget, `on_failure=stop`,
+cancelled) has fewer results than its plan has steps, and its last result's stop reason says why. `Cancelled`
+and Ctrl-C, from wherever they come, still give the step's `StepFinished` and a `Finished` with what there is,
+and are raised again after that: who only iterates cannot mistake a cancelled run for a whole one.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def run(
 ) -> Iterator[Event]:
     """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
 
-    `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same planner and
-    request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged. A failed draw or
-    judgement becomes the attempt's `error` and the next attempt follows; a failed planner raises AnswerError or
-    ChatError, an unusable journal JournalError, a source rule without its image SettingsError.
+    `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same
+    planner and request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged.
+    A failed draw or judgement becomes the attempt's `error` and the next attempt follows; a failed planner
+    raises AnswerError or ChatError, an unusable journal JournalError, a source rule without its image
+    SettingsError.
     """
     check_source(request, settings)
     return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
@@ -169,7 +170,8 @@ class _Run:
     def _candidates(
         self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
     ) -> EventStream[Event, None, StopReason | None]:
-        """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did not."""
+        """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did
+        not."""
         for number in numbers:
             seed = self._seed(step, number)
             decided = picked(self.attempts, pick) is not None
@@ -213,8 +215,8 @@ class _Run:
             yield AttemptJudged(step, number, self.attempts[number], reused)
 
     def _draw_ahead(self, step: Step, attempt: Attempt) -> None:
-        """Begin to draw what follows if this attempt is accepted, where the settings want that; which of several candidates
-        that will be nobody knows."""
+        """Begin to draw what follows if this attempt is accepted, where the settings want that; which of
+        several candidates that will be nobody knows."""
         later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
         wanted = self.settings.draw_ahead and self.settings.candidates == 1
         if not wanted or later is None or not later.prompt:

@@ -1,7 +1,8 @@
-"""The rules of a run as pure functions: what counts as accepted, which attempt is kept, what is edited, which seed.
+"""The rules of a run as pure functions: what counts as accepted, which attempt is kept, what is edited, which
+seed.
 
-Decision: every rule that decides about an image stands here and nowhere else, without state, so that the loop, the
-evaluation and a reader of a finished trajectory come to the same conclusion.
+Decision: every rule that decides about an image stands here and nowhere else, without state, so that the
+loop, the evaluation and a reader of a finished trajectory come to the same conclusion.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def seed_of(
 ) -> int:
     """Seed of attempt `attempt` (0-based) at a step: 48 bits of BLAKE2b over "base/step/attempt".
 
-    A hash and not a sum, so that base 0 step 2 never meets base 1 step 1: neighbouring runs, steps and attempts share
-    no seed. 0 <= seed < 2**48, which every generator's random source takes. With the rule "every step" all attempts
-    of a step have the seed of its first; of several candidates each has that of its place in the first try.
+    A hash and not a sum, so that base 0 step 2 never meets base 1 step 1: neighbouring runs, steps and
+    attempts share no seed. 0 <= seed < 2**48, which every generator's random source takes. With the rule
+    "every step" all attempts of a step have the seed of its first; of several candidates each has that of its
+    place in the first try.
     """
     text = f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=SEED_BITS // 8).digest(), "big")
@@ -39,8 +41,9 @@ def seed_of(
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
     """Whether the critic's word lets an image pass.
 
-    No verdict, or one that could not be understood, never does. With `accept_at` the probability decides, in both
-    directions; a backend that reports none leaves the critic's own word, for there is nothing else to go by.
+    No verdict, or one that could not be understood, never does. With `accept_at` the probability decides, in
+    both directions; a backend that reports none leaves the critic's own word, for there is nothing else to go
+    by.
     """
     if verdict is None or verdict.success is None:
         return False
@@ -50,10 +53,11 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
 
 
 def standing(attempt: Attempt) -> tuple[float, float, float]:
-    """How good an attempt is, for comparison: probability of success, then overall score, then the word itself.
+    """How good an attempt is, for comparison: probability of success, then overall score, then the word
+    itself.
 
-    Where no probability was reported the word stands in for it: True 1, False 0, and 0.5 for an attempt that nobody
-    could judge, which thereby ranks above one known to be wrong. A missing score ranks below any.
+    Where no probability was reported the word stands in for it: True 1, False 0, and 0.5 for an attempt that
+    nobody could judge, which thereby ranks above one known to be wrong. A missing score ranks below any.
     """
     success = attempt.verdict.success if attempt.verdict else None
     word = 0.5 if success is None else float(success)
@@ -63,10 +67,11 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
-    """Index of the attempt a step keeps: the accepted one (of several candidates the best, of equally good ones the first), else
-    the best or the last (`settings.keep`) with an image.
+    """Index of the attempt a step keeps: the accepted one (of several candidates the best, of equally good
+    ones the first), else the best or the last (`settings.keep`) with an image.
 
-    Of equally good refused ones the later wins: its prompt has the critic's corrections in it. None if no attempt has an image.
+    Of equally good refused ones the later wins: its prompt has the critic's corrections in it. None if no
+    attempt has an image.
     """
     drawn = [index for index, attempt in enumerate(attempts) if attempt.image is not None]
     passed = [index for index in drawn if accepted(attempts[index].verdict, settings.accept_at)]
@@ -86,8 +91,8 @@ def picked(attempts: Sequence[Attempt], digest: str | None) -> int | None:
 
 
 def next_prompt(candidates: Sequence[Attempt]) -> str:
-    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard. Of several
-    candidates the best one's that was judged."""
+    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard.
+    Of several candidates the best one's that was judged."""
     attempt = max(candidates, key=lambda one: (one.verdict is not None, standing(one)))
     return (attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt
 
@@ -104,9 +109,9 @@ def check_source(request: Request, settings: RunSettings) -> None:
 def source_of(request: Request, earlier: Sequence[StepResult], settings: RunSettings) -> Picture | None:
     """The image that the next step edits; None is text-to-image.
 
-    "previous": the latest earlier step that has an image. "first": the earliest. Before any is drawn both take the
-    request's last image, since a request that shows several is continued from where its images end, or none.
-    "anchor": the request's first image, always.
+    "previous": the latest earlier step that has an image. "first": the earliest. Before any is drawn both
+    take the request's last image, since a request that shows several is continued from where its images end,
+    or none. "anchor": the request's first image, always.
     """
     if settings.source == "anchor":
         return request.images[0]
@@ -117,7 +122,8 @@ def source_of(request: Request, earlier: Sequence[StepResult], settings: RunSett
 
 
 def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Picture | None:
-    """The image that a story starts from: the request's first, else the first one drawn, None before there is any."""
+    """The image that a story starts from: the request's first, else the first one drawn, None before there is
+    any."""
     if given:
         return given[0]
     return next((result.image for result in earlier if result.image is not None), None)

@@ -1,6 +1,7 @@
 """What the loop asks of those who take part in a run: who plans, who judges, and whose weights can wait.
 
-Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and agents.py are equals to the loop.
+Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and agents.py are equals
+to the loop.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class BatchCritic(Protocol):
 
     @property
     def judges_together(self) -> bool:
-        """Whether it can; if not, it is asked about one after another, so that nothing is lost when it fails in between."""
+        """Whether it can; if not, it is asked about one after another, so that nothing is lost when it fails
+        in between."""
         ...
 
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
-        """A verdict on each of the images, which were drawn with the same prompt. Raises ChatError or Cancelled."""
+        """A verdict on each of the images, which were drawn with the same prompt. Raises ChatError or
+        Cancelled."""
         ...
 
 
@@ -65,5 +68,6 @@ class Offloadable(Protocol):
     """A planner whose weights can leave the card; they come back by themselves if it is asked again."""
 
     def rest(self, staying: object) -> None:
-        """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then nothing happens."""
+        """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then
+        nothing happens."""
         ...

@@ -1,7 +1,8 @@
-"""A run as far as it came, read from its records by running the loop over them with nobody there to make more.
+"""A run as far as it came, read from its records by running the loop over them with nobody there to make
+more.
 
-Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by the loop
-itself. Whoever stands in for planner, generator and critic cancels the run at the first gap.
+Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by
+the loop itself. Whoever stands in for planner, generator and critic cancels the run at the first gap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A plan as a person edits it: its steps with locks, the plan that they were made from, and what is wrong with a text.
+"""A plan as a person edits it: its steps with locks, the plan that they were made from, and what is wrong
+with a text.
 
-Decision: both written forms, the outline and JSON, are read into this one value under the same rules: bounded length,
-numbers that rise, and an error that names line, step and field.
+Decision: both written forms, the outline and JSON, are read into this one value under the same rules: bounded
+length, numbers that rise, and an error that names line, step and field.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 class PlanTextError(SettingsError):
-    """A plan text that cannot be used; `line` is where (from 1), None where the text as a whole is at fault."""
+    """A plan text that cannot be used; `line` is where (from 1), None where the text as a whole is at
+    fault."""
 
     def __init__(self, message: str, hint: str = "", line: int | None = None) -> None:
         super().__init__(f"Line {line}{message}" if line else message, hint)
@@ -36,8 +38,8 @@ class EditedStep(Value):
 
 
 class EditedPlan(Value):
-    """Edited steps, their numbers rising. `made_from` holds the digests of the steps of the plan that was edited, in
-    its order; empty where that is not known, for instance for a plan written by hand."""
+    """Edited steps, their numbers rising. `made_from` holds the digests of the steps of the plan that was
+    edited, in its order; empty where that is not known, for instance for a plan written by hand."""
 
     steps: tuple[EditedStep, ...]
     made_from: tuple[str, ...] = ()

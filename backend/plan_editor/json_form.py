@@ -1,7 +1,7 @@
 """An edited plan as JSON: the form in which planners answer (FORMATS: what an agent answers), and `locked`.
 
-Decision: an agent's answer is read tolerantly, a person's is not, since a person can be asked: a field that is unknown
-or of the wrong kind is refused, with the line of its step, instead of being dropped or guessed.
+Decision: an agent's answer is read tolerantly, a person's is not, since a person can be asked: a field that
+is unknown or of the wrong kind is refused, with the line of its step, instead of being dropped or guessed.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def write_json(plan: EditedPlan) -> str:
 def read_json(text: str) -> EditedPlan:
     """The plan of a JSON text, an object with `execution_plan` or its list alone; raises PlanTextError.
 
-    A missing `step_number` is the one after the step before; numbers that do not rise are given anew. Published plans are
-    read as meant: steps counted from 0, and words that stand in `instruction` alone.
+    A missing `step_number` is the one after the step before; numbers that do not rise are given anew.
+    Published plans are read as meant: steps counted from 0, and words that stand in `instruction` alone.
     """
     text = checked_text(text)
     whole = _decoded(text)

@@ -1,8 +1,9 @@
 """Hand edits of a plan, and what becomes of them when the planner writes another one.
 
-Decision: the edits say which plan they were made from. As long as that plan comes in, the edited text is the plan. If
-another one comes, a step that a person locked, changed or added keeps its words and its number, every other step is the
-new plan's, and a note says which is which; the edits themselves are never rewritten, so no work of a hand is lost.
+Decision: the edits say which plan they were made from. As long as that plan comes in, the edited text is the
+plan. If another one comes, a step that a person locked, changed or added keeps its words and its number,
+every other step is the new plan's, and a note says which is which; the edits themselves are never rewritten,
+so no work of a hand is lost.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from .outline import read_outline
 
 
 class Outcome(Value):
-    """The plan after the edits. `note` says in a sentence what it is made of; `edited` is the same plan, ready to be
-    edited further; `is_stale` if the edits were made from another plan than the one that came in."""
+    """The plan after the edits. `note` says in a sentence what it is made of; `edited` is the same plan,
+    ready to be edited further; `is_stale` if the edits were made from another plan than the one that came
+    in."""
 
     plan: Plan
     edited: EditedPlan
@@ -30,7 +32,8 @@ class Outcome(Value):
 
 
 def read_edits(text: str) -> EditedPlan | None:
-    """Edits written as JSON (they begin with a bracket) or as an outline, None for none; raises PlanTextError."""
+    """Edits written as JSON (they begin with a bracket) or as an outline, None for none; raises
+    PlanTextError."""
     text = checked_text(text)
     if not text.strip():
         return None
@@ -52,8 +55,8 @@ def editable(plan: Plan) -> EditedPlan:
 
 
 def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> Outcome:
-    """The plan that results from edits and the planner's plan, either of which may be missing but not both; raises
-    PlanTextError if the result is no plan."""
+    """The plan that results from edits and the planner's plan, either of which may be missing but not both;
+    raises PlanTextError if the result is no plan."""
     if edits is None:
         if planned is None:
             raise PlanTextError(
@@ -77,7 +80,10 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> Outcome:
 def _plan(steps: Sequence[EditedStep], reasoning: str) -> Plan:
     if len(steps) > MAX_STEPS:
         raise PlanTextError(
-            f"The planner's new plan and your steps are {len(steps)} steps together; at most {MAX_STEPS} are drawn.",
+            (
+                f"The planner's new plan and your steps are {len(steps)} steps together; at most {MAX_STEPS} "
+                f"are drawn."
+            ),
             "Delete some of yours.",
         )
     try:
@@ -106,7 +112,8 @@ def _note_of_merge(edits: EditedPlan, kept: Sequence[EditedStep], steps: Sequenc
         else "nothing kept"
     )
     note = f"The planner has written another plan: {yours}, {_these(new) + ' new' if new else 'none new'}."
-    # A kept step answers for its own number; what else differs from the old plan was deleted, moved or renumbered.
+    # A kept step answers for its own number; what else differs from the old plan was deleted, moved or
+    # renumbered.
     untouched = [step_digest(one.step) for one in edits.steps if one not in kept]
     places = {digest: place for place, digest in enumerate(edits.made_from)}
     moved = [places[digest] for digest in untouched]

@@ -6,10 +6,10 @@
        | one red boat
        text: Very early, the boat hoisted its sail.
 
-Decision: what is written is read back as the same steps, character for character: a value that a line cannot show as
-it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more lenient than
-writing, but only where the meaning is plain; everything else is refused with its line, step and field. The agent's
-reasoning is no part of it.
+Decision: what is written is read back as the same steps, character for character: a value that a line cannot
+show as it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more
+lenient than writing, but only where the meaning is plain; everything else is refused with its line, step and
+field. The agent's reasoning is no part of it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def write_outline(plan: EditedPlan) -> str:
 def read_outline(text: str) -> EditedPlan:
     """The plan of an outline; raises PlanTextError with line, step and field.
 
-    Numbers that do not rise (steps were moved or added) are given anew from the lowest one on. A step of one line alone
-    is drawn as that line says. Lines after a field that begin no other go on with it; `|` before one says so.
+    Numbers that do not rise (steps were moved or added) are given anew from the lowest one on. A step of one
+    line alone is drawn as that line says. Lines after a field that begin no other go on with it; `|` before
+    one says so.
     """
     reader = _Reader()
     for number, line in enumerate(checked_text(text).split("\n"), 1):

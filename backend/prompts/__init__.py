@@ -1,8 +1,8 @@
 """Prompt sets: the three templates that an agent's checkpoint was trained with, as data.
 
-Decision: a prompt set belongs to a checkpoint, not to the code. It is a folder of three text files; a checkpoint that
-carries its own (sub-folder `prompt_set`) wins over the pack's. Slots are filled in one pass, so a user's text that
-happens to hold `{rewritten_prompt}` stays text. The digest goes into every trajectory.
+Decision: a prompt set belongs to a checkpoint, not to the code. It is a folder of three text files; a
+checkpoint that carries its own (sub-folder `prompt_set`) wins over the pack's. Slots are filled in one pass,
+so a user's text that happens to hold `{rewritten_prompt}` stays text. The digest goes into every trajectory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NAMES = ("default", "verdict-first", "short")
 
 class PromptSet(BaseModel):
     """Templates: planner from text, planner from text and images (slot `{text_input}`), critic (slots
-    `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come first."""
+    `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come
+    first."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,7 +65,8 @@ class PromptSet(BaseModel):
             ) from error
 
     def save(self, folder: str | Path) -> None:
-        """Write the three files into `folder`, making it; raises SettingsError, also for a folder that is a link."""
+        """Write the three files into `folder`, making it; raises SettingsError, also for a folder that is a
+        link."""
         if Path(folder).is_symlink():
             raise SettingsError(
                 f"{str(folder)!r} is a link, through which no prompt set is written.", "Remove it."
@@ -79,7 +81,8 @@ def default_prompt_set() -> PromptSet:
 
 
 def named_prompt_set(name: str) -> PromptSet:
-    """One of NAMES: the pack's own, or the same with a critic that is asked for fewer tokens. Raises SettingsError.
+    """One of NAMES: the pack's own, or the same with a critic that is asked for fewer tokens. Raises
+    SettingsError.
 
     For critics that are trained with it: one that was trained with another wording is not asked in this one.
     """
@@ -99,11 +102,13 @@ def _template(path: Path) -> str:
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:
-    """The prompt set that a checkpoint folder carries, None if it carries none; raises SettingsError if broken."""
+    """The prompt set that a checkpoint folder carries, None if it carries none; raises SettingsError if
+    broken."""
     folder = Path(checkpoint) / FOLDER_NAME
     return PromptSet.load(folder) if folder.is_dir() else None
 
 
 def fill(template: str, **values: str) -> str:
-    """Fill the known slots in one pass; values are never scanned for slots. Raises KeyError for a missing value."""
+    """Fill the known slots in one pass; values are never scanned for slots. Raises KeyError for a missing
+    value."""
     return SLOT.sub(lambda slot: values[slot.group(1)], template)

@@ -1,7 +1,8 @@
 """Takes the official wording out of the user's own copy of the official repository.
 
-Decision: that wording has no licence that would let us ship it, but the public checkpoints were trained with it. So it
-is read from the user's checkout and stored beside the user's checkpoint. The file is parsed, never run.
+Decision: that wording has no licence that would let us ship it, but the public checkpoints were trained with
+it. So it is read from the user's checkout and stored beside the user's checkpoint. The file is parsed, never
+run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ CONSTANTS = {
 
 
 def import_official(path: str | Path) -> PromptSet:
-    """Read the prompt set of an official checkout (its root folder, or the module file itself); raises SettingsError."""
+    """Read the prompt set of an official checkout (its root folder, or the module file itself); raises
+    SettingsError."""
     module = Path(path) / MODULE if Path(path).is_dir() else Path(path)
     constants = _string_constants(_source(module), str(module))
     templates: dict[str, str] = {}
@@ -46,7 +48,8 @@ def import_official(path: str | Path) -> PromptSet:
 
 
 def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path) -> Path:
-    """Store a prompt set in a checkpoint folder, where it wins over the pack's own; returns the prompt set's folder.
+    """Store a prompt set in a checkpoint folder, where it wins over the pack's own; returns the prompt set's
+    folder.
 
     Raises SettingsError if the checkpoint folder is missing or cannot be written.
     """
@@ -90,16 +93,17 @@ def _string_constants(source: str, where: str) -> dict[str, str]:
 
 
 class _Joined:
-    """The strings of a module that are known so far. What is joined is counted first: `A = A + A`, thirty times, is a
-    gigabyte."""
+    """The strings of a module that are known so far. What is joined is counted first: `A = A + A`, thirty
+    times, is a gigabyte."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
         self._characters = 0
 
     def string(self, node: ast.expr | None) -> str | None:
-        """What an expression of constants, known names, `+` and `.strip()`-like calls stands for; None for another one, or
-        one longer than MAX_TEMPLATE. Raises ValueError if all of them together are longer than MAX_JOINED."""
+        """What an expression of constants, known names, `+` and `.strip()`-like calls stands for; None for
+        another one, or one longer than MAX_TEMPLATE. Raises ValueError if all of them together are longer
+        than MAX_JOINED."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
         if isinstance(node, ast.Name):

@@ -1,8 +1,9 @@
 """Which key may be sent to which server, when both are named by a file that may come from a stranger.
 
-Decision: a shared workflow names a server and a variable, never a key; and since the server may be anybody's, a key is
-sent only where the person who owns it said so. The owner speaks through the environment, which a workflow cannot change:
-the hosts that may see `NAME` stand in `NAME_HOSTS`. The hosts of well-known services are known; this machine may see any.
+Decision: a shared workflow names a server and a variable, never a key; and since the server may be anybody's,
+a key is sent only where the person who owns it said so. The owner speaks through the environment, which a
+workflow cannot change: the hosts that may see `NAME` stand in `NAME_HOSTS`. The hosts of well-known services
+are known; this machine may see any.
 """
 
 from __future__ import annotations
@@ -24,17 +25,20 @@ SERVICES = {
 
 
 def check_variable(variable: str) -> None:
-    """Raise SettingsError unless this is the name of a variable for keys; what it is instead is not repeated."""
+    """Raise SettingsError unless this is the name of a variable for keys; what it is instead is not
+    repeated."""
     if variable and not VARIABLE.fullmatch(variable):
         raise SettingsError(
             "That is not the name of an environment variable for a key, and may be a key itself.",
-            f"A key must not stand in a workflow: put it into the environment variable {DEFAULT_VARIABLE}, and give "
+            f"A key must not stand in a workflow: put it into the environment variable {DEFAULT_VARIABLE}, "
+            f"and give "
             "that name here (capital letters, ending in _KEY or _TOKEN).",
         )
 
 
 def key_for(variable: str, url: str) -> str | None:
-    """The key in an environment variable, for a server that may see it; None if the variable is not set or not named.
+    """The key in an environment variable, for a server that may see it; None if the variable is not set or
+    not named.
 
     Raises SettingsError if the variable is set but its owner has not named this server's host.
     """

@@ -1,10 +1,11 @@
 """One question to another machine: with a deadline for all of it, and ended at any moment by whoever asked.
 
-Decision: a blocked read cannot look up, and a time limit on every read is none on a server that sends a byte now and
-then. So the question is asked in a thread of its own, while the asking thread listens to what arrives and, a few times a
-second, looks at the clock and asks `on_text` (with an empty text), which may raise. Whatever ends the wait closes the
-connection under the reader's hands, so that the thread ends and the server stops working. The thread is a daemon: one
-that hangs where nothing can be closed (looking up a name) keeps no process from ending.
+Decision: a blocked read cannot look up, and a time limit on every read is none on a server that sends a byte
+now and then. So the question is asked in a thread of its own, while the asking thread listens to what arrives
+and, a few times a second, looks at the clock and asks `on_text` (with an empty text), which may raise.
+Whatever ends the wait closes the connection under the reader's hands, so that the thread ends and the server
+stops working. The thread is a daemon: one that hangs where nothing can be closed (looking up a name) keeps no
+process from ending.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class RemoteCall:
     def carry_out(
         self, ask: Callable[[OnText], Answer], on_text: OnText | None, late: InterleaveError
     ) -> Answer:
-        """The answer of `ask`, which is given a function for arriving text. `on_text` is called in this thread only.
+        """The answer of `ask`, which is given a function for arriving text. `on_text` is called in this
+        thread only.
 
         Raises `late` at the deadline, what `on_text` raises, and what `ask` raises.
         """

@@ -1,10 +1,11 @@
 """Keeps a key out of everything that a server says.
 
-Decision: what a server sends ends up in errors, records, pages and the run's identity, and servers echo what they were
-sent: whole headers, the beginning of a key that is wrong, a key in base64 or as it is written in an address. So eight
-characters in a row of the key, in any of these forms, are taken out of whatever is read from a server before anything
-else sees it. That is against careless servers; one that wants to pass a key on has it already. Keys of fewer than six
-characters are placeholders, such as "none", and texts that have them for a word stay as they are.
+Decision: what a server sends ends up in errors, records, pages and the run's identity, and servers echo what
+they were sent: whole headers, the beginning of a key that is wrong, a key in base64 or as it is written in an
+address. So eight characters in a row of the key, in any of these forms, are taken out of whatever is read
+from a server before anything else sees it. That is against careless servers; one that wants to pass a key on
+has it already. Keys of fewer than six characters are placeholders, such as "none", and texts that have them
+for a word stay as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 class KeyMask:
-    """Replaces a key by `(key)`; without a key, or with one shorter than SHORTEST_KEY, every text stays as it is."""
+    """Replaces a key by `(key)`; without a key, or with one shorter than SHORTEST_KEY, every text stays as it
+    is."""
 
     def __init__(self, key: str | None) -> None:
         secret = key if key and len(key) >= SHORTEST_KEY else ""
@@ -44,7 +46,8 @@ class KeyMask:
         return self._masked(text, self._found(text)) if self._windows else text
 
     def settled(self, text: str) -> tuple[str, str]:
-        """Of a text that goes on: what can be told of it already, without the key, and the rest, which a key may begin in."""
+        """Of a text that goes on: what can be told of it already, without the key, and the rest, which a key
+        may begin in."""
         if not self._windows:
             return text, ""
         begun = ESCAPE_BEGUN.search(text)
@@ -127,7 +130,8 @@ def _windows(form: str) -> list[str]:
 
 
 def _plain(text: str) -> tuple[list[int] | range, str]:
-    """The text in small letters with escapes undone, and where each character, and the end, stands in the text."""
+    """The text in small letters with escapes undone, and where each character, and the end, stands in the
+    text."""
     if "%" not in text and "\\" not in text and "&#" not in text:
         return range(len(text) + 1), text.translate(LOWER)
     places: list[int] = []

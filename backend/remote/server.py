@@ -1,10 +1,11 @@
-"""A server of somebody else's as the clients of this package see it: what is sent to it, and how much of what it says is read.
+"""A server of somebody else's as the clients of this package see it: what is sent to it, and how much of what
+it says is read.
 
-Decision: both clients speak through this one door. The key goes into the request's header and nowhere else; redirects
-are not followed, since another host is not the one that the user named; compressed answers, which can be a thousand
-times as large as they look, are neither asked for nor read; bodies and lines have a largest size. Whatever a server
-says is quoted in one line, without control characters and without the key, and no error that leaves here carries the
-server's own words as its cause.
+Decision: both clients speak through this one door. The key goes into the request's header and nowhere else;
+redirects are not followed, since another host is not the one that the user named; compressed answers, which
+can be a thousand times as large as they look, are neither asked for nor read; bodies and lines have a largest
+size. Whatever a server says is quoted in one line, without control characters and without the key, and no
+error that leaves here carries the server's own words as its cause.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class RemoteServer:
     def answer(
         self, call: RemoteCall, method: str, path: str, silence: float, body: Any = None
     ) -> Iterator[httpx.Response]:
-        """Ask, with `body` as JSON. `silence`: longest wait in seconds for the next bytes. Raises httpx's errors, and `kind`
-        for an answer that is compressed or at another address."""
+        """Ask, with `body` as JSON. `silence`: longest wait in seconds for the next bytes. Raises httpx's
+        errors, and `kind` for an answer that is compressed or at another address."""
         import httpx
 
         headers = {"Accept-Encoding": "identity"} | (
@@ -77,7 +78,8 @@ class RemoteServer:
             encoding = response.headers.get("content-encoding", "identity").strip().lower()
             if encoding not in ("", "identity"):
                 raise self._kind(
-                    f"{self.url}{path} sent a compressed answer ({self.quote(encoding)}), which was not asked for."
+                    f"{self.url}{path} sent a compressed answer ({self.quote(encoding)}), which was not "
+                    f"asked for."
                 )
             yield response
 
@@ -100,7 +102,8 @@ class RemoteServer:
         return self.quote(bytes(body[:MAX_REFUSAL]))
 
     def lines(self, response: httpx.Response, limit: int, line_limit: int) -> Iterator[str]:
-        """The lines of the body without their ends; raises `kind` for a body or a line with more bytes than these."""
+        """The lines of the body without their ends; raises `kind` for a body or a line with more bytes than
+        these."""
         begun, size = bytearray(), 0
         for part in response.iter_raw():
             size += len(part)
@@ -117,14 +120,16 @@ class RemoteServer:
             yield begun.decode("utf-8", "replace").rstrip("\r")
 
     def quote(self, said: bytes | str) -> str:
-        """What the server says as one line of at most MAX_SHOWN characters that are safe to print, without the key."""
+        """What the server says as one line of at most MAX_SHOWN characters that are safe to print, without
+        the key."""
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
         text = self._one_line(text[: 2 * MAX_REFUSAL])
         return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """What fails inside becomes `kind`, in one line and without the key; other errors of ours pass unchanged."""
+        """What fails inside becomes `kind`, in one line and without the key; other errors of ours pass
+        unchanged."""
         try:
             yield
         except self._kind as error:

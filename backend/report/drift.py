@@ -1,6 +1,8 @@
-"""How far each step's image has drifted, over a finished or stopped story: what exports and the storyboard show.
+"""How far each step's image has drifted, over a finished or stopped story: what exports and the storyboard
+show.
 
-Decision: measured when somebody asks and never while drawing, since it costs a few milliseconds an image and decides nothing.
+Decision: measured when somebody asks and never while drawing, since it costs a few milliseconds an image and
+decides nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class StepDrift(Value):
-    """Drift of a step's kept image from the image that it edits and from the story's first; None where it has none."""
+    """Drift of a step's kept image from the image that it edits and from the story's first; None where it has
+    none."""
 
     from_source: Drift | None = None
     from_anchor: Drift | None = None

@@ -1,7 +1,8 @@
 """How a run is put into words for people, once for every export: titles, verdicts, stop reasons, sums.
 
-Decision: no export may sound better than the run was. Whether an attempt passed is decided by the policy alone, an
-answer that could not be understood is named as that, and steps that were planned but not reached are listed.
+Decision: no export may sound better than the run was. Whether an attempt passed is decided by the policy
+alone, an answer that could not be understood is named as that, and steps that were planned but not reached
+are listed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Told(Value):
 
 
 class Summary(Value):
-    """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and how many a
-    person picked, wall seconds."""
+    """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and
+    how many a person picked, wall seconds."""
 
     steps: int
     images: int

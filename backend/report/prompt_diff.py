@@ -21,8 +21,9 @@ class Piece(NamedTuple):
 def changes(before: str, after: str) -> list[Piece]:
     """Pieces that give `after` without the "del" ones and `before` without the "ins" ones.
 
-    What stands between the words that both begin and end with is compared as a whole where it is long or repeats itself (over
-    MAX_PAIRS equal pairs of words): the comparison word by word takes more than the square of the length for that.
+    What stands between the words that both begin and end with is compared as a whole where it is long or
+    repeats itself (over MAX_PAIRS equal pairs of words): the comparison word by word takes more than the
+    square of the length for that.
     """
     old, new = WORD.findall(before), WORD.findall(after)
     if before == after:
@@ -66,7 +67,8 @@ def _compared(old: list[str], new: list[str]) -> list[Piece]:
 
 
 def _join(pieces: list[Piece]) -> list[Piece]:
-    """Close single blanks between changes, so that a replaced phrase reads as one change and not as confetti."""
+    """Close single blanks between changes, so that a replaced phrase reads as one change and not as
+    confetti."""
     joined: list[Piece] = []
     for index, piece in enumerate(pieces):
         alone = piece.kind == "same" and piece.text.isspace() and 0 < index < len(pieces) - 1

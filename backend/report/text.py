@@ -1,6 +1,7 @@
 """A run in lines of text: what happened at each attempt, as the nodes and the console show it.
 
-Decision: one wording for all places, made from the recorded attempts alone, so that no report is better than the run.
+Decision: one wording for all places, made from the recorded attempts alone, so that no report is better than
+the run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
 
 
 def report(trajectory: Trajectory) -> str:
-    """Every step with how it ended and its drift, and every try with the critic's word and the prompt it was drawn with."""
+    """Every step with how it ended and its drift, and every try with the critic's word and the prompt it was
+    drawn with."""
     lines = [summarize(trajectory).sentence]
     drifts = drift_of_steps(trajectory)
     for told in told_steps(trajectory):

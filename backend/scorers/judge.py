@@ -1,8 +1,8 @@
 """Scores an edit by asking any chat model four questions, two at a time (VIEScore, arXiv 2312.14867).
 
-Decision: semantics is the lower of "was it done" and "was nothing else changed", quality the lower of "natural" and "free
-of defects" (FORMATS: rewards), so that a good half cannot hide a bad one. Scores that cannot be read are asked for
-once more and are then an error, never a middle value.
+Decision: semantics is the lower of "was it done" and "was nothing else changed", quality the lower of
+"natural" and "free of defects" (FORMATS: rewards), so that a good half cannot hide a bad one. Scores that
+cannot be read are asked for once more and are then an error, never a middle value.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class Judge:
         try:
             return read_scores(reply.whole)
         except AnswerError as error:
-            reason = f"Your answer could not be read. {error.message} Answer with <answer>[number, number]</answer>."
+            reason = (
+                f"Your answer could not be read. {error.message} Answer with <answer>[number, "
+                f"number]</answer>."
+            )
         retry = [
             message,
             Message(role="assistant", content=(reply.text,)),
@@ -89,8 +92,9 @@ class Judge:
 
 
 def read_scores(text: str) -> tuple[float, float]:
-    """The pair of scores (0..10 each) in a judge's reply: `[8, 7]` wherever it stands outside the reasoning, also as
-    `8/10` or within JSON. Raises AnswerError if there is none, several that differ, or one out of range."""
+    """The pair of scores (0..10 each) in a judge's reply: `[8, 7]` wherever it stands outside the reasoning,
+    also as `8/10` or within JSON. Raises AnswerError if there is none, several that differ, or one out of
+    range."""
     places = split_reply(text).places
     pairs = {
         (float(first), float(second)) for place in places for first, second in PAIR.findall(place.content)
@@ -116,7 +120,8 @@ def open(
     quantization: str | None = None,
     download: bool | None = None,
 ) -> Judge:
-    """A judge over the chat backend that `argument` names (such as `openai:MODEL@URL`); options are the backend's."""
+    """A judge over the chat backend that `argument` names (such as `openai:MODEL@URL`); options are the
+    backend's."""
     chat = open_chat(
         argument,
         adapter=adapter,

@@ -1,4 +1,5 @@
-"""The seam to a judge that gives numbers: used for rewards, evaluation and choosing the best of several attempts.
+"""The seam to a judge that gives numbers: used for rewards, evaluation and choosing the best of several
+attempts.
 
 Decision: a scorer always scores against the step's original prompt, never the refined one (FORMATS: roles).
 """

@@ -1,7 +1,9 @@
-"""A miniature picture-book world in which the whole system is real and small: what runs where no model is at hand.
+"""A miniature picture-book world in which the whole system is real and small: what runs where no model is at
+hand.
 
-Decision: the checkpoints ship with the package, so that the demo, the tests and every claim about the method need
-neither a network nor a GPU. Each folder below `checkpoints/` was made by one command (docs/tiny-world.md).
+Decision: the checkpoints ship with the package, so that the demo, the tests and every claim about the method
+need neither a network nor a GPU. Each folder below `checkpoints/` was made by one command
+(docs/tiny-world.md).
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ DEMO_REQUEST = (
     "After that, set the scene to night. Now replace the sun with a white moon. "
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
-# A seed whose story shows the critic at work: three pages are refused, and all come out right (docs/tiny-world.md).
+# A seed whose story shows the critic at work: three pages are refused, and all come out right
+# (docs/tiny-world.md).
 DEMO_SEED = 13
 
 
 def checkpoint(name: str) -> Path:
-    """Folder of a shipped checkpoint: `planner`, `critic` or `generator`; raises SettingsError if it is not there."""
+    """Folder of a shipped checkpoint: `planner`, `critic` or `generator`; raises SettingsError if it is not
+    there."""
     folder = CHECKPOINTS / name
     if not folder.is_dir():
         raise SettingsError(

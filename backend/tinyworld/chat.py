@@ -18,10 +18,12 @@ def open(
     dtype: str = "float32",
     levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> TransformersChat:
-    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises SettingsError.
+    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises
+    SettingsError.
 
-    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are not kept: they are
-    a dozen tokens, and reading prompts whole, and answers token by token, rounds as it always did; `levers` that were set win.
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are
+    not kept: they are a dozen tokens, and reading prompts whole, and answers token by token, rounds as it
+    always did; `levers` that were set win.
     """
     if argument not in ROLES:
         raise SettingsError(

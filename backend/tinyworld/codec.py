@@ -1,11 +1,12 @@
 """The latent space of the tiny world's generator: a linear autoencoder of cells, fitted in closed form.
 
-Decision: flow matching on the raw 3072 numbers of a cell learned words too slowly on a CPU. The principal components of
-all cells that can occur keep the picture (RMS error about 2 of 255 with 96 of them) and leave the flow a short vector a
-cell. Components are scaled by the fourth root of their variance: between raw, where only backdrops count, and whitened,
-where noise does. Decoding is vector quantisation with a soft assignment, as in a VQ autoencoder, whose codebook is the
-atlas: four sampling steps leave a faint ghost of what a cell might also have held on every sixth page, and the nearest
-codes take nearly all of them away (measured: 18 % of pages unreadable without, 4 % with); only what is torn between two stays a ghost.
+Decision: flow matching on the raw 3072 numbers of a cell learned words too slowly on a CPU. The principal
+components of all cells that can occur keep the picture (RMS error about 2 of 255 with 96 of them) and leave
+the flow a short vector a cell. Components are scaled by the fourth root of their variance: between raw, where
+only backdrops count, and whitened, where noise does. Decoding is vector quantisation with a soft assignment,
+as in a VQ autoencoder, whose codebook is the atlas: four sampling steps leave a faint ghost of what a cell
+might also have held on every sixth page, and the nearest codes take nearly all of them away (measured: 18 %
+of pages unreadable without, 4 % with); only what is torn between two stays a ghost.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class CellCodec(ModelMixin, ConfigMixin):
 
     @classmethod
     def fitted(cls, channels: int = 96) -> CellCodec:
-        """The codec of this world's cells: principal components of the atlas, empty cells counting EMPTY_WEIGHT times."""
+        """The codec of this world's cells: principal components of the atlas, empty cells counting
+        EMPTY_WEIGHT times."""
         tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).double() / 127.5 - 1
         weight = torch.ones(tiles.shape[:3], dtype=torch.float64)
         weight[:, :, EMPTY] = EMPTY_WEIGHT

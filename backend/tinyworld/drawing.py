@@ -1,7 +1,7 @@
 """Scenes as pixels: backdrops, and an atlas of every cell content on every backdrop.
 
-Decision: the right picture of a scene is unique. The atlas (backdrop x cell x content) is made once per process; data
-makers index it, and the exact scorer reads a page back by comparing with it.
+Decision: the right picture of a scene is unique. The atlas (backdrop x cell x content) is made once per
+process; data makers index it, and the exact scorer reads a page back by comparing with it.
 """
 
 from __future__ import annotations

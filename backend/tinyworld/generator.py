@@ -1,8 +1,8 @@
 """The tiny world's learned generator behind the common seam.
 
-Decision: one page, or one batch of pages, is drawn at a time, whoever asks, since the pipeline's scheduler counts its steps.
-It runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and seed give the same
-pixels on every machine of one kind, and no GPU is touched for a picture of 96 x 96.
+Decision: one page, or one batch of pages, is drawn at a time, whoever asks, since the pipeline's scheduler
+counts its steps. It runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and
+seed give the same pixels on every machine of one kind, and no GPU is touched for a picture of 96 x 96.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class TinyWorldGenerator:
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
     ) -> list[Picture]:
-        """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding. Raises
-        GeneratorError."""
+        """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding.
+        Raises GeneratorError."""
         with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time:
             pages = self.pipeline(
                 list(prompts), [source.image if source else None for source in sources], list(seeds)
@@ -49,7 +49,8 @@ class TinyWorldGenerator:
 
 
 def load_pipeline(folder: Path) -> TinyWorldPipeline:
-    """The pipeline in a folder, in float32 on the CPU, without a progress bar for some milliseconds of loading."""
+    """The pipeline in a folder, in float32 on the CPU, without a progress bar for some milliseconds of
+    loading."""
     from transformers.utils import logging
 
     from .pipeline import TinyWorldPipeline
@@ -65,11 +66,12 @@ def load_pipeline(folder: Path) -> TinyWorldPipeline:
 
 
 def open(argument: str) -> TinyWorldGenerator:
-    """`tinyworld`, or `tinyworld:FOLDER` for one that was trained here; raises SettingsError, GeneratorError."""
+    """`tinyworld`, or `tinyworld:FOLDER` for one that was trained here; raises SettingsError,
+    GeneratorError."""
     folder = Path(argument).expanduser() if argument else checkpoint("generator")
     with boundary(GeneratorError, f"The tiny world's generator in {str(folder)!r} cannot be loaded"):
-        # The same weights draw other pixels under another version of torch (measured: from the second step of a story
-        # on), so a journal that was made before an upgrade must not be taken for this generator's.
+        # The same weights draw other pixels under another version of torch (measured: from the second step of
+        # a story on), so a journal that was made before an upgrade must not be taken for this generator's.
         return TinyWorldGenerator(
             load_pipeline(folder), f"tinyworld/1 {content_digest(folder)} torch {version('torch')}"
         )

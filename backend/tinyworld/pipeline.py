@@ -1,10 +1,12 @@
-"""The tiny world's learned generator: a diffusers pipeline that draws a page, or edits one, from a prompt in four steps.
+"""The tiny world's learned generator: a diffusers pipeline that draws a page, or edits one, from a prompt in
+four steps.
 
-Decisions. The flow lives in the latents of a linear codec (codec.py), one token a cell, in a transformer of a few million
-weights: a small UNet and raw pixels learned words many times slower. A T5 encoder reads the prompt, because relative
-positions bind "red" to "fish" wherever they stand. The source's latents are concatenated (zeros and a flag for "none"),
-and the network predicts the change from them, which makes keeping things easy; the flow's velocity follows. Noise levels
-are shifted towards pure noise, as large-image flow models do, because all decisions about a page fall there.
+Decisions. The flow lives in the latents of a linear codec (codec.py), one token a cell, in a transformer of a
+few million weights: a small UNet and raw pixels learned words many times slower. A T5 encoder reads the
+prompt, because relative positions bind "red" to "fish" wherever they stand. The source's latents are
+concatenated (zeros and a flag for "none"), and the network predicts the change from them, which makes keeping
+things easy; the flow's velocity follows. Noise levels are shifted towards pure noise, as large-image flow
+models do, because all decisions about a page fall there.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Channels of a cell's noise that say whether it goes wrong, and how (training/tinyworld/models/generator_batches.py)."""
+"""Channels of a cell's noise that say whether it goes wrong, and how
+(training/tinyworld/models/generator_batches.py)."""
 LUCK_SPREAD = 1.1
-"""Luck is drawn this much wider than in training, since decoding mends about half of what would have gone wrong: a world
-in which every second story needs a critic."""
+"""Luck is drawn this much wider than in training, since decoding mends about half of what would have gone
+wrong: a world in which every second story needs a critic."""
 
 
 class TinyWorldPipeline(DiffusionPipeline):
-    """`pipeline(prompts, sources, seeds)` draws a batch; the same prompt, source and seed give the same page."""
+    """`pipeline(prompts, sources, seeds)` draws a batch; the same prompt, source and seed give the same
+    page."""
 
     def __init__(
         self,
@@ -59,10 +63,11 @@ class TinyWorldPipeline(DiffusionPipeline):
 
     @classmethod
     def load(cls, folder: Path) -> TinyWorldPipeline:
-        """Read a folder that `save_pretrained` wrote, without the network and from safetensors only. Raises SettingsError for
-        one that brings code, or describes more than its weights.
+        """Read a folder that `save_pretrained` wrote, without the network and from safetensors only. Raises
+        SettingsError for one that brings code, or describes more than its weights.
 
-        The parts are read one by one because the general loader guesses at classes, which is slow and noisy here.
+        The parts are read one by one because the general loader guesses at classes, which is slow and noisy
+        here.
         """
         from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
         from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
@@ -75,7 +80,8 @@ class TinyWorldPipeline(DiffusionPipeline):
             "local_files_only": True,
             "use_safetensors": True,
             "torch_dtype": torch.float32,
-            # The default, said: diffusers recommends to install accelerate otherwise, which a few million weights do not need.
+            # The default, said: diffusers recommends to install accelerate otherwise, which a few million
+            # weights do not need.
             "low_cpu_mem_usage": find_spec("accelerate") is not None,
         }
         text = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
@@ -96,7 +102,8 @@ class TinyWorldPipeline(DiffusionPipeline):
         return features.last_hidden_state, tokens["attention_mask"]
 
     def place(self, pages: torch.Tensor, blank: torch.Tensor) -> torch.Tensor:
-        """Source pages [n, 3, PAGE, PAGE] in -1..1 as [n, CHANNELS + 1, 3, 3]: latents, zeros where `blank` [n]; a flag."""
+        """Source pages [n, 3, PAGE, PAGE] in -1..1 as [n, CHANNELS + 1, 3, 3]: latents, zeros where `blank`
+        [n]; a flag."""
         there = (~blank).float().view(-1, 1, 1, 1)
         return torch.cat([self.codec.encode(pages) * there, there.expand(-1, 1, 3, 3)], 1)
 
@@ -108,7 +115,8 @@ class TinyWorldPipeline(DiffusionPipeline):
         text: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Clean latents [n, CHANNELS, 3, 3] from noisy ones at noise level sigma [n] in 0..1; `source` from `place`."""
+        """Clean latents [n, CHANNELS, 3, 3] from noisy ones at noise level sigma [n] in 0..1; `source` from
+        `place`."""
         change = self.transformer(
             torch.cat([noisy, source], 1),
             encoder_hidden_states=text,
@@ -181,8 +189,9 @@ def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> d
             is_encoder_decoder=False,
         )
     )
-    # A thing and its place stand a fixed number of words apart. Attention that starts out looking at fixed distances
-    # finds that; from the library's 0.09 pages with two things had them swapped half of the time, however long it learned.
+    # A thing and its place stand a fixed number of words apart. Attention that starts out looking at fixed
+    # distances finds that; from the library's 0.09 pages with two things had them swapped half of the time,
+    # however long it learned.
     for name, weight in text_encoder.named_parameters():
         if "relative_attention_bias" in name:
             torch.nn.init.normal_(weight, std=4.0)

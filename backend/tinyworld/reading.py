@@ -1,8 +1,9 @@
 """Reads a scene back from pixels: the ground truth of every claim about the tiny world.
 
-Decision: each cell is compared with every content that the atlas knows on every backdrop; the backdrop is the one that
-explains the whole page best. A cell that no content explains within TOLERANCE, or that two explain about equally well,
-is unreadable: it counts as wrong, and the distance that remains is what the picture's quality is lowered by.
+Decision: each cell is compared with every content that the atlas knows on every backdrop; the backdrop is the
+one that explains the whole page best. A cell that no content explains within TOLERANCE, or that two explain
+about equally well, is unreadable: it counts as wrong, and the distance that remains is what the picture's
+quality is lowered by.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 UNREADABLE = -1
-# Root mean square difference, in 8-bit steps, over the pixels of a cell. Two different things in one cell differ by 30
-# and more, the same thing in two colours by 25 and more (tests/test_tinyworld_reading.py measures both).
+# Root mean square difference, in 8-bit steps, over the pixels of a cell. Two different things in one cell
+# differ by 30 and more, the same thing in two colours by 25 and more (tests/test_tinyworld_reading.py
+# measures both).
 TOLERANCE = 20.0
 MARGIN = 3.0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a page shows. `cells` may hold UNREADABLE; `residuals` are RMS differences (0..255) to the best content."""
+    """What a page shows. `cells` may hold UNREADABLE; `residuals` are RMS differences (0..255) to the best
+    content."""
 
     backdrop: int
     cells: tuple[int, ...]
@@ -42,7 +45,8 @@ class Reading:
 
 @lru_cache(maxsize=1)
 def _known() -> tuple[np.ndarray, np.ndarray]:
-    """The atlas as [9 cells, numbers of a tile, 4 backdrops * 41 contents], and the sum of squares of each tile."""
+    """The atlas as [9 cells, numbers of a tile, 4 backdrops * 41 contents], and the sum of squares of each
+    tile."""
     import numpy as np
 
     flat = atlas().reshape(len(BACKDROPS), 9, IDENTITIES, -1).astype(np.float32)
@@ -51,7 +55,8 @@ def _known() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distances(pages: np.ndarray) -> np.ndarray:
-    """Squared differences, mean over a tile: pages [n, PAGE, PAGE, 3] to [n, 4 backdrops, 9 cells, 41 contents]."""
+    """Squared differences, mean over a tile: pages [n, PAGE, PAGE, 3] to [n, 4 backdrops, 9 cells, 41
+    contents]."""
     import numpy as np
 
     tiles = np.stack([cells_of(page) for page in pages]).reshape(len(pages), 9, -1).astype(np.float32)

@@ -1,7 +1,9 @@
-"""What a tiny-world page shows: a backdrop and, in each cell of a 3x3 grid, at most one coloured little thing.
+"""What a tiny-world page shows: a backdrop and, in each cell of a 3x3 grid, at most one coloured little
+thing.
 
-Decision: a scene is ten small integers, so that data, the exact scorer and the edits all work on values that can be
-compared, and pictures are only a view of them (drawing.py). An edit that finds nothing to act on changes nothing.
+Decision: a scene is ten small integers, so that data, the exact scorer and the edits all work on values that
+can be compared, and pictures are only a view of them (drawing.py). An edit that finds nothing to act on
+changes nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class Scene:
 
 @dataclass(frozen=True)
 class Start:
-    """A page drawn from text alone; `told` are its occupied cells in the order of telling, () for reading order."""
+    """A page drawn from text alone; `told` are its occupied cells in the order of telling, () for reading
+    order."""
 
     scene: Scene
     told: tuple[int, ...] = ()

@@ -1,8 +1,9 @@
-"""The tiny world's exact scorer: reads both pages from pixels and compares with what the instruction asks for.
+"""The tiny world's exact scorer: reads both pages from pixels and compares with what the instruction asks
+for.
 
-Decision: semantics loses 5 points for each wrong cell (and for a wrong backdrop), so one fault is 5 and two are 0, as a
-strict judge would have it; quality falls from 10 linearly with the worst cell's remaining RMS difference. Success is
-"nothing wrong at all", which is semantics 10 and every cell readable.
+Decision: semantics loses 5 points for each wrong cell (and for a wrong backdrop), so one fault is 5 and two
+are 0, as a strict judge would have it; quality falls from 10 linearly with the worst cell's remaining RMS
+difference. Success is "nothing wrong at all", which is semantics 10 and every cell readable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The ten little things, drawn as vector shapes at eight times their size and scaled down, so that edges are smooth.
+"""The ten little things, drawn as vector shapes at eight times their size and scaled down, so that edges are
+smooth.
 
-Decision: every thing has one outline colour and one body colour, and features (a face, a door, a sail) that do not
-depend on the colour, so that thing and colour can be told apart by people, by the critic and by the exact scorer.
+Decision: every thing has one outline colour and one body colour, and features (a face, a door, a sail) that
+do not depend on the colour, so that thing and colour can be told apart by people, by the critic and by the
+exact scorer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The prompts of the tiny world: one plain sentence for an edit, and clauses that make it precise.
 
-Decision: a terse prompt names the edit alone ("add a red fish at the top left"); a precise one goes on with clauses
-about single cells ("; a red fish must be at the top left; nothing must be at the middle"), each of which removes one
-way of getting it wrong. Writer and reader are exact inverses; the reader is what makes the scorer exact.
+Decision: a terse prompt names the edit alone ("add a red fish at the top left"); a precise one goes on with
+clauses about single cells ("; a red fish must be at the top left; nothing must be at the middle"), each of
+which removes one way of getting it wrong. Writer and reader are exact inverses; the reader is what makes the
+scorer exact.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _OBJECT = rf"a (?:{_COLOR}) (?:{_THING}) at the (?:{_CELL})"
 
 @dataclass(frozen=True)
 class Clause:
-    """What one cell must hold (`cell` 0..8, `content` 0..40), or, with `cell` None, which backdrop the page has."""
+    """What one cell must hold (`cell` 0..8, `content` 0..40), or, with `cell` None, which backdrop the page
+    has."""
 
     cell: int | None
     content: int
@@ -129,7 +131,8 @@ def _read_edit(text: str) -> Edit | Start | None:
 
 
 def read_prompt(text: str) -> tuple[Edit | Start, list[Clause]] | None:
-    """The edit and the clauses of a prompt, case and a final full stop aside; None if it is not of this grammar."""
+    """The edit and the clauses of a prompt, case and a final full stop aside; None if it is not of this
+    grammar."""
     first, *rest = [part.strip() for part in text.strip().rstrip(".").lower().split(";")]
     edit = _read_edit(first)
     if edit is None:

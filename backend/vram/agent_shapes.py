@@ -1,8 +1,8 @@
 """The shapes of Qwen3-VL models: how many weights they have, of which kind, and what a token of theirs costs.
 
-Decision: weights are counted by arithmetic from the fields of config.json, so that a plan of memory takes milliseconds,
-loads no library and downloads nothing. The counts of the published sizes are checked against transformers' own classes on
-the meta device by the tests.
+Decision: weights are counted by arithmetic from the fields of config.json, so that a plan of memory takes
+milliseconds, loads no library and downloads nothing. The counts of the published sizes are checked against
+transformers' own classes on the meta device by the tests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ _VISION = {
 
 
 def published_fields(name: str) -> dict[str, Any]:
-    """The fields of a published model's config.json that shape it; raises KeyError for a name that is not in SHAPES."""
+    """The fields of a published model's config.json that shape it; raises KeyError for a name that is not in
+    SHAPES."""
     shape = SHAPES[name]
     return {
         "text_config": {**_TEXT, **shape["text"], "tie_word_embeddings": shape["tied"]},
@@ -147,7 +148,8 @@ class AgentShape:
 
 
 def agent_shape(fields: Mapping[str, Any]) -> AgentShape:
-    """The shape that the fields of a dense Qwen3-VL config.json give; raises KeyError if one that is needed is missing."""
+    """The shape that the fields of a dense Qwen3-VL config.json give; raises KeyError if one that is needed
+    is missing."""
     text, vision = fields["text_config"], fields["vision_config"]
     width, inner, layers = text["hidden_size"], text["intermediate_size"], text["num_hidden_layers"]
     heads, kv_heads = text["num_attention_heads"], text["num_key_value_heads"]

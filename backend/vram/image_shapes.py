@@ -1,8 +1,9 @@
 """The shapes of image models: the weights of their parts and what drawing takes beside them.
 
-Decision: what a draw takes beside the weights is written as widths of a layer per token or pixel, one number for a kind of
-network. The numbers were counted with benchmarks/live_bytes.py, which follows every tensor of a forward pass at full size
-on torch's meta device with fused attention, and the tests count them again. A kernel's own workspace is not in them.
+Decision: what a draw takes beside the weights is written as widths of a layer per token or pixel, one number
+for a kind of network. The numbers were counted with benchmarks/live_bytes.py, which follows every tensor of a
+forward pass at full size on torch's meta device with fused attention, and the tests count them again. A
+kernel's own workspace is not in them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ PartName = Literal["denoiser", "encoder", "vae"]
 
 @dataclass(frozen=True)
 class Denoiser:
-    """A diffusion transformer or UNet. `widths`: values alive at once, as multiples of `width`, for a token (of a
-    transformer) or a pixel (of a UNet), of one image of a batch."""
+    """A diffusion transformer or UNet. `widths`: values alive at once, as multiples of `width`, for a token
+    (of a transformer) or a pixel (of a UNet), of one image of a batch."""
 
     weights: int
     width: int
@@ -48,13 +49,15 @@ class Encoder:
     tokens: int = 512
 
     def work(self) -> float:
-        """Bytes alive beside the weights: the hidden states of all layers, which some pipelines ask for, and one layer."""
+        """Bytes alive beside the weights: the hidden states of all layers, which some pipelines ask for, and
+        one layer."""
         return self.tokens * BF16 * ((self.layers + 5) * self.width + 3 * self.inner)
 
 
 @dataclass(frozen=True)
 class Vae:
-    """`decode` and `encode`: values alive at once for a pixel, as multiples of `width` (channels at full size)."""
+    """`decode` and `encode`: values alive at once for a pixel, as multiples of `width` (channels at full
+    size)."""
 
     weights: int
     width: int = 128
@@ -63,7 +66,8 @@ class Vae:
     """Both counted for AutoencoderKL and AutoencoderKLFlux2."""
 
     def work(self, pixels: int) -> float:
-        """Bytes alive beside the weights at 16 bits while an image of this area is decoded, or its source encoded."""
+        """Bytes alive beside the weights at 16 bits while an image of this area is decoded, or its source
+        encoded."""
         return max(self.decode, self.encode) * self.width * BF16 * pixels
 
 
@@ -102,10 +106,11 @@ WIDTHS = {
     "FluxTransformer2DModel": 17.4,
     "QwenImageTransformer2DModel": 14.1,
 }
-"""Of diffusers' transformers, by class: counted at 1,024 to 8,192 tokens of the image, the largest of them."""
+"""Of diffusers' transformers, by class: counted at 1,024 to 8,192 tokens of the image, the largest of
+them."""
 UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
-"""Of UNets, for a pixel of the image (64 of which are one of the latents): SDXL's, whose largest level does not attend,
-and Stable Diffusion 1.5's, whose does."""
+"""Of UNets, for a pixel of the image (64 of which are one of the latents): SDXL's, whose largest level does
+not attend, and Stable Diffusion 1.5's, whose does."""
 
 _KL = Vae(83_653_863)
 _QWEN3_4B = Encoder(4_022_468_096, width=2560, inner=9728, layers=36)
@@ -160,8 +165,8 @@ KNOWN: dict[str, ImageShape] = {
         ),
     )
 }
-"""Published models by name. The numbers of weights are those of their classes with their published configurations, on the
-meta device."""
+"""Published models by name. The numbers of weights are those of their classes with their published
+configurations, on the meta device."""
 
 HUB_IDS = {
     "black-forest-labs/FLUX.2-klein-4B": "flux2-klein-4b",

@@ -1,7 +1,7 @@
 """Which model is meant when memory is to be planned: a known name, a folder, or a single file of weights.
 
-Decision: known names need nothing on the disk; what is on the disk is counted from its own headers and configuration. What
-cannot be told from these is an error that names the known models, never a guess.
+Decision: known names need nothing on the disk; what is on the disk is counted from its own headers and
+configuration. What cannot be told from these is an error that names the known models, never a guess.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class NamedAgent:
 
 
 def named_agent(spec: str) -> NamedAgent | None:
-    """The agent behind a known name, a folder, a hub id in the local cache, or a spec such as transformers:FOLDER.
+    """The agent behind a known name, a folder, a hub id in the local cache, or a spec such as
+    transformers:FOLDER.
 
     None if it is not on this card (openai:MODEL@URL). Raises SettingsError.
     """
@@ -76,7 +77,8 @@ def named_agent(spec: str) -> NamedAgent | None:
 
 
 def folder_shape(folder: Path) -> AgentShape:
-    """The shape of a checkpoint folder: widths from its config.json, weights from its files. Raises SettingsError."""
+    """The shape of a checkpoint folder: widths from its config.json, weights from its files. Raises
+    SettingsError."""
     with _planning(folder):
         try:
             shape = agent_shape(_dense(read_json(folder / "config.json")))
@@ -103,7 +105,8 @@ def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_image_model(spec: str) -> ImageShape | None:
-    """The image model behind a known name, a diffusers folder or hub id, a single file, or a spec such as diffusers:FOLDER.
+    """The image model behind a known name, a diffusers folder or hub id, a single file, or a spec such as
+    diffusers:FOLDER.
 
     None if it is not on this card (http:URL). Raises SettingsError.
     """
@@ -129,7 +132,8 @@ def named_image_model(spec: str) -> ImageShape | None:
 
 
 def pipeline_shape(folder: Path) -> ImageShape:
-    """The shape of a diffusers folder: weights from its files, widths from its configurations. Raises SettingsError."""
+    """The shape of a diffusers folder: weights from its files, widths from its configurations. Raises
+    SettingsError."""
     with _planning(folder):
         shape = _pipeline_shape(folder)
         _check_numbers(asdict(shape))
@@ -206,7 +210,8 @@ def _vae(config: dict[str, Any], weights: int) -> Vae:
 
 
 def file_shape(path: Path) -> ImageShape:
-    """A known model whose diffusion model, or all of it, is this file. Raises SettingsError if none has as many weights."""
+    """A known model whose diffusion model, or all of it, is this file. Raises SettingsError if none has as
+    many weights."""
     tensors = tensors_of(path)
     counts = {part: _under(tensors, prefixes) for part, prefixes in PARTS_OF_ONE_FILE.items()}
     main = counts["denoiser"] or sum(tensors.values())

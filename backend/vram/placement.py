@@ -1,8 +1,8 @@
 """Which precisions of agents and image model fit on a card together, and what moves on and off it when.
 
-Decision: the peak is the largest sum of what is on the card at one moment, moment by moment: planning, judging, encoding a
-prompt, denoising, decoding. Four arrangements are tried, from nothing that ever moves to everything in turns; the first
-that fits is the plan. Nothing is measured, loaded or downloaded for it.
+Decision: the peak is the largest sum of what is on the card at one moment, moment by moment: planning,
+judging, encoding a prompt, denoising, decoding. Four arrangements are tried, from nothing that ever moves to
+everything in turns; the first that fits is the plan. Nothing is measured, loaded or downloaded for it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from .models import NamedAgent
 CARDS = (12, 16, 24, 48, 80)
 """Cards that are planned for, in the GB of their names, which are GiB."""
 SEEN = 0.98
-"""Share of a card's memory that a program is offered: torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24 on an
-RTX 4090, 79.2 of 80 on an H100."""
+"""Share of a card's memory that a program is offered: torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24
+on an RTX 4090, 79.2 of 80 on an H100."""
 CONTEXT = 0.6 * GB
-"""The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch issue 107667) and
-the workspaces of the matrix and convolution libraries."""
+"""The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch
+issue 107667) and the workspaces of the matrix and convolution libraries."""
 
 Arrangement = Literal["together", "planner first", "in turns", "part by part"]
 WHAT_MOVES: dict[Arrangement, str] = {
     "together": "nothing moves: everything stays on the card",
     "planner first": "the planner leaves before the first image; critic and image model stay",
-    "in turns": "planner, critic and image model take turns: at every attempt the critic makes room for the image model "
+    "in turns": "planner, critic and image model take turns: at every attempt the critic makes room for "
+    "the image model "
     "and comes back",
     "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE take turns too",
 }
@@ -122,7 +123,8 @@ def plan_memory(
     cards: Sequence[int] = CARDS,
     reserve: float = 0.0,
 ) -> MemoryPlan:
-    """The plan for these models (None: not on this card) at this size in pixels; `reserve` bytes are for other programs."""
+    """The plan for these models (None: not on this card) at this size in pixels; `reserve` bytes are for
+    other programs."""
     shared = planner is not None and planner == critic
     parts = {
         pair: _parts(image, planner, critic, size[0] * size[1], pair[0], pair[1]) for pair in COMBINATIONS

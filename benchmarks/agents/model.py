@@ -1,7 +1,7 @@
 """A small Qwen3-VL with random weights and a vocabulary of its own, saved as a checkpoint folder.
 
-Decision: the real vocabulary of 151 936 would make the head of so small a model six times its body and hide everything else,
-so a byte-level BPE of 2 048 entries is learned from the pack's own prompts.
+Decision: the real vocabulary of 151 936 would make the head of so small a model six times its body and hide
+everything else, so a byte-level BPE of 2 048 entries is learned from the pack's own prompts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def build(folder: Path, prompts: PromptSet, hidden: int, layers: int, answers: l
 
 
 def build_adapter(checkpoint: Path) -> Path:
-    """Save a LoRA adapter of rank 8 on every linear layer of the language model, beside the checkpoint's files."""
+    """Save a LoRA adapter of rank 8 on every linear layer of the language model, beside the checkpoint's
+    files."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import Qwen3VLForConditionalGeneration

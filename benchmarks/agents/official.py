@@ -1,9 +1,10 @@
-"""The official repository's own loop on the same work: its generator class from a checkout, models replaced, loop untouched.
+"""The official repository's own loop on the same work: its generator class from a checkout, models replaced,
+loop untouched.
 
-Decision: the class's module is imported from the checkout that the user names and nothing of it is stored here. What it calls
-from its constructor (weights of tens of gigabytes, flash attention, a CUDA device) is replaced by the small model and by
-`paint`; its prompts, its files, its parsing and its order of calls are its own. That module is code of others: this option
-runs it.
+Decision: the class's module is imported from the checkout that the user names and nothing of it is stored
+here. What it calls from its constructor (weights of tens of gigabytes, flash attention, a CUDA device) is
+replaced by the small model and by `paint`; its prompts, its files, its parsing and its order of calls are its
+own. That module is code of others: this option runs it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class OfficialLoop:
 
     @contextlib.contextmanager
     def _models_replaced(self, processor: Any) -> Iterator[None]:
-        """Its constructor's three sources of models give the small model, its processor, and nothing to draw with yet."""
+        """Its constructor's three sources of models give the small model, its processor, and nothing to draw
+        with yet."""
 
         def gives(value: Any) -> Any:
             return SimpleNamespace(from_pretrained=lambda *arguments, **options: value)

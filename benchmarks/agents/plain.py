@@ -1,8 +1,10 @@
-"""The loop as it is written when nothing is saved: every question from its beginning to its end, images as PNG files.
+"""The loop as it is written when nothing is saved: every question from its beginning to its end, images as
+PNG files.
 
-Decision: written here from what the published demo does (every critic reply decoded to its end, the last attempt judged
-although nobody reads it, images handed on as files, two images encoded for every question), with the library's own
-calls and none of ours, so that it needs no checkout. `--official` drives the demo's own class instead.
+Decision: written here from what the published demo does (every critic reply decoded to its end, the last
+attempt judged although nobody reads it, images handed on as files, two images encoded for every question),
+with the library's own calls and none of ours, so that it needs no checkout. `--official` drives the demo's
+own class instead.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""What the agents cost with the pack's savings and without, on identical work: counts, and processor time in pairs.
+"""What the agents cost with the pack's savings and without, on identical work: counts, and processor time in
+pairs.
 
-    python benchmarks/agents                       # the mixed profile, every lever, pairs; the last line is JSON
-    python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
-    python benchmarks/agents --tables engine policy    # other numerics; fewer tokens
-    python benchmarks/agents --official FOLDER     # beside the loop of a checkout of the official repository
+    python benchmarks/agents                       # the mixed profile, every lever, pairs; the last line is
+    JSON python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5 python
+    benchmarks/agents --tables engine policy    # other numerics; fewer tokens python benchmarks/agents
+    --official FOLDER     # beside the loop of a checkout of the official repository
 
-Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are processor time of this
-process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs' ratios with their range. Tables of
-levers that change nothing (exact), numerics (engine) and the work itself (policy) are kept apart.
+Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are
+processor time of this process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs'
+ratios with their range. Tables of levers that change nothing (exact), numerics (engine) and the work itself
+(policy) are kept apart.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def unequal(ours: Outcome, theirs: Outcome) -> str:
 
 
 def compared(plain: System, ours: System, work: Work, side: int, pairs: int) -> dict[str, Any]:
-    """Counts of both, and the ratio of their processor times in interleaved pairs, unless the work was not equal."""
+    """Counts of both, and the ratio of their processor times in interleaved pairs, unless the work was not
+    equal."""
     row: dict[str, Any] = {"way": ours.name}
     times = []
     for _ in range(pairs):
@@ -88,7 +91,8 @@ def other_table(
     work = make_work("mixed", options.side)
     ways = engine_ways() if table == "engine" else POLICY_WAYS
     print(
-        f"\n{table}, mixed: {options.side} pixels, {options.layers} layers of width {options.hidden}\n{HEADING}"
+        f"\n{table}, mixed: {options.side} pixels, {options.layers} layers of width "
+        f"{options.hidden}\n{HEADING}"
     )
     rows, said = [], {}
     for way in ways:
@@ -125,18 +129,23 @@ def shown(row: dict[str, Any]) -> str:
     return f"{told} {row['cpu_seconds']:8.2f} {row['ratio']:6.2f}  ({low:.2f}-{high:.2f})"
 
 
-HEADING = f"{'':36} {'passes':>6} {'tokens':>8} {'images':>7} {'patches':>8} {'cpu s':>8} {'times less (range)':>18}"
+HEADING = (
+    f"{'':36} {'passes':>6} {'tokens':>8} {'images':>7} {'patches':>8} {'cpu s':>8} "
+    f"{'times less (range)':>18}"
+)
 
 
 def profile_table(
     plain: System, open_way: Callable[[Any], System], profile: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The exact table of one profile: every lever on the mixed one, else what is on by default and all of them."""
+    """The exact table of one profile: every lever on the mixed one, else what is on by default and all of
+    them."""
     work = make_work(profile, options.side)
     ways = WAYS if profile == "mixed" and not options.brief else (DEFAULT, ALL)
     rows = []
     print(
-        f"\nexact, {profile}: {options.side} pixels, {options.layers} layers of width {options.hidden}\n{HEADING}"
+        f"\nexact, {profile}: {options.side} pixels, {options.layers} layers of width "
+        f"{options.hidden}\n{HEADING}"
     )
     for way in ways:
         pairs = options.pairs if way in (DEFAULT, ALL) else max(1, options.pairs // 2)

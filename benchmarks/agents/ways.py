@@ -1,6 +1,8 @@
-"""Ways of doing the work, each in one of three tables: exact (same answers), engine (other numerics), policy (other work).
+"""Ways of doing the work, each in one of three tables: exact (same answers), engine (other numerics), policy
+(other work).
 
-Decision: the tables are lists of their own and no way stands in two, so that a ratio of one is never read as one of another.
+Decision: the tables are lists of their own and no way stands in two, so that a ratio of one is never read as
+one of another.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter="laid ov
 
 
 def engine_ways() -> list[Way]:
-    """Each beside the default, for as far as this machine has the libraries; cards and servers have benchmarks of their own."""
+    """Each beside the default, for as far as this machine has the libraries; cards and servers have
+    benchmarks of their own."""
     static = EngineSettings(static_cache="eager")
     ways = [AS_IT_COMES, Way("buffers of a fixed size, not compiled", static, beside=AS_IT_COMES.name)]
     if find_spec("llguidance"):
@@ -78,4 +81,5 @@ POLICY_WAYS = (
     Way("verdict first", EngineSettings(), form="verdict first"),
     Way("verdict first, last try not judged", EngineSettings(), form="verdict first", judge_last=False),
 )
-"""For critics trained to answer so: the decisions are the same here because they are scripted, not because critics are."""
+"""For critics trained to answer so: the decisions are the same here because they are scripted, not because
+critics are."""

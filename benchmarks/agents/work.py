@@ -1,7 +1,9 @@
-"""The work that every system is given: plans, verdicts and answers word for word, so that only how it is done differs.
+"""The work that every system is given: plans, verdicts and answers word for word, so that only how it is done
+differs.
 
-Decision: the answers are forced token by token on the logits of real forward passes. A random model then does the work of a
-trained one, every system decodes the same lengths, and what differs in time is not what was said but how it was come by.
+Decision: the answers are forced token by token on the logits of real forward passes. A random model then does
+the work of a trained one, every system decodes the same lengths, and what differs in time is not what was
+said but how it was come by.
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ THOUGHT = (
     "The goal asks for {thing}. In the second image {thing} is {finding}; the rest of the page is as it was."
 )
 REFINED = (
-    "Add {thing} to the middle of the page, number {number}, large enough to be seen at once, in the same soft water colours and "
+    "Add {thing} to the middle of the page, number {number}, large enough to be seen at once, in the same "
+    "soft water colours and "
     "the same light; the ground, the sky and all that was drawn before stay exactly where they are."
 )
 SHORT_THOUGHT = "It is cut off at the edge."
 Form = Literal["reasoned", "short", "verdict first"]
-"""What a critic is trained to say: reasoning at length, one short sentence, or the verdict before a short sentence."""
+"""What a critic is trained to say: reasoning at length, one short sentence, or the verdict before a short
+sentence."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,11 @@ def make_work(profile: str, side: int) -> Work:
 
 
 def paint(prompt: str, source: Picture | None, side: int) -> Picture:
-    """A picture of noisy blocks that follows from its arguments alone; stands for a generator at next to no cost.
+    """A picture of noisy blocks that follows from its arguments alone; stands for a generator at next to no
+    cost.
 
-    No seed goes into it: the systems do not all give out the same ones, and no prompt of the work is used twice.
+    No seed goes into it: the systems do not all give out the same ones, and no prompt of the work is used
+    twice.
     """
     told = f"{prompt}\0{source.digest if source else ''}".encode()
     cells = side // 4

@@ -1,4 +1,5 @@
-"""`data`: what people say of runs, and training data of a critic, from runs or from the tiny world's generator."""
+"""`data`: what people say of runs, and training data of a critic, from runs or from the tiny world's
+generator."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def from_runs(
     skip_bad: SkipBadRuns = False,
     settings: RunsData,
 ) -> None:
-    """Turn runs and people's words on them (accept, reject, better prompt) into rows for critic-sft and critic-grpo."""
+    """Turn runs and people's words on them (accept, reject, better prompt) into rows for critic-sft and
+    critic-grpo."""
     from ...backend.scorers import open_scorer
     from ...training.runs.convert import make_data
 

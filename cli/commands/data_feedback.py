@@ -1,4 +1,5 @@
-"""`data feedback`: a person's word on one try of a run, from the command line, into the file that the nodes and the page write."""
+"""`data feedback`: a person's word on one try of a run, from the command line, into the file that the nodes
+and the page write."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def command(
         bool, typer.Option("--take-back", help="Take back what was said of this try.")
     ] = False,
 ) -> None:
-    """Say of one try of a run whether its image is right; the last word counts (feedback.jsonl in the run's folder)."""
+    """Say of one try of a run whether its image is right; the last word counts (feedback.jsonl in the run's
+    folder)."""
     from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, record_feedback

@@ -1,4 +1,5 @@
-"""`interleave-thinker demo`: the whole system on its embedded world, with nothing asked and nothing downloaded."""
+"""`interleave-thinker demo`: the whole system on its embedded world, with nothing asked and nothing
+downloaded."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def command(
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
-    """Tell a built-in story and write its page, index.html. Without options it needs no network and no GPU."""
+    """Tell a built-in story and write its page, index.html. Without options it needs no network and no
+    GPU."""
     request, settings = read_request(DEMO_REQUEST, []), RunSettings(seed=seed)
     outcome = tell(request, out, settings, planning, judging, drawing, local, as_json=as_json)
     if show and outcome.page:

@@ -1,8 +1,8 @@
 """`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
 
-Decision: it only looks. Versions come from package metadata without importing the packages, models from folders on this
-machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons what fits which card instead, and
-with `--agent` it loads that one agent and says which savings hold with it.
+Decision: it only looks. Versions come from package metadata without importing the packages, models from
+folders on this machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons
+what fits which card instead, and with `--agent` it loads that one agent and says which savings hold with it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,17 @@ def command(
     plan: Annotated[
         str | None,
         typer.Option(
-            help="Show instead what fits on cards of 12 to 80 GB with this image model: flux2-klein-4b, flux2-klein-9b, "
-            "qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in safetensors.",
+            help="Show instead what fits on cards of 12 to 80 GB with this image model: flux2-klein-4b, "
+            "flux2-klein-9b, "
+            "qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in "
+            "safetensors.",
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, a checkpoint folder, or openai:MODEL@URL for one that is "
+            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, a checkpoint folder, or openai:MODEL@URL for "
+            "one that is "
             f"elsewhere. [default: {DEFAULT_AGENT}]"
         ),
     ] = None,
@@ -67,7 +70,8 @@ def command(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses here, and which were "
+            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses "
+            "here, and which were "
             "switched off because they would change its answers."
         ),
     ] = None,
@@ -80,8 +84,8 @@ def command(
 ) -> None:
     """Show what is installed, which device, which models are found, what is missing and how to get it.
 
-    Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and image model fit
-    on which card, and what moves when.
+    Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and
+    image model fit on which card, and what moves when.
     """
     if agent is not None:
         from .doctor_agent import show_agent
@@ -231,7 +235,8 @@ def _advice(report: dict[str, Any]) -> list[str]:
     if not report["models"]["comfyui"] and not report["models"]["hub"]:
         advice.append(
             "for requests beyond the tiny world, get a Qwen3-VL checkpoint: give its folder as "
-            "--planner transformers:FOLDER --critic transformers:FOLDER, or its hub name with --download, or use a "
+            "--planner transformers:FOLDER --critic transformers:FOLDER, or its hub name with --download, "
+            "or use a "
             "server with openai:MODEL@URL"
         )
     return advice

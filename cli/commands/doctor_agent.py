@@ -1,7 +1,8 @@
-"""Which savings one agent uses on this machine, and which its check at first use switched off, with the reason.
+"""Which savings one agent uses on this machine, and which its check at first use switched off, with the
+reason.
 
-Decision: this is the one part of `doctor` that loads something, because only a comparison with the weights, on the device
-where they are, can tell.
+Decision: this is the one part of `doctor` that loads something, because only a comparison with the weights,
+on the device where they are, can tell.
 """
 
 from __future__ import annotations

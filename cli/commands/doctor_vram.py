@@ -1,7 +1,7 @@
 """The plan of memory as a person reads it: one table over all cards, then for each card what to choose.
 
-Decision: a cell is a letter for how things fit and the peak in GB, so that the whole choice is seen at once on a narrow
-terminal; what the letters mean is said once below.
+Decision: a cell is a letter for how things fit and the peak in GB, so that the whole choice is seen at once
+on a narrow terminal; what the letters mean is said once below.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from ...backend.vram.footprint import GB
 from ...backend.vram.placement import COMBINATIONS, WHAT_MOVES, CardPlan, Fit, MemoryPlan
 
 COMFYUI_DECODE = 2178 * 2
-"""Bytes a pixel that ComfyUI wants free before a VAE decodes in 16 bits (comfy/sd.py, VAE.memory_used_decode)."""
+"""Bytes a pixel that ComfyUI wants free before a VAE decodes in 16 bits (comfy/sd.py,
+VAE.memory_used_decode)."""
 CELL = 11
 LETTERS: dict[str, str] = dict(zip(WHAT_MOVES, "ABCD", strict=True))
 
@@ -20,9 +21,13 @@ LETTERS: dict[str, str] = dict(zip(WHAT_MOVES, "ABCD", strict=True))
 def lines(plan: MemoryPlan) -> Iterator[str]:
     """The report, line by line."""
     width, height = plan.size
-    yield f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, images of {width}x{height}"
     yield (
-        f"Reckoned, not measured, in GB of 10⁹ bytes. A peak has {plan.reserve / GB:.1f} GB in reserve and a tenth more than "
+        f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, images of "
+        f"{width}x{height}"
+    )
+    yield (
+        f"Reckoned, not measured, in GB of 10⁹ bytes. A peak has {plan.reserve / GB:.1f} GB in reserve and "
+        f"a tenth more than "
         "what works, for gaps between blocks."
     )
     yield ""
@@ -44,7 +49,8 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     yield ""
     yield "ComfyUI arranges this by itself; the command line keeps everything on the card (together)."
     yield (
-        f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free before it decodes an image of this size, and "
+        f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free before it decodes an image of "
+        f"this size, and "
         "moves models away for that long where there is less."
     )
 
@@ -57,7 +63,10 @@ def _advice(card: CardPlan) -> Iterator[str]:
     label = f"{card.card:>3} GB ({card.usable / GB:.1f} usable): "
     if card.finest is None:
         short = card.fits[-1]
-        yield f"{label}does not fit; {short.short / GB:.1f} GB are missing even at {short.agents} and {short.image}."
+        yield (
+            f"{label}does not fit; {short.short / GB:.1f} GB are missing even at {short.agents} and "
+            f"{short.image}."
+        )
         yield f"       To lower: {'; '.join(card.lower)}."
         return
     if card.steady is not None:

@@ -20,7 +20,8 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder of all trainings and figures; the same one goes on.")],
     settings: AblationSettings,
 ) -> None:
-    """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each is worth."""
+    """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each
+    is worth."""
     from ...training.tinyworld.ablation.run import ablate
     from ...training.tinyworld.ablation.table import as_markdown
 

@@ -19,7 +19,8 @@ def command(
     ],
     settings: ShowSettings,
 ) -> None:
-    """Retrain the tiny world's critic on runs of a generator with a new habit of failing, and measure what it learned."""
+    """Retrain the tiny world's critic on runs of a generator with a new habit of failing, and measure what it
+    learned."""
     from ...training.tinyworld.own_critic.evaluate import as_lines, show
 
     def log(line: str) -> None:

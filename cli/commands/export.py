@@ -28,7 +28,8 @@ def command(
     ] = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="Every try, for gif and webp.")] = False,
 ) -> None:
-    """Write a run as a page, PDF, comic archive, moving picture, Markdown, contact sheet or execution record."""
+    """Write a run as a page, PDF, comic archive, moving picture, Markdown, contact sheet or execution
+    record."""
     options: dict[str, float | bool] = {} if seconds is None else {"seconds": seconds}
     if attempts:
         options["attempts"] = True

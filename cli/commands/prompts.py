@@ -12,7 +12,10 @@ from ...backend.prompts.importer import import_official, store_beside
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Import the prompt set that a checkpoint was trained with, or choose the one it is to be trained with.",
+    help=(
+        "Import the prompt set that a checkpoint was trained with, or choose the one it is to be trained "
+        "with."
+    ),
 )
 
 
@@ -39,13 +42,15 @@ def use_prompts(
     name: Annotated[
         str,
         typer.Argument(
-            help="default, verdict-first (the critic answers before it reasons, so that True costs a few tokens) or short (it "
+            help="default, verdict-first (the critic answers before it reasons, so that True costs a few "
+            "tokens) or short (it "
             "reasons in one sentence)."
         ),
     ],
     to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint that is to be trained with it.")],
 ) -> None:
-    """Store one of the pack's prompt sets beside a checkpoint, before training it: data are then made, and asked, in it."""
+    """Store one of the pack's prompt sets beside a checkpoint, before training it: data are then made, and
+    asked, in it."""
     prompt_set = named_prompt_set(name)
     store_beside(prompt_set, to)
     print(f"Prompt set {prompt_set.digest} is stored beside {to}.")

@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Plan a request, draw every step, have the critic judge it and redraw until it is right.
 
-    Everything goes into the --out folder as it happens. Stop it, kill it, edit plan.json in it: the same command again
-    repeats only what is missing or changed.
+    Everything goes into the --out folder as it happens. Stop it, kill it, edit plan.json in it: the same
+    command again repeats only what is missing or changed.
     """
     asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None

@@ -1,4 +1,5 @@
-"""`train`: fine-tuning of any planner or critic, reinforcement learning of the critic, and the tiny world's checkpoints."""
+"""`train`: fine-tuning of any planner or critic, reinforcement learning of the critic, and the tiny world's
+checkpoints."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def critic_sft(
     settings: SftTraining,
     gate: GateSettings,
 ) -> None:
-    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse than before."""
+    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse
+    than before."""
     if held_out is None:
         _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True)
         return
@@ -193,7 +195,8 @@ def critic_grpo(
         rows, held = split_held_out(rows, settings)
     right = sum(row.evaluation.success for row in rows)
     log(
-        f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} held out"
+        f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} "
+        f"held out"
     )
     redraws, scores = open_generator(generator), open_scorer(scorer)
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):

@@ -25,7 +25,10 @@ REFUSED = 3
 HeldOut = Annotated[
     Path | None,
     typer.Option(
-        help="Rows that the critic must still judge as well as before, a critic_sft.json that is not trained on.",
+        help=(
+            "Rows that the critic must still judge as well as before, a critic_sft.json that is not "
+            "trained on."
+        ),
         exists=True,
         dir_okay=False,
     ),
@@ -34,7 +37,10 @@ Images = Annotated[
     Path | None,
     typer.Option(
         "--images",
-        help="Folder below which the images of rows are looked for, too, by the end of their paths; empty: only beside the data file.",
+        help=(
+            "Folder below which the images of rows are looked for, too, by the end of their paths; empty: "
+            "only beside the data file."
+        ),
         exists=True,
         file_okay=False,
     ),
@@ -130,9 +136,11 @@ def command(
     rehearsal: Rehearsal,
     gate: GateSettings,
 ) -> None:
-    """Retrain a critic on your own runs: rows from runs, fine-tuning among old rows, the gate, reinforcement if wanted.
+    """Retrain a critic on your own runs: rows from runs, fine-tuning among old rows, the gate, reinforcement
+    if wanted.
 
-    OUT/final is what Load Agent takes. A critic that is worse on held-out rows than allowed is not published (exit code 3).
+    OUT/final is what Load Agent takes. A critic that is worse on held-out rows than allowed is not published
+    (exit code 3).
     """
     from ...backend.scorers import open_scorer
     from ...training.evaluation.regression_gate import GateRefused

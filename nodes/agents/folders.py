@@ -1,8 +1,8 @@
 """Which agents can be chosen: the built-in ones and the Qwen3-VL checkpoints in the host's agent folders.
 
-Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded unless a
-person asks for exactly that one. A choice is looked up among those found, never joined to a path, so a workflow from a
-stranger cannot reach outside the folders.
+Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded
+unless a person asks for exactly that one. A choice is looked up among those found, never joined to a path, so
+a workflow from a stranger cannot reach outside the folders.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def adapter_names(roots: Sequence[Path]) -> list[str]:
 
 
 def named_agent(agent: str, hub_id: str, download: bool, roots: Sequence[Path]) -> str:
-    """Name of the chosen agent: that of the hub where one is given (its folder has the same name), else the listed one.
+    """Name of the chosen agent: that of the hub where one is given (its folder has the same name), else the
+    listed one.
 
     Raises SettingsError if there is no such folder, unless it is one of the hub that may be downloaded.
     """
@@ -84,7 +85,8 @@ def prompt_set_names(roots: Sequence[Path]) -> list[str]:
 
 
 def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
-    """The prompt set of a choice, None for `from the agent`; raises SettingsError if there is no such one any more."""
+    """The prompt set of a choice, None for `from the agent`; raises SettingsError if there is no such one any
+    more."""
     if name == FROM_THE_AGENT:
         return None
     own, beside = _found(roots, TEMPLATE), _found(roots, f"{FOLDER_NAME}/{TEMPLATE}")
@@ -92,13 +94,18 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
     if folder is None:
         raise SettingsError(
             f"There is no prompt set {name[:200]!r}.",
-            f"Put its folder (of three .txt files, as `prompts import` writes it) into {places(roots)} and press R.",
+            (
+                f"Put its folder (of three .txt files, as `prompts import` writes it) into {places(roots)} "
+                f"and "
+                f"press R."
+            ),
         )
     return PromptSet.load(folder)
 
 
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
-    """A string that changes when the files of an agent or adapter change; empty for a built-in or missing one."""
+    """A string that changes when the files of an agent or adapter change; empty for a built-in or missing
+    one."""
     folder = _found(roots, marker).get(name)
     if folder is None:
         return ""

@@ -1,4 +1,5 @@
-"""Generator and critic with the host's cancel button, whatever they are made of, and the critic's words as they come."""
+"""Generator and critic with the host's cancel button, whatever they are made of, and the critic's words as
+they come."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class LoadAgent(io.ComfyNode):
             node_id="InterleaveLoadAgent",
             display_name="Load Agent",
             category=CATEGORY,
-            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off the card. "
+            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off "
+            "the card. "
             f"Put Qwen3-VL folders into {places(roots)}.",
             search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
             inputs=[
@@ -58,7 +59,8 @@ class LoadAgent(io.ComfyNode):
                     options=precisions(),
                     default=AUTO,
                     optional=True,
-                    tooltip="Number format of the weights; auto takes the one they are stored in. 8-bit and 4-bit are "
+                    tooltip="Number format of the weights; auto takes the one they are stored in. 8-bit "
+                    "and 4-bit are "
                     "offered where the library bitsandbytes is installed: about 60 and 45 % of the memory.",
                 ),
                 io.Combo.Input(
@@ -80,7 +82,8 @@ class LoadAgent(io.ComfyNode):
                     default="",
                     optional=True,
                     advanced=True,
-                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, taken instead of 'agent' if given. "
+                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, taken instead of "
+                    "'agent' if given. "
                     "Nothing is fetched unless 'download' is on.",
                 ),
                 io.Boolean.Input(
@@ -88,7 +91,8 @@ class LoadAgent(io.ComfyNode):
                     default=False,
                     optional=True,
                     advanced=True,
-                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into the agents' "
+                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into "
+                    "the agents' "
                     "folder if it is not there yet. Off: nothing is ever downloaded.",
                 ),
                 *reply_inputs(),
@@ -117,7 +121,8 @@ class LoadAgent(io.ComfyNode):
         hub_id: str = "",
         download: bool = False,
     ) -> bool | str:
-        # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to do.
+        # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to
+        # do.
         given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
         known = {name: value for name, value in given.items() if value is not None}
         try:
@@ -157,7 +162,8 @@ class LoadAgent(io.ComfyNode):
 
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
-    """The chat of an agent in the models folder, in host memory; quantised weights go straight onto the card."""
+    """The chat of an agent in the models folder, in host memory; quantised weights go straight onto the
+    card."""
     from ...backend.chat import open_chat
 
     options = options_of(precision)
@@ -176,7 +182,8 @@ def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]
 
 
 def fetch(hub_id: str, root: Path) -> None:
-    """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user stops it."""
+    """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user
+    stops it."""
     with require_library("huggingface-hub", "httpx"):
         from ...backend.checkpoints.hub import fetch_checkpoint
 

@@ -1,8 +1,9 @@
 """A chat model that lives under the host's memory management and stops when the user presses cancel.
 
-Decision: residence is asked for before every reply, not once: between two replies the diffusion model may have taken
-the card. The memory manager decides who stays, so agents and image model share a card that holds only one of them. What a
-reply takes beside the weights is reckoned from the model's shape and what it is asked, as `doctor --plan` does.
+Decision: residence is asked for before every reply, not once: between two replies the diffusion model may
+have taken the card. The memory manager decides who stays, so agents and image model share a card that holds
+only one of them. What a reply takes beside the weights is reckoned from the model's shape and what it is
+asked, as `doctor --plan` does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .. import host
 BYTES_PER_TOKEN = 3
 """Of text in UTF-8: English has more, and a Chinese character, mostly one token, has three."""
 UNKNOWN_WORK = 2 * 1024**3
-"""Bytes beside the weights of a model whose shape cannot be read: more than an 8B model takes for a long plan (1.5 GB)."""
+"""Bytes beside the weights of a model whose shape cannot be read: more than an 8B model takes for a long plan
+(1.5 GB)."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
 
@@ -33,9 +35,9 @@ _residences: WeakSet[host.ManagedModel] = WeakSet()
 class ManagedChat:
     """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
 
-    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at` is the
-    probability of success that its user wants of it as a critic (strictness.accept_at_of), `settings` how it is to answer
-    (reply_inputs.settings_of). `prompts` wins over the chat's own prompt set.
+    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at`
+    is the probability of success that its user wants of it as a critic (strictness.accept_at_of), `settings`
+    how it is to answer (reply_inputs.settings_of). `prompts` wins over the chat's own prompt set.
     """
 
     def __init__(
@@ -78,7 +80,8 @@ class ManagedChat:
         return 0 if self._residence is None else self._residence.size
 
     def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
-        """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between blocks."""
+        """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between
+        blocks."""
         if self._shape is None:
             return UNKNOWN_WORK
         words, images = measured(messages)
@@ -116,7 +119,8 @@ def others_leave(staying: object) -> None:
 
 
 def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
-    """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them again."""
+    """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them
+    again."""
     base = getattr(chat, "base", None)
     if getattr(base, "quantization", None) is not None:
         return host.ManagedModel.of_reloadable(base)

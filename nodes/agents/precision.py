@@ -1,7 +1,8 @@
 """The number formats in which an agent's weights can be held, as an artist chooses them.
 
-Decision: what cannot work here is not offered, and a workflow that asks for it all the same is told what it takes. The
-built-in agents weigh a few megabytes: they take any plain format, and have nothing to gain from being quantised.
+Decision: what cannot work here is not offered, and a workflow that asks for it all the same is told what it
+takes. The built-in agents weigh a few megabytes: they take any plain format, and have nothing to gain from
+being quantised.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def precisions() -> list[str]:
 
 
 def check_precision(name: str, built_in: bool) -> None:
-    """Raise SettingsError, with what to do, for a format that is unknown, not offered here, or not for this agent."""
+    """Raise SettingsError, with what to do, for a format that is unknown, not offered here, or not for this
+    agent."""
     if name not in (AUTO, *PLAIN, *QUANTIZED):
         raise SettingsError(
             f"There is no precision {name[:40]!r}.", f"Choose one of {', '.join(precisions())}."
@@ -38,5 +40,6 @@ def check_precision(name: str, built_in: bool) -> None:
 
 
 def options_of(name: str) -> dict[str, str | None]:
-    """The format as options of `open_chat`: dtype and quantization, None for what is left to the checkpoint."""
+    """The format as options of `open_chat`: dtype and quantization, None for what is left to the
+    checkpoint."""
     return {"dtype": PLAIN.get(name), "quantization": QUANTIZED.get(name)}

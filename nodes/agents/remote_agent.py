@@ -1,7 +1,8 @@
 """The node that reaches an agent on a server.
 
-Decision: the workflow names a server, a model and the variable that holds the key, never the key; which server may see
-a key is for the environment to say (backend/remote/api_keys.py), since a workflow may come from a stranger.
+Decision: the workflow names a server, a model and the variable that holds the key, never the key; which
+server may see a key is for the environment to say (backend/remote/api_keys.py), since a workflow may come
+from a stranger.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class RemoteAgent(io.ComfyNode):
             node_id="InterleaveRemoteAgent",
             display_name="Remote Agent",
             category=CATEGORY,
-            description="A planner or critic on a server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, "
+            description="A planner or critic on a server that speaks the OpenAI chat protocol: vLLM, "
+            "SGLang, LM Studio, "
             "llama.cpp, Ollama, or a hosted one. Requests and images are sent there.",
             search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
             inputs=[
@@ -49,8 +51,10 @@ class RemoteAgent(io.ComfyNode):
                     "key_variable",
                     default=DEFAULT_VARIABLE,
                     optional=True,
-                    tooltip="Name of the environment variable that holds the key, never the key itself; empty for none. "
-                    "A key is sent to this machine, to its own service, and to the hosts in the variable of the "
+                    tooltip="Name of the environment variable that holds the key, never the key itself; "
+                    "empty for none. "
+                    "A key is sent to this machine, to its own service, and to the hosts in the variable "
+                    "of the "
                     f"same name with _HOSTS ({DEFAULT_VARIABLE}_HOSTS).",
                 ),
                 io.Int.Input(

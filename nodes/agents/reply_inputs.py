@@ -1,8 +1,9 @@
-"""How an agent answers, as inputs of the nodes that give agents: length, sampling, size of the images it sees, prompt set.
+"""How an agent answers, as inputs of the nodes that give agents: length, sampling, size of the images it
+sees, prompt set.
 
-Decision: they belong to the agent and not to Planner and Critic Loop, as its strictness does, so that they are set once
-wherever it is used. What is left as it is changes neither answers nor cache keys. A prompt set is chosen among those found
-in the agents' folders, never written as a path.
+Decision: they belong to the agent and not to Planner and Critic Loop, as its strictness does, so that they
+are set once wherever it is used. What is left as it is changes neither answers nor cache keys. A prompt set
+is chosen among those found in the agents' folders, never written as a path.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=65536,
-            tooltip="Longest answer, in tokens. 0: 16384 for a plan, 4096 for a verdict, and never more than the model's "
+            tooltip="Longest answer, in tokens. 0: 16384 for a plan, 4096 for a verdict, and never more "
+            "than the model's "
             "context has room for.",
             **HIDDEN,
         ),
@@ -48,7 +50,9 @@ def reply_inputs() -> list[Any]:
             min=0.01,
             max=1.0,
             step=0.01,
-            tooltip="Above temperature 0: draw from the likeliest tokens that together have this probability.",
+            tooltip=(
+                "Above temperature 0: draw from the likeliest tokens that together have this probability."
+            ),
             **HIDDEN,
         ),
         io.Int.Input(
@@ -56,7 +60,8 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=1000,
-            tooltip="Above temperature 0: draw from so many likeliest tokens, 0 from all. Servers know it that are vLLM, "
+            tooltip="Above temperature 0: draw from so many likeliest tokens, 0 from all. Servers know it "
+            "that are vLLM, "
             "SGLang or llama.cpp; others refuse it.",
             **HIDDEN,
         ),
@@ -73,7 +78,9 @@ def reply_inputs() -> list[Any]:
             default=MAX_PIXELS,
             min=1024,
             max=MOST_PIXELS,
-            tooltip="Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it.",
+            tooltip=(
+                "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it."
+            ),
             **HIDDEN,
         ),
     ]
@@ -86,7 +93,8 @@ def prompts_input() -> Any:
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
-        tooltip="Wording that the model was trained with: a folder with a prompt set among the agents' folders. 'from the "
+        tooltip="Wording that the model was trained with: a folder with a prompt set among the agents' "
+        "folders. 'from the "
         "agent' asks in the pack's own.",
     )
 

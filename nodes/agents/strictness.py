@@ -1,7 +1,7 @@
 """How sure a critic must be before an image passes, in words that an artist chooses from.
 
-Decision: the choice belongs to the agent, since what a probability means differs between checkpoints; a loop's own number
-wins where one is given. "From the agent" is the critic's own word, True or False.
+Decision: the choice belongs to the agent, since what a probability means differs between checkpoints; a
+loop's own number wins where one is given. "From the agent" is the critic's own word, True or False.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ STRICTNESS_HELP = (
 
 
 def accept_at_of(critic: Any, own: float) -> float | None:
-    """The probability of success that a loop needs: its own, or where that is 0 what was chosen for the critic.
+    """The probability of success that a loop needs: its own, or where that is 0 what was chosen for the
+    critic.
 
     None is the critic's own word. `critic` None or without an `accept_at` has none.
     """

@@ -1,7 +1,8 @@
 """A diffusers pipeline under the host's memory management, which stops when the user presses cancel.
 
-Decision: the pipeline is read onto the CPU and moved by the host as one model before every draw, like an agent: a card that
-holds either of them serves both. Beside the weights it asks the host for what `doctor --plan` reckons for an image of this area.
+Decision: the pipeline is read onto the CPU and moved by the host as one model before every draw, like an
+agent: a card that holds either of them serves both. Beside the weights it asks the host for what `doctor
+--plan` reckons for an image of this area.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from ...backend.generators.diffusers import DiffusersGenerator
 
 UNKNOWN_WORK = 2 * 1024**3
-"""Room beside the weights of a pipeline that cannot be reckoned: about what an image of a megapixel takes with those that can."""
+"""Room beside the weights of a pipeline that cannot be reckoned: about what an image of a megapixel takes
+with those that can."""
 
 
 class ManagedPipeline:
@@ -56,7 +58,10 @@ class ManagedPipeline:
             except ChatError as error:
                 raise GeneratorError(
                     "The diffusers pipeline does not fit into the memory of the card.",
-                    "Choose dtype bfloat16 or a smaller model, or draw with ComfyUI's own loaders and a Step Generator.",
+                    (
+                        "Choose dtype bfloat16 or a smaller model, or draw with ComfyUI's own loaders and a "
+                        "Step Generator."
+                    ),
                 ) from error
             return self._generator.draw(prompt, source, seed)
 

@@ -1,4 +1,5 @@
-"""Nodes for generators that need no MODEL of the host: diffusers pipelines, image services, the tiny world."""
+"""Nodes for generators that need no MODEL of the host: diffusers pipelines, image services, the tiny
+world."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class DiffusersGenerator(io.ComfyNode):
             node_id="InterleaveDiffusersGenerator",
             display_name="Diffusers Generator",
             category=CATEGORY,
-            description="Draws each step with a diffusers pipeline, for models that ComfyUI itself cannot load.",
+            description=(
+                "Draws each step with a diffusers pipeline, for models that ComfyUI itself cannot load."
+            ),
             search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
             inputs=[
                 io.String.Input(
@@ -63,7 +66,10 @@ class DiffusersGenerator(io.ComfyNode):
                 io.Boolean.Input(
                     "download",
                     default=False,
-                    tooltip="Fetch a Hugging Face id that is not on this machine yet. Off: nothing is ever downloaded.",
+                    tooltip=(
+                        "Fetch a Hugging Face id that is not on this machine yet. Off: nothing is ever "
+                        "downloaded."
+                    ),
                 ),
                 *_common_inputs("the pipeline's own"),
                 io.Float.Input(
@@ -134,13 +140,16 @@ class ServiceGenerator(io.ComfyNode):
             node_id="InterleaveServiceGenerator",
             display_name="Service Generator",
             category=CATEGORY,
-            description="Has each step drawn by an image service over HTTP. Prompts and images are sent to it.",
+            description=(
+                "Has each step drawn by an image service over HTTP. Prompts and images are sent to it."
+            ),
             search_aliases=["http", "api", "remote", "server", "image service", "generator"],
             inputs=[
                 io.String.Input(
                     "url",
                     default="http://127.0.0.1:8000",
-                    tooltip="Address of the service. A key comes from the environment variable INTERLEAVE_GENERATOR_KEY; "
+                    tooltip="Address of the service. A key comes from the environment variable "
+                    "INTERLEAVE_GENERATOR_KEY; "
                     f"for a service on another machine, name it in {URL_VARIABLE} too.",
                 ),
                 *_common_inputs("the service's own"),

@@ -1,7 +1,8 @@
-"""Which diffusers pipelines a workflow may name: folders in the host's diffusers folders, or hub ids in the local cache.
+"""Which diffusers pipelines a workflow may name: folders in the host's diffusers folders, or hub ids in the
+local cache.
 
-Decision: a name is looked up, never joined to a path, so that a workflow from a stranger cannot make the host read any
-folder of the machine.
+Decision: a name is looked up, never joined to a path, so that a workflow from a stranger cannot make the host
+read any folder of the machine.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
     places = " or ".join(repr(str(root)) for root in roots)
     there = ", ".join(list(found)[:LISTED]) or "nothing yet"
     raise SettingsError(
-        f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id such as OWNER/NAME.",
+        (
+            f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id "
+            f"such as "
+            f"OWNER/NAME."
+        ),
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )

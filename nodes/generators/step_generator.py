@@ -28,7 +28,10 @@ class StepGenerator(io.ComfyNode):
             node_id="InterleaveStepGenerator",
             display_name="Step Generator",
             category=CATEGORY,
-            description="Draws each step with the connected model: from text first, then as an edit of an earlier image.",
+            description=(
+                "Draws each step with the connected model: from text first, then as an edit of an "
+                "earlier image."
+            ),
             search_aliases=[
                 "sampler",
                 "ksampler",
@@ -67,8 +70,10 @@ class StepGenerator(io.ComfyNode):
                     "edit",
                     options=list(EDIT_CHOICES),
                     default=AUTO,
-                    tooltip="How a step changes an image: as the model's official graph does it (reference latents are "
-                    "FLUX.2's way), or image to image for models without edits. Auto looks at the model and says so "
+                    tooltip="How a step changes an image: as the model's official graph does it (reference "
+                    "latents are "
+                    "FLUX.2's way), or image to image for models without edits. Auto looks at the model "
+                    "and says so "
                     "where it cannot know.",
                 ),
                 *_advanced_inputs(),

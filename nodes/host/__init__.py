@@ -1,7 +1,7 @@
 """The host as this pack sees it: folders, interrupt, memory, progress, results, sampling.
 
-Decision: only the files of this package touch `comfy`. Nodes and the sampling adapter speak to these few functions, so that
-a change in the host is mended in one place.
+Decision: only the files of this package touch `comfy`. Nodes and the sampling adapter speak to these few
+functions, so that a change in the host is mended in one place.
 """
 
 from __future__ import annotations

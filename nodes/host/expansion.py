@@ -1,7 +1,7 @@
 """The running graph as the host holds it, for nodes that lay out more of it while it runs.
 
-Decision: nothing of the host's is changed here, only read: which nodes there are, which of them show something, what the
-host itself takes for a change, and whether it keeps results at all.
+Decision: nothing of the host's is changed here, only read: which nodes there are, which of them show
+something, what the host itself takes for a change, and whether it keeps results at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def graph_of(dynprompt: Any) -> dict[str, dict[str, Any]]:
 
 
 def is_output_class(class_type: str) -> bool:
-    """Whether nodes of this class show or save something, so that the host runs them without being asked for."""
+    """Whether nodes of this class show or save something, so that the host runs them without being asked
+    for."""
     from nodes import NODE_CLASS_MAPPINGS
 
     return bool(getattr(NODE_CLASS_MAPPINGS.get(class_type), "OUTPUT_NODE", False))
@@ -68,5 +69,6 @@ def say_at(text: str, node: str) -> None:
 
 
 def missing(reason: str) -> ExecutionBlocker:
-    """Value of an output that has nothing, where using it is a mistake: what hangs on it fails with the reason."""
+    """Value of an output that has nothing, where using it is a mistake: what hangs on it fails with the
+    reason."""
     return ExecutionBlocker(reason)

@@ -1,7 +1,7 @@
 """The host's cancel button.
 
-Decision: interrupts travel as the backend's `Cancelled`, which the loop knows and journals, and become the host's own
-exception again at the node.
+Decision: interrupts travel as the backend's `Cancelled`, which the loop knows and journals, and become the
+host's own exception again at the node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def stop_if_interrupted() -> None:
 
 @contextmanager
 def host_interrupts() -> Iterator[None]:
-    """Inside a node: Cancelled from the backend becomes the host's own interrupt, so that the prompt ends as cancelled."""
+    """Inside a node: Cancelled from the backend becomes the host's own interrupt, so that the prompt ends as
+    cancelled."""
     try:
         yield
     except Cancelled as stopped:
@@ -39,7 +40,8 @@ def host_interrupts() -> Iterator[None]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Inside a draw: the host's interrupt becomes Cancelled, which the loop knows, and want of memory says what to do."""
+    """Inside a draw: the host's interrupt becomes Cancelled, which the loop knows, and want of memory says
+    what to do."""
     try:
         yield
     except memory.InterruptProcessingException as interrupt:

@@ -1,9 +1,9 @@
 """Agents under the host's memory management.
 
-Decision: an agent's model is handed over whole: plain torch modules cannot be cast on demand, so half a model on the card
-would fail at its first layer. Where the host would keep a part (low memory, --novram) it is told that a part is all or
-nothing; where it takes memory back, all goes. Quantised weights cannot be moved at all: theirs are forgotten, and read
-from the disk when they are needed again.
+Decision: an agent's model is handed over whole: plain torch modules cannot be cast on demand, so half a model
+on the card would fail at its first layer. Where the host would keep a part (low memory, --novram) it is told
+that a part is all or nothing; where it takes memory back, all goes. Quantised weights cannot be moved at all:
+theirs are forgotten, and read from the disk when they are needed again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class AgentModel(torch.nn.Module):
 
 
 class _WholePatcher(ModelPatcher):
-    """All or nothing: the card gets the whole model, and refusing to unload a part makes the manager unload the whole."""
+    """All or nothing: the card gets the whole model, and refusing to unload a part makes the manager unload
+    the whole."""
 
     def partially_load(self, device_to: Any, extra_memory: float = 0, *args: Any, **kwargs: Any) -> Any:
         return super().partially_load(device_to, EVERYTHING, *args, **kwargs)
@@ -98,7 +99,8 @@ class ManagedModel:
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> ManagedModel:
-        """The one manager of this model: planner and critic may share a base, which can only be in one place."""
+        """The one manager of this model: planner and critic may share a base, which can only be in one
+        place."""
         return _managed.get(id(model)) or _managed.setdefault(id(model), cls(model))
 
     @classmethod
@@ -119,7 +121,8 @@ class ManagedModel:
         return self._patcher.model_size()
 
     def ensure_loaded(self, working_bytes: int) -> None:
-        """Have the whole model on its device, with `working_bytes` free beside it; nearly free if it is there.
+        """Have the whole model on its device, with `working_bytes` free beside it; nearly free if it is
+        there.
 
         Raises ChatError if it cannot fit, with everything then back where it was.
         """
@@ -128,16 +131,21 @@ class ManagedModel:
             needed, there = self.size + working_bytes, memory.get_total_memory(device)
             if needed > there:
                 raise ChatError(
-                    f"The agent needs {gigabytes(needed)} of memory on {device}, which has {gigabytes(there)}.",
+                    (
+                        f"The agent needs {gigabytes(needed)} of memory on {device}, which has "
+                        f"{gigabytes(there)}."
+                    ),
                     WHAT_TO_LOWER,
                 )
         with explaining_out_of_memory():
             memory.load_models_gpu([self._patcher], memory_required=working_bytes, force_full_load=True)
 
     def leave(self) -> None:
-        """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is respected.
+        """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is
+        respected.
 
-        Asked for want of room, the manager takes the models that it can take apart first, and an agent might stay for good.
+        Asked for want of room, the manager takes the models that it can take apart first, and an agent might
+        stay for good.
         """
         if memory.vram_state == memory.VRAMState.HIGH_VRAM:
             return

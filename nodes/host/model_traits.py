@@ -1,7 +1,7 @@
 """What the host knows of a loaded MODEL and VAE before anything is run.
 
-Decision: a VAE or text encoder of another family fails deep inside a layer, in words about matrices. What can be compared
-beforehand is compared, and the message names the socket.
+Decision: a VAE or text encoder of another family fails deep inside a layer, in words about matrices. What can
+be compared beforehand is compared, and the message names the socket.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def check_vae(model: ModelTraits, vae: Any) -> None:
     elif vae.latent_dim == 3 and model.latent_dimensions == 2:
         found = "it is made for video latents"
     elif vae.spacial_compression_decode() != model.pixels_per_latent:
-        found = f"it has {vae.spacial_compression_decode()} pixels to a latent, the model {model.pixels_per_latent}"
+        found = (
+            f"it has {vae.spacial_compression_decode()} pixels to a latent, the model "
+            f"{model.pixels_per_latent}"
+        )
     else:
         return
     raise SettingsError(
@@ -67,7 +70,8 @@ def check_text(model: ModelTraits, conditioning: list) -> None:
     width = conditioning[0][0].shape[-1]
     if model.text_width is not None and width != model.text_width:
         raise SettingsError(
-            f"The text encoder does not belong to the {model.name} model: its vectors have {width} numbers, the model "
+            f"The text encoder does not belong to the {model.name} model: its vectors have {width} "
+            f"numbers, the model "
             f"reads {model.text_width}.",
             "Connect the CLIP that the model's own workflow loads, with the type it is loaded with there.",
         )

@@ -1,7 +1,7 @@
 """What the running node shows: bar, preview image, a line of text, and messages for a front end of its own.
 
-Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries. Everything goes to the
-browser that queued the prompt, and to no other.
+Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries. Everything
+goes to the browser that queued the prompt, and to no other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class NodeProgress:
         try:
             self._bar.update_absolute(int(share * PROGRESS_UNITS), PROGRESS_UNITS, preview)
         except memory.InterruptProcessingException:
-            # Showing is not the place to stop: the flag stays set, and the next draw or reply ends the run in order.
+            # Showing is not the place to stop: the flag stays set, and the next draw or reply ends the run in
+            # order.
             memory.interrupt_current_processing()
 
     def say(self, text: str) -> None:
@@ -87,7 +88,8 @@ def small_preview(preview: Preview, pixels: int) -> tuple[Preview, int]:
 
 @contextmanager
 def listening_to_steps(listener: StepListener) -> Iterator[None]:
-    """While inside, sampling reports its share (0..1) and preview here instead of moving the node's bar itself."""
+    """While inside, sampling reports its share (0..1) and preview here instead of moving the node's bar
+    itself."""
     token = _step_listener.set(listener)
     try:
         yield

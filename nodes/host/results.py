@@ -1,7 +1,7 @@
 """What a node hands to the host: its own display, and outputs that have nothing.
 
-Decision: images shown on a node live in the host's temporary folder; what must last is in the journal, and what is in
-the journal is shown from there.
+Decision: images shown on a node live in the host's temporary folder; what must last is in the journal, and
+what is in the journal is shown from there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The pack's own routes on the host's server: JSON in, JSON out, both through pydantic models.
 
-Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds up the server.
-Pages of other sites that the artist visits are refused here too: the host's own check is not there with --enable-cors-header
-and lets every origin pass where it is not asked by a loopback address. A body must be declared as JSON besides, which a form
-cannot do. Refusals are one line in `error`.
+Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds
+up the server. Pages of other sites that the artist visits are refused here too: the host's own check is not
+there with --enable-cors-header and lets every origin pass where it is not asked by a loopback address. A body
+must be declared as JSON besides, which a form cannot do. Refusals are one line in `error`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
 
 
 def _from_own_page(request: web.Request) -> bool:
-    """Whether a page of this server asks, a page that --enable-cors-header names, or no page at all (a program)."""
+    """Whether a page of this server asks, a page that --enable-cors-header names, or no page at all (a
+    program)."""
     origin = request.headers.get("Origin", "")
     allowed = str(args.enable_cors_header or "")
     if allowed and allowed != "*" and origin == allowed:
@@ -78,7 +79,8 @@ def _from_own_page(request: web.Request) -> bool:
         return False
     if not origin:
         return True
-    # A proxy in front of the server may have put its own name into Host; pages cannot set the other header unasked.
+    # A proxy in front of the server may have put its own name into Host; pages cannot set the other header
+    # unasked.
     hosts = [request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")]
     return any(_same_host(origin, host.strip()) for host in hosts)
 

@@ -74,7 +74,8 @@ def lay_out_references(conditioning: list, method: str) -> list:
 def scale(
     pixels: torch.Tensor, size: tuple[int, int], method: str = "nearest-exact", crop: str = "disabled"
 ) -> torch.Tensor:
-    """Images `[B, H, W, C]` at another width and height (ImageScale); `crop` "center" keeps the shape by cutting."""
+    """Images `[B, H, W, C]` at another width and height (ImageScale); `crop` "center" keeps the shape by
+    cutting."""
     return comfy.utils.common_upscale(pixels.movedim(-1, 1), size[0], size[1], method, crop).movedim(1, -1)
 
 
@@ -100,8 +101,8 @@ def sample(
 ) -> torch.Tensor:
     """Latent after sampling (CFGGuider, RandomNoise, SamplerCustomAdvanced), reporting every step.
 
-    With a `middle` conditioning it is guided twice (DualCFGGuider): by `cfg` from middle to positive, by `middle_cfg` from
-    negative to middle.
+    With a `middle` conditioning it is guided twice (DualCFGGuider): by `cfg` from middle to positive, by
+    `middle_cfg` from negative to middle.
     """
     previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
 

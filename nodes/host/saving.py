@@ -1,7 +1,9 @@
-"""Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save Image does it.
+"""Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save
+Image does it.
 
-Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what it lets
-pass and a file system would not (control signs, a name of dots, a device of Windows) is refused here in one line.
+Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what
+it lets pass and a file system would not (control signs, a name of dots, a device of Windows) is refused here
+in one line.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class NewName:
 
 
 def new_name(prefix: str) -> NewName:
-    """The next free name `PREFIX_00001_` below the output folder; %year% and the like are filled in. Raises SettingsError
-    for a prefix that is no safe name or leads outside."""
+    """The next free name `PREFIX_00001_` below the output folder; %year% and the like are filled in. Raises
+    SettingsError for a prefix that is no safe name or leads outside."""
     output = folder_paths.get_output_directory()
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)

@@ -1,7 +1,7 @@
 """Text written by the host's own text encoders, where the host is new enough to have them write.
 
-Decision: what a CLIP can do is found out from the object, not from a version. A text encoder that knows no images swallows
-them without a word, so what became of them is read from its tokens.
+Decision: what a CLIP can do is found out from the object, not from a version. A text encoder that knows no
+images swallows them without a word, so what became of them is read from its tokens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def write_text(
     ready: bool,
     settings: ReplySettings,
 ) -> str:
-    """The text that a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own template.
+    """The text that a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own
+    template.
 
     Raises Cancelled if the user stops it, ChatError if it does not see the images.
     """

@@ -1,7 +1,7 @@
 """The host's images (batches of floats) and the backend's (8-bit pictures), in both directions.
 
-Decision: floats become bytes by cutting off, as the host's Save Image does, so that a picture in a journal is the file
-that the host would have saved and an edit starts from the same pixels as one after Load Image.
+Decision: floats become bytes by cutting off, as the host's Save Image does, so that a picture in a journal is
+the file that the host would have saved and an edit starts from the same pixels as one after Load Image.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ...backend.pictures import Picture
 
 
 def to_pictures(batch: torch.Tensor) -> tuple[Picture, ...]:
-    """Pictures of an image batch `[B, H, W, C]`, values 0..1, C of 3 or 4; raises SettingsError for another shape."""
+    """Pictures of an image batch `[B, H, W, C]`, values 0..1, C of 3 or 4; raises SettingsError for another
+    shape."""
     if batch.ndim != 4 or batch.shape[-1] not in (3, 4):
         raise SettingsError(
             f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, 3] is wanted."

@@ -1,7 +1,7 @@
 """What the nodes know of a loaded image model, as plain values.
 
-Decision: filled in by the host adapter and read by everything else, so that how a step is drawn can be decided, and tested,
-without the host.
+Decision: filled in by the host adapter and read by everything else, so that how a step is drawn can be
+decided, and tested, without the host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class ModelTraits:
     latent_dimensions: int = 2
     pixels_per_latent: int = 8
     text_width: int | None = None
-    """Length of the text encoder's vectors that the model reads; None where its configuration does not say."""
+    """Length of the text encoder's vectors that the model reads; None where its configuration does not
+    say."""
     distilled_guidance: bool = False
     """It has an input for guidance beside cfg."""
     image_features: bool = False

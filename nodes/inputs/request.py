@@ -1,7 +1,8 @@
 """A request as the planning nodes take it: words and any number of images, within bounds.
 
-Decision: image inputs grow as they are connected, in the order in which the request speaks of them; a batch counts as
-all of its images. What is too long or too much is refused in one line before an agent or a file sees it.
+Decision: image inputs grow as they are connected, in the order in which the request speaks of them; a batch
+counts as all of its images. What is too long or too much is refused in one line before an agent or a file
+sees it.
 """
 
 from __future__ import annotations

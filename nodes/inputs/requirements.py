@@ -1,8 +1,8 @@
 """What to do when a library that a node needs is missing, broken or too old, in one line.
 
-Decision: the pack shares the host's Python with everything else the artist has installed, so it must load in any of
-them and say at the node that needs it which command mends it. The command names the interpreter that is running, since
-the host often brings its own.
+Decision: the pack shares the host's Python with everything else the artist has installed, so it must load in
+any of them and say at the node that needs it which command mends it. The command names the interpreter that
+is running, since the host often brings its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a run of the host keeps its journal: one folder a request below the host's output folder.
 
-Decision: the name is made from the request, not asked for. The same request finds its folder again, so a run continues
-after a crash or a cancel, and a changed setting repeats only what it changes; nothing a workflow from a stranger says
-can lead the path anywhere else.
+Decision: the name is made from the request, not asked for. The same request finds its folder again, so a run
+continues after a crash or a cancel, and a changed setting repeats only what it changes; nothing a workflow
+from a stranger says can lead the path anywhere else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def run_folder(output: Path, request: Request) -> Path:
 
 
 def known_run(output: Path, name: str) -> Path:
-    """The folder of the run of this name; raises SettingsError unless it is one directly below the runs' folder."""
+    """The folder of the run of this name; raises SettingsError unless it is one directly below the runs'
+    folder."""
     parent = output / PARENT
     folder = parent / name
     inside = NAME.fullmatch(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
@@ -44,8 +45,9 @@ def known_run(output: Path, name: str) -> Path:
 class ChoiceWatch:
     """Tells the host when a person's choice has made the kept result of a node out of date.
 
-    The host keeps a node's result as long as its inputs are the same, and a choice is none of them. `edition` of a node
-    rises by one whenever choices.json of a run that the node has carried out was changed since, and never otherwise.
+    The host keeps a node's result as long as its inputs are the same, and a choice is none of them. `edition`
+    of a node rises by one whenever choices.json of a run that the node has carried out was changed since, and
+    never otherwise.
     """
 
     def __init__(self) -> None:

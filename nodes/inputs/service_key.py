@@ -1,7 +1,7 @@
 """To whom the key of an image service may be sent.
 
-Decision: the URL stands in the workflow, and workflows come from strangers. The key in the environment is therefore sent to
-this machine, or to the service that the environment names beside it, and to nobody else.
+Decision: the URL stands in the workflow, and workflows come from strangers. The key in the environment is
+therefore sent to this machine, or to the service that the environment names beside it, and to nobody else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ URL_VARIABLE = "INTERLEAVE_GENERATOR_URL"
 
 
 def check_service(url: str) -> str:
-    """The URL as a specification for `open_generator`; raises SettingsError where the key would go to a stranger."""
+    """The URL as a specification for `open_generator`; raises SettingsError where the key would go to a
+    stranger."""
     url = url.strip()
     try:
         asked, trusted = _origin(url), _origin(os.environ.get(URL_VARIABLE, ""))
@@ -32,7 +33,10 @@ def check_service(url: str) -> str:
     if os.environ.get(KEY_VARIABLE) and asked[1] not in THIS_MACHINE and asked != trusted:
         raise SettingsError(
             f"{KEY_VARIABLE} holds a key, but it is not said that it is for {asked[1]}.",
-            f"If you trust that service, start ComfyUI with {URL_VARIABLE}={asked[0]}://{urlsplit(url).netloc}.",
+            (
+                f"If you trust that service, start ComfyUI with "
+                f"{URL_VARIABLE}={asked[0]}://{urlsplit(url).netloc}."
+            ),
         )
     return url
 

@@ -1,8 +1,8 @@
 """The pack's own socket types, and the one value that exists for a socket alone.
 
-Decision: what travels on a wire is the backend's own object, so that any node may stand at either end: a ChatModel, a
-Generator, a Trajectory. A plan alone cannot be carried out, since its steps may refer to the images of the request;
-hence the plan's wire carries both.
+Decision: what travels on a wire is the backend's own object, so that any node may stand at either end: a
+ChatModel, a Generator, a Trajectory. A plan alone cannot be carried out, since its steps may refer to the
+images of the request; hence the plan's wire carries both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What came into a node as a settings value, or one line that says which input cannot be so.
 
-Decision: the host looks at the bounds of a widget, but not at those of a value on a wire, and lets NaN through both; the
-settings' own bounds are therefore what counts, and their fault is told as any other of the pack's.
+Decision: the host looks at the bounds of a widget, but not at those of a value on a wire, and lets NaN
+through both; the settings' own bounds are therefore what counts, and their fault is told as any other of the
+pack's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def checked(kind: type[Settings], node: str, **values: Any) -> Settings:
-    """Settings of these values; raises SettingsError naming the node and the first field that is out of range."""
+    """Settings of these values; raises SettingsError naming the node and the first field that is out of
+    range."""
     try:
         return kind(**values)
     except ValidationError as error:
@@ -36,7 +38,8 @@ def in_range(node: str, lowest: float, highest: float, **values: float) -> None:
 
 
 def only_text(node: str, **values: object) -> None:
-    """Raise SettingsError for the first value that is no text: the host lets any value through to a list of choices."""
+    """Raise SettingsError for the first value that is no text: the host lets any value through to a list of
+    choices."""
     for name, value in values.items():
         if not isinstance(value, str):
             raise SettingsError(f"{node}, field {name!r}: {value!r:.60} is no text.")

@@ -1,7 +1,8 @@
-"""One execution of the loop as it is told to the browser, and the states of the latest ones for who connects later.
+"""One execution of the loop as it is told to the browser, and the states of the latest ones for who connects
+later.
 
-Decision: what is told is made from the loop's events alone. The critic's words are gathered and sent in few pieces, at
-growing intervals: an attempt takes under 20 kB whatever the agent says.
+Decision: what is told is made from the loop's events alone. The critic's words are gathered and sent in few
+pieces, at growing intervals: an attempt takes under 20 kB whatever the agent says.
 """
 
 from __future__ import annotations

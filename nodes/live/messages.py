@@ -1,9 +1,10 @@
-"""What the browser is told while a story is drawn: small messages under one event name, and the bounds that keep them small.
+"""What the browser is told while a story is drawn: small messages under one event name, and the bounds that
+keep them small.
 
-Decision: a message replaces what was said before under its key (the run, a step, an attempt), so the newest of every key
-together are the whole state. Who connects in the middle is given these; nothing has to be replayed and a message that
-comes twice or late (`seq`) changes nothing. Images are not in messages: they are named by digest, and their files lie in
-the run's folder, which the host serves.
+Decision: a message replaces what was said before under its key (the run, a step, an attempt), so the newest
+of every key together are the whole state. Who connects in the middle is given these; nothing has to be
+replayed and a message that comes twice or late (`seq`) changes nothing. Images are not in messages: they are
+named by digest, and their files lie in the run's folder, which the host serves.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Image(Part):
 
 
 class RunShown(Part):
-    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text."""
+    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of
+    text."""
 
     kind: Literal["run"] = "run"
     run: str
@@ -108,7 +110,8 @@ class AttemptShown(Part):
 
 
 class WordsShown(Part):
-    """The critic's words as they come: `text` belongs at character `at` of all it has said of this attempt."""
+    """The critic's words as they come: `text` belongs at character `at` of all it has said of this
+    attempt."""
 
     kind: Literal["words"] = "words"
     step: int
@@ -220,7 +223,8 @@ def image_shown(picture: Picture | None) -> Image | None:
 
 
 def marked(before: str, after: str) -> Pieces:
-    """The later prompt with what was put in and taken out; as a whole where that would be too long to send."""
+    """The later prompt with what was put in and taken out; as a whole where that would be too long to
+    send."""
     old, new = clip(before, PROMPT_BYTES), clip(after, PROMPT_BYTES)
     pieces: Pieces = [(piece.kind, piece.text) for piece in changes(old, new)]
     if len(json.dumps(pieces)) > PIECES_BYTES:
@@ -229,7 +233,8 @@ def marked(before: str, after: str) -> Pieces:
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, cut off with an ellipsis where it would take more than `limit` bytes in JSON as the host writes it."""
+    """The text, cut off with an ellipsis where it would take more than `limit` bytes in JSON as the host
+    writes it."""
     if len(text) * 6 <= limit or len(json.dumps(text)) <= limit:
         return text
     room = limit - len(json.dumps(" …"))

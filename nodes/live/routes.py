@@ -1,7 +1,8 @@
 """What a browser may ask of the pack's runs: their state, and to note a person's choice or word.
 
-Decision: a run is named, never given as a path, and only runs directly below output/interleave-thinker are answered for.
-Nothing here draws or judges: a choice is a file in the run's folder that the next queued run reads.
+Decision: a run is named, never given as a path, and only runs directly below output/interleave-thinker are
+answered for. Nothing here draws or judges: a choice is a file in the run's folder that the next queued run
+reads.
 """
 
 from __future__ import annotations

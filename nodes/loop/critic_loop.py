@@ -45,7 +45,8 @@ class CriticLoop(io.ComfyNode):
             node_id="InterleaveCriticLoop",
             display_name="Critic Loop",
             category=CATEGORY,
-            description="Draws, judges and redraws every step. Everything finished is kept in output/interleave-thinker: "
+            description="Draws, judges and redraws every step. Everything finished is kept in "
+            "output/interleave-thinker: "
             "queue it again after a crash or a change, and only what is new is drawn.",
             search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
@@ -109,7 +110,8 @@ class CriticLoop(io.ComfyNode):
                     step=10.0,
                     optional=True,
                     advanced=True,
-                    tooltip="Seconds for the whole run; no try starts after that, and queueing again goes on. "
+                    tooltip="Seconds for the whole run; no try starts after that, and queueing again goes "
+                    "on. "
                     "0 is no limit.",
                 ),
             ],

@@ -1,8 +1,8 @@
 """The node that asks for one verdict.
 
-Decision: it shares the critic and the rule of acceptance with the loop, and decides nothing else: a reply that cannot be
-read is an error that shows the reply, never a guessed verdict, and a probability that the agent does not report is
-missing, not made up.
+Decision: it shares the critic and the rule of acceptance with the loop, and decides nothing else: a reply
+that cannot be read is an error that shows the reply, never a guessed verdict, and a probability that the
+agent does not report is missing, not made up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ..inputs.validation import in_range
 
 OWN_WORD = 0.0
 LONGEST_WORDS = 80_000
-"""Characters of instruction and prompt together: they are one message to the agent, with the question around them."""
+"""Characters of instruction and prompt together: they are one message to the agent, with the question around
+them."""
 
 
 class Judge(io.ComfyNode):
@@ -40,7 +41,10 @@ class Judge(io.ComfyNode):
             node_id="InterleaveJudge",
             display_name="Judge",
             category=CATEGORY,
-            description="Asks a critic once: does the image show what was asked for, and how should the prompt read if not?",
+            description=(
+                "Asks a critic once: does the image show what was asked for, and how should the "
+                "prompt read if not?"
+            ),
             search_aliases=[
                 "critic",
                 "verdict",
@@ -66,13 +70,15 @@ class Judge(io.ComfyNode):
                     min=0.0,
                     max=1.0,
                     step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was loaded "
+                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was "
+                    "loaded "
                     "with, else its own word.",
                 ),
                 io.Image.Input(
                     "before",
                     optional=True,
-                    tooltip="The image before the change. Without one the critic is shown a white page, as for a picture "
+                    tooltip="The image before the change. Without one the critic is shown a white page, as "
+                    "for a picture "
                     "from text alone.",
                 ),
                 io.String.Input(
@@ -80,7 +86,9 @@ class Judge(io.ComfyNode):
                     multiline=True,
                     optional=True,
                     default="",
-                    tooltip="The prompt that the image was drawn with, if it was another than the instruction.",
+                    tooltip=(
+                        "The prompt that the image was drawn with, if it was another than the instruction."
+                    ),
                 ),
             ],
             outputs=[
@@ -143,7 +151,8 @@ def critic_of(chat: ChatModel) -> CriticLike:
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:
-    """A verdict to read: whether the image passes, with which probability, why, and the prompt to go on with."""
+    """A verdict to read: whether the image passes, with which probability, why, and the prompt to go on
+    with."""
     head = "Accepted" if passes else "Refused"
     if verdict.probability is not None:
         head += f", P(success) {verdict.probability:.0%}"

@@ -1,7 +1,7 @@
 """The loop inside a node: journal, progress bar, previews and the live view around `backend.loop.run`.
 
-Decision: the loop knows nothing of who watches. Here its one stream of events is handed to the bar and to the browser, and
-the host's cancel button reaches it through the generator and the critic.
+Decision: the loop knows nothing of who watches. Here its one stream of events is handed to the bar and to the
+browser, and the host's cancel button reaches it through the generator and the critic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def carry_out(
     folder: Path,
     workflow: str | None = None,
 ) -> Trajectory:
-    """Run the loop with its journal in `folder`, showing it on the node. Raises Cancelled, JournalError, SettingsError."""
+    """Run the loop with its journal in `folder`, showing it on the node. Raises Cancelled, JournalError,
+    SettingsError."""
     from ...backend.journal.journal import Journal
 
     progress = host.NodeProgress()

@@ -1,7 +1,8 @@
 """The node in which a person edits a plan, or writes one.
 
-Decision: the edited text is an ordinary widget, so a workflow carries it and the node works headless; the list editor in
-the browser is a view of that text. The node never writes into it: what it has to say goes into its note.
+Decision: the edited text is an ordinary widget, so a workflow carries it and the node works headless; the
+list editor in the browser is a view of that text. The node never writes into it: what it has to say goes into
+its note.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ EXAMPLE = """1. The harbour
 
 
 class EditPlan(io.ComfyNode):
-    """Lets a person change, add, delete, move and lock the steps of a plan, or write a plan without a planner."""
+    """Lets a person change, add, delete, move and lock the steps of a plan, or write a plan without a
+    planner."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
@@ -41,7 +43,8 @@ class EditPlan(io.ComfyNode):
             node_id="InterleaveEditPlan",
             display_name="Edit Plan",
             category=CATEGORY,
-            description="Change, add, delete, move or lock steps before they are drawn, or write a plan of your own. "
+            description="Change, add, delete, move or lock steps before they are drawn, or write a plan of "
+            "your own. "
             "What you wrote stays when the planner runs again.",
             search_aliases=[
                 "plan",
@@ -61,15 +64,18 @@ class EditPlan(io.ComfyNode):
                     multiline=True,
                     default="",
                     placeholder=EXAMPLE,
-                    tooltip="The plan as an outline or JSON; empty lets the planner's through. When the planner writes "
-                    "another plan, steps that you changed, added or locked ([locked] after the name) keep their words "
+                    tooltip="The plan as an outline or JSON; empty lets the planner's through. When the "
+                    "planner writes "
+                    "another plan, steps that you changed, added or locked ([locked] after the name) keep "
+                    "their words "
                     "and number, the others become the new plan's, and the node says which.",
                 ),
                 io.String.Input(
                     "request",
                     default="",
                     optional=True,
-                    tooltip="Without a planner: what the story is about; runs are kept under it. Empty takes the first step's "
+                    tooltip="Without a planner: what the story is about; runs are kept under it. Empty "
+                    "takes the first step's "
                     "name. With a planner, the request is the planner's.",
                 ),
                 images_input("Without a planner: images that the story goes on from, in order."),
@@ -84,7 +90,8 @@ class EditPlan(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, edits: Any = None, images: Any = None) -> bool | str:
-        # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known yet.
+        # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known
+        # yet.
         try:
             if isinstance(edits, str):
                 read_edits(edits)
@@ -110,7 +117,8 @@ class EditPlan(io.ComfyNode):
 
 
 def named_request(request: Request, plan: Plan) -> Request:
-    """The request, with words from the first step if it has none: runs of different stories are kept apart by it."""
+    """The request, with words from the first step if it has none: runs of different stories are kept apart by
+    it."""
     if request.text.strip():
         return request
     first = plan.steps[0]
@@ -119,7 +127,8 @@ def named_request(request: Request, plan: Plan) -> Request:
 
 
 def display(outcome: Outcome, planned: Plan | None) -> dict[str, Any]:
-    """What the list editor is told: the note, the planner's plan, and the result if it is not what the text says."""
+    """What the list editor is told: the note, the planner's plan, and the result if it is not what the text
+    says."""
     told: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
     if planned is not None:
@@ -140,7 +149,8 @@ class AskPlanText(BaseModel):
 
 
 class PlanTextRead(BaseModel):
-    """The text as steps (as in the JSON form) and in both forms, or what is wrong with it and on which line."""
+    """The text as steps (as in the JSON form) and in both forms, or what is wrong with it and on which
+    line."""
 
     plan: dict[str, Any] | None = None
     outline: str = ""

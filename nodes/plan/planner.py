@@ -40,7 +40,10 @@ class Planner(io.ComfyNode):
                     "request",
                     multiline=True,
                     default="",
-                    tooltip="What is to be shown and told, in your own words. <image> marks where an image is meant.",
+                    tooltip=(
+                        "What is to be shown and told, in your own words. <image> marks where an image "
+                        "is meant."
+                    ),
                 ),
                 io.Int.Input(
                     "step_count",

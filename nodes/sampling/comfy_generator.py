@@ -1,7 +1,7 @@
 """Any diffusion model that the host has loaded, as the backend's Generator.
 
-Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what differs between
-families is in edit_modes.py, the sampling is here and the same for all.
+Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what
+differs between families is in edit_modes.py, the sampling is here and the same for all.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class ComfyGenerator:
         weights = [
             weights_identity(part) for part in (context.model, context.clip.patcher, context.vae.patcher)
         ]
-        clip = f"clip-layer={context.clip.layer_idx} {getattr(context.clip, 'tokenizer_options', None) or ''}".strip()
+        clip = (
+            f"clip-layer={context.clip.layer_idx} {getattr(context.clip, 'tokenizer_options', None) or ''}"
+        ).strip()
         guidance = self._mode.second_guidance(context)
         parts = [
             f"comfyui {' '.join(weights)} {clip} {context.settings.model_dump_json()}",
@@ -82,7 +84,8 @@ class ComfyGenerator:
         return bounded_identity(" ".join(parts))
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises GeneratorError."""
+        """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises
+        GeneratorError."""
         context = self._context
         try:
             with self._one_at_a_time, host.drawing(), torch.inference_mode():

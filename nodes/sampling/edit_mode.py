@@ -1,7 +1,7 @@
 """What every edit mode works with and has in common: the loaded model's parts, and drawing from text.
 
-Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`EditContext`); it holds no state, so one
-object of each serves every node.
+Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`EditContext`); it
+holds no state, so one object of each serves every node.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class KeepingVae:
 
 @dataclass(frozen=True)
 class EditContext:
-    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the conditioning of a text, the
-    same one only once."""
+    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the
+    conditioning of a text, the same one only once."""
 
     model: Any
     clip: Any
@@ -62,7 +62,8 @@ class EditContext:
 
 @dataclass(frozen=True)
 class Start:
-    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is redrawn."""
+    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is
+    redrawn."""
 
     size: Size
     latent: torch.Tensor
@@ -147,7 +148,8 @@ class EditMode:
 
     def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
         size = edit_size(size_of(pixels), context.settings.area, context.grid)
-        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit of a VAE.
+        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit
+        # of a VAE.
         return pixels if size == size_of(pixels) else host.scale(pixels, size, self.scaling)
 
 
@@ -157,7 +159,8 @@ def scaled_to_area(context: EditContext, pixels: torch.Tensor, method: str) -> t
 
 
 def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
-    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts it."""
+    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts
+    it."""
     height, width = pixels.shape[1:3]
     kept_width, kept_height = on_grid((width, height), grid)
     top, left = (height - kept_height) // 2, (width - kept_width) // 2

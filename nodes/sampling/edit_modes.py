@@ -1,9 +1,10 @@
 """The ways of editing an image, one class each: what the host's official graph of that model family does.
 
-Decision: a mode says what sampling starts from and what it is told, never how it samples. Each mode follows one official
-template node for node, so that its pixels are the template's; without a source it draws from text as the family's
-text-to-image template does. Latents of an image just drawn are not kept for the next edit: the official graph edits the
-8-bit picture, whose encoding is another one, and a run resumed from its journal would differ from one that was not stopped.
+Decision: a mode says what sampling starts from and what it is told, never how it samples. Each mode follows
+one official template node for node, so that its pixels are the template's; without a source it draws from
+text as the family's text-to-image template does. Latents of an image just drawn are not kept for the next
+edit: the official graph edits the 8-bit picture, whose encoding is another one, and a run resumed from its
+journal would differ from one that was not stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class ImageToImage(EditMode):
 
 
 class ReferenceLatents(EditMode):
-    """FLUX.2 (klein's and dev's templates): every image is a reference latent on both conditionings, the start is empty."""
+    """FLUX.2 (klein's and dev's templates): every image is a reference latent on both conditionings, the
+    start is empty."""
 
     max_images = 9
     scaling = "nearest-exact"
@@ -60,14 +62,16 @@ class ReferenceLatents(EditMode):
         self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         images = [*([] if source is None else [source]), *references]
-        # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all the same way.
+        # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all
+        # the same way.
         dev = "lanczos" if len(images) == 1 else "area"
         method = dev if context.traits.distilled_guidance else self.scaling
         return [scaled_to_area(context, image, method) for image in images]
 
 
 class OmniGen2(EditMode):
-    """OmniGen2: references on the positive and the middle conditioning, guided by text and by images apart."""
+    """OmniGen2: references on the positive and the middle conditioning, guided by text and by images
+    apart."""
 
     max_images = 5
     guidance = 2.0
@@ -102,8 +106,8 @@ class OmniGen2(EditMode):
 class Kontext(EditMode):
     """FLUX.1 Kontext: the source at one of its trained sizes is reference and start at once.
 
-    The template joins several images side by side into one, so that the result takes the shape of the joint image: a page
-    would widen at every step. Here each further image is a reference latent of its own.
+    The template joins several images side by side into one, so that the result takes the shape of the joint
+    image: a page would widen at every step. Here each further image is a reference latent of its own.
     """
 
     max_images = 5
@@ -147,7 +151,8 @@ class QwenEdit(EditMode):
 
 
 class QwenEditPlus(QwenEdit):
-    """Qwen-Image-Edit-2509: up to three images, the source at one of Kontext's sizes, the others as they are."""
+    """Qwen-Image-Edit-2509: up to three images, the source at one of Kontext's sizes, the others as they
+    are."""
 
     max_images = 3
 
@@ -171,7 +176,8 @@ class QwenEdit2511(QwenEditPlus):
 
 
 class ZImageOmni(EditMode):
-    """Z-Image Omni: references with the prompt cut in pieces around them; the host ships a node and no template."""
+    """Z-Image Omni: references with the prompt cut in pieces around them; the host ships a node and no
+    template."""
 
     max_images = 3
     scaling = "area"

@@ -1,8 +1,8 @@
 """What a loaded model is, and which way of editing an image goes with it.
 
-Decision: the host gives no flag for it, and a model that was not trained on reference images ignores them without a
-word. So `auto` knows the classes of which every model edits alike, and says what to choose for the others; a mode that a
-class cannot follow is refused, never tried.
+Decision: the host gives no flag for it, and a model that was not trained on reference images ignores them
+without a word. So `auto` knows the classes of which every model edits alike, and says what to choose for the
+others; a mode that a class cannot follow is refused, never tried.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ ONLY_NOISE = frozenset(
         "Kandinsky5Image",
     ]
 )
-"""Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and 2)."""
+"""Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and
+2)."""
 VIDEO = ("WAN", "LTX", "HunyuanVideo", "GenmoMochi", "CosmosVideo", "SVD_", "SV3D")
 VIDEO_CLASSES = frozenset(("Kandinsky5",))
 NO_PICTURES = (
@@ -59,7 +60,8 @@ ONLY_FOR = {
 
 
 def edit_choice(model: ModelTraits, chosen: str) -> str:
-    """The edit mode for a model, one of EDIT_CHOICES but `auto`; raises SettingsError where none fits or it cannot know."""
+    """The edit mode for a model, one of EDIT_CHOICES but `auto`; raises SettingsError where none fits or it
+    cannot know."""
     check_draws_pictures(model)
     if chosen == AUTO:
         return _auto(model)
@@ -78,11 +80,15 @@ def edit_choice(model: ModelTraits, chosen: str) -> str:
 
 
 def check_draws_pictures(model: ModelTraits) -> None:
-    """Raise SettingsError for a model that makes videos, sounds or shapes, or that needs an image of its own."""
+    """Raise SettingsError for a model that makes videos, sounds or shapes, or that needs an image of its
+    own."""
     if model.name.startswith(VIDEO) or model.name in VIDEO_CLASSES:
         raise SettingsError(
             f"{model.name} is a video model; the steps of a story are single images.",
-            "Load an image model, or wire the video model into a graph of your own between Try Open and Try Close.",
+            (
+                "Load an image model, or wire the video model into a graph of your own between Try Open and "
+                "Try Close."
+            ),
         )
     if model.name.startswith(NO_PICTURES) or model.latent_dimensions == 1 or model.layered:
         raise SettingsError(
@@ -111,7 +117,8 @@ def _auto(model: ModelTraits) -> str:
         ),
         "QwenImage": (
             "The Qwen-Image models cannot be told apart by their weights.",
-            f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, '{QWEN_2511}' for 2511, '{QWEN_EDIT}' for the first "
+            f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, '{QWEN_2511}' for 2511, '{QWEN_EDIT}' "
+            f"for the first "
             f"Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
         ),
     }.get(

@@ -1,7 +1,7 @@
 """How a step is drawn, as far as that can be said without the host: settings, and the size of an edit.
 
-Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling blurs and shifts
-a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.
+Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling
+blurs and shifts a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class DrawSettings(Value):
         default=TEMPLATE_GUIDANCE,
         ge=0.0,
         le=100.0,
-        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, 3.5 for FLUX.1, "
+        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, 3.5 "
+        "for FLUX.1, "
         "4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
     )
 
@@ -72,10 +73,12 @@ class DrawSettings(Value):
 
 
 def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
-    """Width and height to which a source is scaled before an edit: its shape with `area` pixels, as the templates do.
+    """Width and height to which a source is scaled before an edit: its shape with `area` pixels, as the
+    templates do.
 
-    A source that may be the result of such an edit stays as it is: scaling it again at every step of a story would blur
-    and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by less than `grid`.)
+    A source that may be the result of such an edit stays as it is: scaling it again at every step of a story
+    would blur and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by
+    less than `grid`.)
     """
     width, height = source
     smallest, largest = (width - 0.5) * (height - 0.5), (width + grid - 0.5) * (height + grid - 0.5)
@@ -92,7 +95,8 @@ def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
 def kontext_size(source: Size, area: int) -> Size:
     """The one of KONTEXT_SIZES whose shape is nearest, as FluxKontextImageScale chooses it.
 
-    For an area that is not about a megapixel the sizes are scaled to it. A source that has one of them stays as it is.
+    For an area that is not about a megapixel the sizes are scaled to it. A source that has one of them stays
+    as it is.
     """
     sizes = KONTEXT_SIZES
     if abs(area / MEGAPIXEL - 1) > AREA_TOLERANCE:

@@ -1,8 +1,9 @@
 """A short name for the weights that the host has loaded: what makes an image besides prompt, source and seed.
 
-Decision: the name is computed from the weights themselves, not from a file name or the host's own patch number, which is
-drawn anew in every process: a run resumed after a restart must find its images again, and one whose LoRA was changed
-must not. Of every tensor a few values are read, not all, since a diffusion model has gigabytes.
+Decision: the name is computed from the weights themselves, not from a file name or the host's own patch
+number, which is drawn anew in every process: a run resumed after a restart must find its images again, and
+one whose LoRA was changed must not. Of every tensor a few values are read, not all, since a diffusion model
+has gigabytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ SAMPLES = 64
 
 
 def weights_identity(patcher: Any) -> str:
-    """`CLASS-DIGEST` of a ModelPatcher; changes with weights, their type, the patches on them and the noise schedule.
+    """`CLASS-DIGEST` of a ModelPatcher; changes with weights, their type, the patches on them and the noise
+    schedule.
 
     Python code hung into the model (attention patches, wrappers) is told apart by its name alone.
     """
@@ -26,7 +28,8 @@ def weights_identity(patcher: Any) -> str:
     replaced = tuple(f"{key}." for key in (*patcher.object_patches_backup, "model_sampling"))
     for key, tensor in sorted(patcher.model.state_dict().items()):
         if not key.startswith(replaced):
-            # The manager writes patched weights over these while the model is on the card, and keeps the original.
+            # The manager writes patched weights over these while the model is on the card, and keeps the
+            # original.
             original = patcher.backup.get(key)
             _add(content, key, tensor if original is None else original.weight)
     if hasattr(patcher.model, "model_sampling"):
@@ -47,7 +50,8 @@ def weights_identity(patcher: Any) -> str:
 
 
 def _add_hung_in(content: Any, patcher: Any) -> None:
-    """What works beside the weights: wrappers, hooks, and LoRA that bypass them (whose tensors the attachment holds)."""
+    """What works beside the weights: wrappers, hooks, and LoRA that bypass them (whose tensors the attachment
+    holds)."""
     for name in ("wrappers", "injections", "attachments"):
         content.update(" ".join(sorted(_names(getattr(patcher, name, {}), name))).encode())
     for name, attachment in sorted(getattr(patcher, "attachments", {}).items()):

@@ -41,7 +41,8 @@ class Export(io.ComfyNode):
             node_id="InterleaveExport",
             display_name="Export",
             category=CATEGORY,
-            description="Writes a story below the output folder: as a web page, PDF, comic archive, moving picture, contact "
+            description="Writes a story below the output folder: as a web page, PDF, comic archive, moving "
+            "picture, contact "
             "sheet, Markdown or data record. Nothing is ever overwritten.",
             search_aliases=["save story", "pdf", "comic", "cbz", "gif", "animated webp", "html", "markdown"],
             is_output_node=True,
@@ -51,7 +52,8 @@ class Export(io.ComfyNode):
                     "format",
                     options=list(FORMATS),
                     default="page (HTML)",
-                    tooltip="A page and a PDF hold everything in one file; a comic archive is for comic readers; Markdown "
+                    tooltip="A page and a PDF hold everything in one file; a comic archive is for comic "
+                    "readers; Markdown "
                     "and the record are folders with their images beside the text.",
                 ),
                 io.String.Input(
@@ -100,7 +102,8 @@ class Export(io.ComfyNode):
 
 
 def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options: dict[str, Any]) -> Path:
-    """Export to a new name: an export of one file becomes that file, one of several a folder. Returns the main file.
+    """Export to a new name: an export of one file becomes that file, one of several a folder. Returns the
+    main file.
 
     Raises SettingsError and JournalError; then nothing is left behind.
     """

@@ -32,8 +32,10 @@ class FeedbackNode(io.ComfyNode):
             node_id="InterleaveFeedback",
             display_name="Feedback",
             category=CATEGORY,
-            description="Your word on an image, which wins over the critic's. It is kept with the run, and as a row in "
-            "output/interleave-thinker/feedback/critic_sft.json, which `interleave-thinker train critic-sft` reads.",
+            description="Your word on an image, which wins over the critic's. It is kept with the run, and "
+            "as a row in "
+            "output/interleave-thinker/feedback/critic_sft.json, which `interleave-thinker train "
+            "critic-sft` reads.",
             search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
             inputs=[
@@ -50,14 +52,18 @@ class FeedbackNode(io.ComfyNode):
                     "word",
                     options=[ACCEPT, REJECT, BETTER, TAKE_BACK],
                     default=ACCEPT,
-                    tooltip="Whether the image shows what the step's prompt asks for. A better prompt rejects it and says "
+                    tooltip="Whether the image shows what the step's prompt asks for. A better prompt "
+                    "rejects it and says "
                     "what should be drawn with; take back removes what you said before.",
                 ),
                 io.String.Input(
                     "better_prompt",
                     multiline=True,
                     default="",
-                    tooltip="The prompt that should have been drawn with next; looked at when the word is better prompt.",
+                    tooltip=(
+                        "The prompt that should have been drawn with next; looked at when the word is "
+                        "better prompt."
+                    ),
                 ),
                 io.String.Input(
                     "reason",
@@ -107,7 +113,8 @@ class FeedbackNode(io.ComfyNode):
 def feedback_of(
     trajectory: Trajectory, step: int, attempt: int, word: str, better_prompt: str, reason: str
 ) -> Feedback:
-    """What the widgets say. Raises SettingsError if there is no such step, or a better prompt is missing or too long."""
+    """What the widgets say. Raises SettingsError if there is no such step, or a better prompt is missing or
+    too long."""
     if word not in (ACCEPT, REJECT, BETTER, TAKE_BACK):
         raise SettingsError(
             f"There is no word {word!r}.", f"Known: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
@@ -132,7 +139,8 @@ def feedback_of(
 
 
 def keep_with_run(run: Path, said: Feedback) -> list[Feedback]:
-    """Record the word in the run's folder; returns it after all earlier words on that run that name their images.
+    """Record the word in the run's folder; returns it after all earlier words on that run that name their
+    images.
 
     A story from elsewhere has no run here: its words are in the training data alone.
     """

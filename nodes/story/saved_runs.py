@@ -1,7 +1,8 @@
 """Which stories can be loaded: the runs and execution records in the host's output and input folders.
 
-Decision: a choice is looked up among those found, never joined to a path, so a workflow from a stranger cannot read
-anything else. The search is bounded in depth and number, for these folders may hold a hundred thousand images.
+Decision: a choice is looked up among those found, never joined to a path, so a workflow from a stranger
+cannot read anything else. The search is bounded in depth and number, for these folders may hold a hundred
+thousand images.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def find_choice(name: str, roots: Roots) -> Path:
     if folder is None:
         raise SettingsError(
             f"There is no story {str(name)[:120]!r}.",
-            f"Put a run's folder, or one with {RECORD}, into the output or input folder and refresh the page.",
+            (
+                f"Put a run's folder, or one with {RECORD}, into the output or input folder and refresh the "
+                f"page."
+            ),
         )
     return folder
 
@@ -86,7 +90,8 @@ def _changed(folder: Path) -> int:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Folders with a run or a record in them, breadth first, no links; a story's own sub-folders are not searched."""
+    """Folders with a run or a record in them, breadth first, no links; a story's own sub-folders are not
+    searched."""
     level, seen = [root], 0
     for _ in range(DEPTH):
         below: list[Path] = []

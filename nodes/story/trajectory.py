@@ -30,7 +30,8 @@ class SaveTrajectory(io.ComfyNode):
             node_id="InterleaveSaveTrajectory",
             display_name="Save Trajectory",
             category=CATEGORY,
-            description="Keeps a whole story, with every try and every image, in a folder of its own below the output "
+            description="Keeps a whole story, with every try and every image, in a folder of its own below "
+            "the output "
             "folder. Load Trajectory and the command line read it. Nothing is ever overwritten.",
             search_aliases=["save story", "keep run", "archive", "store trajectory", "backup"],
             is_output_node=True,
@@ -65,7 +66,8 @@ class LoadTrajectory(io.ComfyNode):
             node_id="InterleaveLoadTrajectory",
             display_name="Load Trajectory",
             category=CATEGORY,
-            description="Reads a story back: a run of the Critic Loop, finished or not, a saved one, or a folder with "
+            description="Reads a story back: a run of the Critic Loop, finished or not, a saved one, or a "
+            "folder with "
             "an execution_record.json, from the output or the input folder.",
             search_aliases=["load story", "open run", "execution record", "resume story"],
             inputs=[

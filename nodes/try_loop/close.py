@@ -1,13 +1,15 @@
-"""Where a sub-graph that is tried until the critic accepts ends: its image is judged here, and the next try laid out.
+"""Where a sub-graph that is tried until the critic accepts ends: its image is judged here, and the next try
+laid out.
 
-Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in a Try
-Next, which does what Try Close does. Whether a try is needed is asked of the journal before its nodes run: what is in
-the output folder is not drawn again, whichever cache the host keeps and also after a restart. What a body draws with is
-named by its nodes and settings; a body with a node that always changes is drawn anew every time, as the host does.
+Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in
+a Try Next, which does what Try Close does. Whether a try is needed is asked of the journal before its nodes
+run: what is in the output folder is not drawn again, whichever cache the host keeps and also after a restart.
+What a body draws with is named by its nodes and settings; a body with a node that always changes is drawn
+anew every time, as the host does.
 
-A list cannot pass through an expansion as a list output (the host lines its values up as if they were the next outputs),
-so a Try Next hands its lists on as one value each; and its display is its own, since one that is returned together with
-an expansion is kept as it was before the first further try.
+A list cannot pass through an expansion as a list output (the host lines its values up as if they were the
+next outputs), so a Try Next hands its lists on as one value each; and its display is its own, since one that
+is returned together with an expansion is kept as it was before the first further try.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ _asked: dict[str, float] = {}
 
 
 def closed_outputs(lists: bool) -> list[io.Output]:
-    """The outputs of Try Close; with `lists` False those of the node that stands in its place at later tries."""
+    """The outputs of Try Close; with `lists` False those of the node that stands in its place at later
+    tries."""
     return [
         io.Image.Output(
             "image", is_output_list=lists, tooltip="The kept image; of several steps one for each."
@@ -92,8 +95,10 @@ class TryClose(io.ComfyNode):
             node_id="InterleaveTryClose",
             display_name="Try Close",
             category=CATEGORY,
-            description="Shows the image of the nodes since Try Open to the critic and runs them again with its better "
-            "prompt, until it accepts or the tries are used up. Every try is kept in output/interleave-thinker: with more "
+            description="Shows the image of the nodes since Try Open to the critic and runs them again "
+            "with its better "
+            "prompt, until it accepts or the tries are used up. Every try is kept in "
+            "output/interleave-thinker: with more "
             "tries allowed only the new ones are drawn.",
             search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
@@ -119,7 +124,8 @@ class TryClose(io.ComfyNode):
                     min=0.0,
                     max=1.0,
                     step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was loaded "
+                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was "
+                    "loaded "
                     "with, else its own word.",
                 ),
                 io.Combo.Input(
@@ -149,7 +155,11 @@ class TryClose(io.ComfyNode):
         one = only(opened, "try")
         if body.edits and one.wanted.source is None:
             raise SettingsError(
-                f"Step {one.wanted.step} has no image to edit, but the nodes after Try Open use its source image.",
+                (
+                    f"Step {one.wanted.step} has no image to edit, but the nodes after Try Open use its "
+                    f"source "
+                    f"image."
+                ),
                 "Connect one to Try Open's source_image (a blank one from Empty Image will do).",
             )
         if expansion.keeps_no_results() and not body.has_previews:
@@ -191,7 +201,8 @@ class TryClose(io.ComfyNode):
 
 
 def settings_of(critic: ChatModel | None, max_attempts: int, accept_at: float, keep: Any) -> RunSettings:
-    """The settings of the tries; raises SettingsError for a value that came over a wire and is out of range."""
+    """The settings of the tries; raises SettingsError for a value that came over a wire and is out of
+    range."""
     own = accept_at_of(critic, accept_at)
     try:
         return RunSettings(max_attempts=max_attempts, accept_at=own, keep=keep)

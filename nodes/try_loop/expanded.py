@@ -1,7 +1,8 @@
-"""The nodes that Try Close lays out for further tries. They are no part of any menu: only expansions use them.
+"""The nodes that Try Close lays out for further tries. They are no part of any menu: only expansions use
+them.
 
-Decision: classes of their own, since the host does not let an expansion give a node inputs that it has not declared,
-and Try Open and Try Close would show these as sockets that nobody can use.
+Decision: classes of their own, since the host does not let an expansion give a node inputs that it has not
+declared, and Try Open and Try Close would show these as sockets that nobody can use.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class TryNext(io.ComfyNode):
 
 
 class TryHold(io.ComfyNode):
-    """Collects what the nodes of a try take from outside, where the host would make it again for every try."""
+    """Collects what the nodes of a try take from outside, where the host would make it again for every
+    try."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
@@ -93,7 +95,9 @@ class TryHold(io.ComfyNode):
             node_id=HOLD,
             display_name="Try Hold",
             category=CATEGORY,
-            description="Made by Try Close where ComfyUI keeps no cache: holds what all tries take from outside.",
+            description=(
+                "Made by Try Close where ComfyUI keeps no cache: holds what all tries take from outside."
+            ),
             search_aliases=ALIASES,
             is_dev_only=True,
             is_input_list=True,
@@ -115,7 +119,9 @@ class TryHeld(io.ComfyNode):
             node_id=HELD,
             display_name="Try Held",
             category=CATEGORY,
-            description="Made by Try Close where ComfyUI keeps no cache: gives a value from outside to a try.",
+            description=(
+                "Made by Try Close where ComfyUI keeps no cache: gives a value from outside to a try."
+            ),
             search_aliases=ALIASES,
             is_dev_only=True,
             inputs=[

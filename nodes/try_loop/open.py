@@ -1,7 +1,7 @@
 """Where a sub-graph that is tried until the critic accepts begins.
 
-Decision: what differs from try to try comes out of here and nowhere else (prompt, seed, image to edit, number), so that
-everything wired to it is redrawn and everything else is not.
+Decision: what differs from try to try comes out of here and nowhere else (prompt, seed, image to edit,
+number), so that everything wired to it is redrawn and everything else is not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def opened_outputs() -> list[io.Output]:
 def opened_values(opened: OpenedTry) -> io.NodeOutput:
     """The values of these outputs."""
     wanted = opened.wanted
-    without = "There is no image to edit: connect one to Try Open's source_image (a blank one from Empty Image will do)."
+    without = (
+        "There is no image to edit: connect one to Try Open's source_image (a blank one from Empty "
+        "Image will do)."
+    )
     source = expansion.missing(without) if wanted.source is None else to_batch(wanted.source.image)
     return io.NodeOutput(opened, wanted.prompt, wanted.seed, source, wanted.attempt + 1, wanted.step)
 
@@ -64,8 +67,10 @@ class TryOpen(io.ComfyNode):
             node_id="InterleaveTryOpen",
             display_name="Try Open",
             category=CATEGORY,
-            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, an API node...) that is drawn "
-            "again, with a better prompt and a new seed, until the critic at Try Close accepts its image. Give a prompt, a "
+            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, an API "
+            "node...) that is drawn "
+            "again, with a better prompt and a new seed, until the critic at Try Close accepts its image. "
+            "Give a prompt, a "
             "plan, or the story of a Try Close before.",
             search_aliases=[
                 "loop start",
@@ -81,7 +86,8 @@ class TryOpen(io.ComfyNode):
                     "prompt",
                     multiline=True,
                     default="",
-                    tooltip="What to draw, or what to change in the source image. Leave it empty if a plan or a story is "
+                    tooltip="What to draw, or what to change in the source image. Leave it empty if a plan "
+                    "or a story is "
                     "connected.",
                 ),
                 io.Int.Input(
@@ -89,7 +95,8 @@ class TryOpen(io.ComfyNode):
                     default=ALL_STEPS,
                     min=ALL_STEPS,
                     max=10 * MAX_STEPS,
-                    tooltip="Number of the plan's step to draw; 0 draws all of them, one after the other, with the same "
+                    tooltip="Number of the plan's step to draw; 0 draws all of them, one after the other, "
+                    "with the same "
                     "nodes.",
                 ),
                 io.Int.Input(
@@ -104,12 +111,15 @@ class TryOpen(io.ComfyNode):
                 TrajectorySocket.Input(
                     "story",
                     optional=True,
-                    tooltip="The trajectory of the Try Close before: its plan is continued from its last image.",
+                    tooltip=(
+                        "The trajectory of the Try Close before: its plan is continued from its last image."
+                    ),
                 ),
                 io.Image.Input(
                     "source_image",
                     optional=True,
-                    tooltip="Image to edit. Without one the story's last image is taken, else the last of the plan's "
+                    tooltip="Image to edit. Without one the story's last image is taken, else the last of "
+                    "the plan's "
                     "request, else it is drawn from text alone.",
                 ),
             ],

@@ -1,10 +1,10 @@
 """What lies between Try Open and Try Close, and how it is laid out anew for every further try.
 
-Decision: pure functions over the graph in API form, so that they are tested without the host. The nodes of a try carry
-the ids "CLOSE.STEP.TRY.NODE": the same in every run, which the host's caches ask for, and of one length however many
-tries there are. A try is handed its prompt, seed and source as values; what it takes from outside stays a link, except
-where the host keeps no cache and would make it again for every try (checkpoints above all): there it is made once for
-all tries and carried along.
+Decision: pure functions over the graph in API form, so that they are tested without the host. The nodes of a
+try carry the ids "CLOSE.STEP.TRY.NODE": the same in every run, which the host's caches ask for, and of one
+length however many tries there are. A try is handed its prompt, seed and source as values; what it takes from
+outside stays a link, except where the host keeps no cache and would make it again for every try (checkpoints
+above all): there it is made once for all tries and carried along.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Body:
 def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Body:
     """The body of the Try Close with id `closed`; `is_output` says which classes show or save something.
 
-    Raises SettingsError if it is not closed: no Try Open, another one's, none of it before the image, or a pair inside.
+    Raises SettingsError if it is not closed: no Try Open, another one's, none of it before the image, or a
+    pair inside.
     """
     inputs = graph[closed]["inputs"]
     start, image = as_link(inputs.get("opened")), as_link(inputs.get("image"))
@@ -101,7 +102,11 @@ def _check_pairs(
     if any(_class(graph, node) in (OPEN, CLOSE) for node in cached_calls):
         raise SettingsError(
             "There is another Try Open or Try Close between this pair.",
-            "Pairs cannot stand inside one another; put them one after the other: Try Close, then the next Try Open.",
+            (
+                "Pairs cannot stand inside one another; put them one after the other: Try Close, then the "
+                "next "
+                "Try Open."
+            ),
         )
     ended = {node for node in graph if _class(graph, node) == CLOSE}
     reached = _upstream(graph, [image[0]], barriers={opened, *ended})
@@ -118,17 +123,20 @@ def _check_pairs(
 
 
 def all_makers(graph: Graph, body: Body) -> set[str]:
-    """All nodes that the image is made with, also those before the body; not Try Open and what is before that alone."""
+    """All nodes that the image is made with, also those before the body; not Try Open and what is before that
+    alone."""
     return set(_in_order(graph, body.image[0], stop=body.opened))
 
 
 def body_digest(
     graph: Graph, body: Body, stamp: Callable[[str], str | None] = lambda text: None
 ) -> str | None:
-    """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that cannot be said.
+    """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that cannot be
+    said.
 
-    Equal for equal nodes, settings and wires, whatever their ids. `stamp` names the content of a file that a setting
-    names. The host's own change marks (`is_changed`) are part of it; a node that always changes gives None.
+    Equal for equal nodes, settings and wires, whatever their ids. `stamp` names the content of a file that a
+    setting names. The host's own change marks (`is_changed`) are part of it; a node that always changes gives
+    None.
     """
     digests: dict[str, str] = {}
     for node in _in_order(graph, body.image[0], stop=body.opened):
@@ -175,8 +183,8 @@ def lay_out(
 ) -> tuple[dict[str, dict[str, Any]], str]:
     """The nodes of one more try and the id of the Try Next that ends it.
 
-    `opened` and `carried` are handed to its first and last node as they are. With `hold` the values from outside are
-    collected once; `held` is what was collected so at an earlier try.
+    `opened` and `carried` are handed to its first and last node as they are. With `hold` the values from
+    outside are collected once; `held` is what was collected so at an earlier try.
     """
     inner = {*body.nodes, body.opened}
     holder = f"{prefix}/hold"

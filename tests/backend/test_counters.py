@@ -1,4 +1,5 @@
-"""What a run costs is counted: nothing is drawn or judged twice, and the last try is judged only where that is wanted."""
+"""What a run costs is counted: nothing is drawn or judged twice, and the last try is judged only where that
+is wanted."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def test_the_last_try_is_judged_where_that_is_wanted(judge_last: bool, asked: in
 
 
 def test_an_equal_draw_is_judged_once() -> None:
-    """A critic without another idea, one seed for all tries: the same image, which has its verdict already."""
+    """A critic without another idea, one seed for all tries: the same image, which has its verdict
+    already."""
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=4, seed_rule="every step")
     with counting() as counts:

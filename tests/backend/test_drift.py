@@ -1,4 +1,5 @@
-"""Drift over a chain of edits: what the figures say of known changes, and that a colour match stops a tint and no edit."""
+"""Drift over a chain of edits: what the figures say of known changes, and that a colour match stops a tint
+and no edit."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def tinted(picture: Picture, gain: np.ndarray, offset: float = 0.0) -> Picture:
 
 
 class DriftingEditor:
-    """Edits as a model does that drifts: paints one wanted disc, and tints the whole picture a little each time."""
+    """Edits as a model does that drifts: paints one wanted disc, and tints the whole picture a little each
+    time."""
 
     identity = "drifting"
 

@@ -1,4 +1,5 @@
-"""Whatever reads a text takes a time that grows with its length alone: 100,000 characters of anything, in every reader."""
+"""Whatever reads a text takes a time that grows with its length alone: 100,000 characters of anything, in
+every reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The digest of a picture: the same in every version, of pixels and size, never of how the file was written."""
+"""The digest of a picture: the same in every version, of pixels and size, never of how the file was
+written."""
 
 from __future__ import annotations
 

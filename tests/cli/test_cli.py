@@ -1,4 +1,5 @@
-"""The command line as a person and as a program meets it: what is printed, what is written, and the exit code."""
+"""The command line as a person and as a program meets it: what is printed, what is written, and the exit
+code."""
 
 from __future__ import annotations
 

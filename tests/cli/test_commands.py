@@ -137,7 +137,8 @@ def test_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_terminal_sees_every_outcome() -> None:
-    """Errors, unreadable verdicts and text steps each get their line; the text of users is not read as markup."""
+    """Errors, unreadable verdicts and text steps each get their line; the text of users is not read as
+    markup."""
     screen = io.StringIO()
     lines = Lines(Console(file=screen, force_terminal=True, width=200, highlight=False))
     plan = Plan(steps=(STORY.steps[0].model_copy(update={"name": "[red]House[/red]"}), STORY.steps[1]))

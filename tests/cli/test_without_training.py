@@ -1,4 +1,5 @@
-"""Every training command without the training libraries: one line that names what is missing and how to get it."""
+"""Every training command without the training libraries: one line that names what is missing and how to get
+it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A real ComfyUI for the tests: one server process on the CPU, in a base directory of its own, spoken to over HTTP.
+"""A real ComfyUI for the tests: one server process on the CPU, in a base directory of its own, spoken to over
+HTTP.
 
-Decision: nothing of the host is imported here, so the tests run in the project's own environment and the host in its
-own. The server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a venv inside it.
+Decision: nothing of the host is imported here, so the tests run in the project's own environment and the host
+in its own. The server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a
+venv inside it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 PACK = "interleave-thinker"
 HOW_TO_ENABLE = (
-    "Host tests need ComfyUI 0.14.1 or newer: set COMFYUI_PATH to its folder (or have it in ~/comfy/ComfyUI) and "
+    "Host tests need ComfyUI 0.14.1 or newer: set COMFYUI_PATH to its folder (or have it in "
+    "~/comfy/ComfyUI) and "
     "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
 )
 BOOT_SECONDS = 180.0
@@ -79,7 +82,8 @@ class ComfyServer:
         self._http = httpx.Client(timeout=60.0)
 
     def start(self) -> None:
-        """Wait until the server answers; the first time it gets a fresh base directory with this pack and the test shim."""
+        """Wait until the server answers; the first time it gets a fresh base directory with this pack and the
+        test shim."""
         if not self.base.exists():
             self.lay_out()
         port = free_port()
@@ -107,7 +111,8 @@ class ComfyServer:
         self._process.wait(timeout=10)
 
     def lay_out(self) -> None:
-        """Make the base directory with this pack, the test shim and the settings; `start` does it where there is none."""
+        """Make the base directory with this pack, the test shim and the settings; `start` does it where there
+        is none."""
         packs = self.base / "custom_nodes"
         packs.mkdir(parents=True)
         (packs / PACK).symlink_to(ROOT, target_is_directory=True)
@@ -185,7 +190,8 @@ class ComfyServer:
         raise HostError(f"The prompt did not end within {seconds:.0f} s.\n{self.log_tail()}")
 
     def run(self, prompt: dict[str, Any], seconds: float = 180.0) -> dict[str, Any]:
-        """Run a prompt and return its outputs by node id; raises HostError with the host's message if it failed."""
+        """Run a prompt and return its outputs by node id; raises HostError with the host's message if it
+        failed."""
         entry = self.wait(self.queue(prompt), seconds)
         if entry["status"]["status_str"] != "success":
             failures = [body for kind, body in entry["status"]["messages"] if kind.startswith("execution_")]

@@ -1,4 +1,5 @@
-"""Fixtures of the host tests: one ComfyUI server for the whole run; without ComfyUI they skip and say how to enable."""
+"""Fixtures of the host tests: one ComfyUI server for the whole run; without ComfyUI they skip and say how to
+enable."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The example graphs in API form, as the front end makes them (`api/`), and what they need to run small.
 
-Decision: the host has no converter from the front end's form, so the twins are committed and the browser test checks
-that the front end still makes them; every other test then runs an example without a browser. What is set to run them
-small is said once, by class and title, for both.
+Decision: the host has no converter from the front end's form, so the twins are committed and the browser test
+checks that the front end still makes them; every other test then runs an example without a browser. What is
+set to run them small is said once, by class and title, for both.
 """
 
 from __future__ import annotations

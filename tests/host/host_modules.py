@@ -1,5 +1,5 @@
-"""Loads the host's modules and the pack into the host's own Python, as its server would; for rigs, which are run as
-`python RIG COMFYUI REPOSITORY` and import this before anything else."""
+"""Loads the host's modules and the pack into the host's own Python, as its server would; for rigs, which are
+run as `python RIG COMFYUI REPOSITORY` and import this before anything else."""
 
 from __future__ import annotations
 

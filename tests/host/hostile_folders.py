@@ -1,6 +1,8 @@
-"""Stories in folders as a stranger may hand them on: cut off, foreign, newer, leading out by links, and far too large.
+"""Stories in folders as a stranger may hand them on: cut off, foreign, newer, leading out by links, and far
+too large.
 
-Decision: every folder is a good one with a single thing spoiled, so that what is said of it is about that thing.
+Decision: every folder is a good one with a single thing spoiled, so that what is said of it is about that
+thing.
 """
 
 from __future__ import annotations
@@ -173,7 +175,8 @@ RUNS: dict[str, Spoil] = {
     "picture-bomb": pictured(bomb),
     "picture-text-bomb": pictured(lambda: png(16, 16, (b"zTXt", b"k\0\0" + zlib.compress(b"\0" * 70_000_000, 1)))),
     "picture-colour-bomb": pictured(lambda: png(16, 16, (b"iCCP", b"k\0\0" + zlib.compress(b"\0" * 70_000_000, 1)))),
-    "picture-program": pictured(lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"),
+    "picture-program": pictured(lambda: (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 "
+                                        b"9\n%%EndComments\nshowpage\n")),
     "picture-hole": lambda folder, outside: os.truncate(picture(folder), 300_000_000),
     "picture-link": picture_is("link"),
     "picture-folder": picture_is("folder"),

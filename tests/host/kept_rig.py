@@ -1,6 +1,8 @@
-"""Run by the host's own Python: the Step Generator's savings, counted, with the host's encoders and samplers at tiny sizes.
+"""Run by the host's own Python: the Step Generator's savings, counted, with the host's encoders and samplers
+at tiny sizes.
 
-Prints a JSON object: for every family the digests of the images drawn with and without keeping, and both counts.
+Prints a JSON object: for every family the digests of the images drawn with and without keeping, and both
+counts.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ FAMILIES = {
     "flux2 dev": SMALL,
     "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"}),
 }
-"""One that is shown its source as a reference, one that begins from its source's latent and looks at the negative."""
+"""One that is shown its source as a reference, one that begins from its source's latent and looks at the
+negative."""
 
 if __name__ == "__main__":
     results = {

@@ -1,8 +1,9 @@
 """The official FLUX.2 klein graphs in API form, with the sizes made small.
 
-Decision: written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base model's,
-which differ in steps, guidance and negative) have them, so that the tests need no front end to convert a template;
-`test_templates.py` checks that the installed templates still consist of these nodes and settings.
+Decision: written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base
+model's, which differ in steps, guidance and negative) have them, so that the tests need no front end to
+convert a template; `test_templates.py` checks that the installed templates still consist of these nodes and
+settings.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def text_to_image(
     cfg: float = 1.0,
     negative: str | None = None,
 ) -> Graph:
-    """The text-to-image template; `negative` None is the distilled one (ConditioningZeroOut). Result: SaveImage "out"."""
+    """The text-to-image template; `negative` None is the distilled one (ConditioningZeroOut). Result:
+    SaveImage "out"."""
     return loaders() | {
         "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
         "negative": negative_node(negative),
@@ -60,7 +62,8 @@ def image_edit(
     negative: str | None = None,
     references: tuple[str, ...] = (),
 ) -> Graph:
-    """The edit template on an input image, and on `references` beside it; everything else as in `text_to_image`."""
+    """The edit template on an input image, and on `references` beside it; everything else as in
+    `text_to_image`."""
     graph = loaders() | {
         "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
         "negative": negative_node(negative),
@@ -128,7 +131,8 @@ def story(
     max_attempts: int = 1,
     denoise: float = 0.75,
 ) -> Graph:
-    """The same model drawing a given plan with our nodes; results: SaveImage "out", PreviewAny "report", Storyboard "board"."""
+    """The same model drawing a given plan with our nodes; results: SaveImage "out", PreviewAny "report",
+    Storyboard "board"."""
     graph = loaders() | {
         "plan": node("InterleaveTestPlan", request=request, prompts="\n".join(prompts)),
         "generator": node(

@@ -1,4 +1,5 @@
-"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books (`booked_card`).
+"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books
+(`booked_card`).
 
 Prints a JSON object, one entry a scenario.
 """
@@ -81,7 +82,8 @@ def alternate(state: Any) -> dict[str, Any]:
 
 
 def planner_first() -> dict[str, Any]:
-    """A planner speaks once; then critic and image model take turns on a card that has room for these two alone."""
+    """A planner speaks once; then critic and image model take turns on a card that has room for these two
+    alone."""
     planner, planner_module = agent("planner")
     critic, critic_module = agent("critic")
     image_model = diffusion(ours.bytes_of(critic_module) // KILO)
@@ -191,7 +193,8 @@ def reread() -> dict[str, Any]:
 
 
 def asked() -> dict[str, Any]:
-    """What the manager is asked to keep free for a reply: more for images, for long answers; reckoned, not a constant."""
+    """What the manager is asked to keep free for a reply: more for images, for long answers; reckoned, not a
+    constant."""
     chat, module = agent("critic")
     wanted: list[int] = []
     inner = mm.load_models_gpu

@@ -1,4 +1,5 @@
-"""Agents in the real host: found, loaded, downloaded only when asked, judged by, cancelled, and plain words otherwise."""
+"""Agents in the real host: found, loaded, downloaded only when asked, judged by, cancelled, and plain words
+otherwise."""
 
 from __future__ import annotations
 

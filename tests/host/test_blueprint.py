@@ -1,4 +1,5 @@
-"""The whole pipeline as one node: found in the node library, put on the canvas as an artist does it, wired and run."""
+"""The whole pipeline as one node: found in the node library, put on the canvas as an artist does it, wired
+and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run, looked at.
+"""The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run,
+looked at.
 
 The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
@@ -206,7 +207,8 @@ def test_feedback_goes_round(page: Any, host: ComfyServer, tmp_path: Path) -> No
 def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServer) -> None:
     opened(page, "flux2_klein_4b_story")
     page.evaluate(
-        "() => app.graph._nodes.find(node => node.type === 'InterleaveLoadAgent').widgets[0].value = 'Nobody-8B'"
+        "() => app.graph._nodes.find(node => node.type === 'InterleaveLoadAgent').widgets[0].value = "
+        "'Nobody-8B'"
     )
     page.evaluate("() => { app.queuePrompt(0, 1) }")
     page.get_by_text("There is no agent 'Nobody-8B'").first.wait_for(timeout=15_000)

@@ -1,4 +1,5 @@
-"""Cancel while an agent plans, the sampler draws, and the critic judges: the server, its memory and the journal afterwards."""
+"""Cancel while an agent plans, the sampler draws, and the critic judges: the server, its memory and the
+journal afterwards."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from .test_plan_nodes import planned, reply, text_of
 SIZE = (64, 64)
 CANCELS = 3
 SLACK = 150_000_000
-"""Bytes by which the server may be larger after further cancels: an allocator keeps some. A run that stayed in memory
-with its models and pictures at each of them would be seen."""
+"""Bytes by which the server may be larger after further cancels: an allocator keeps some. A run that stayed
+in memory with its models and pictures at each of them would be seen."""
 
 
 def memory_of(host: ComfyServer) -> int:

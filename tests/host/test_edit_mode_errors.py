@@ -1,4 +1,5 @@
-"""What a person reads when model, CLIP, VAE, edit mode or a setting do not fit together: one line that says what to do."""
+"""What a person reads when model, CLIP, VAE, edit mode or a setting do not fit together: one line that says
+what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks in both themes.
+"""The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks
+in both themes.
 
 The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
@@ -40,7 +41,10 @@ PLANNED = """([replies, request]) => {
   agent.connect(0, planner, planner.inputs.findIndex(input => input.name === 'agent'));
   planner.connect(0, edit, edit.inputs.findIndex(input => input.name === 'plan'));
 }"""
-TEXT = "() => app.graph._nodes.find(node => node.type === 'InterleaveEditPlan').widgets.find(w => w.name === 'edits').value"
+TEXT = (
+    "() => app.graph._nodes.find(node => node.type === 'InterleaveEditPlan').widgets.find(w => w.name "
+    "=== 'edits').value"
+)
 SET_TEXT = """text => {
   const node = app.graph._nodes.find(node => node.type === 'InterleaveEditPlan');
   node.widgets.find(widget => widget.name === 'edits').value = text;

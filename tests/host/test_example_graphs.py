@@ -1,4 +1,5 @@
-"""The example graphs run in the real host: with the tiny world's trained agents, with tiny random weights, with servers."""
+"""The example graphs run in the real host: with the tiny world's trained agents, with tiny random weights,
+with servers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The hand-written graphs of the other families are still those of the installed templates, wire for wire.
 
-Left out on both sides: the loaders and what patches the MODEL (before either graph), and the nodes that hold a number.
+Left out on both sides: the loaders and what patches the MODEL (before either graph), and the nodes that hold
+a number.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ BYPASSED = 4
 
 
 def wires_of_template(workflow: dict[str, Any], number: int | None, active: bool = False) -> set[Wire]:
-    """Wires of a sub-graph (the whole graph for None), nested ones laid flat; `active` True counts bypassed nodes in."""
+    """Wires of a sub-graph (the whole graph for None), nested ones laid flat; `active` True counts bypassed
+    nodes in."""
     subgraphs = {one["id"]: one for one in workflow.get("definitions", {}).get("subgraphs", [])}
     graph = workflow if number is None else workflow["definitions"]["subgraphs"][number]
     return {wire for wire in _wires(graph, subgraphs, active) if not (LOADERS | HOLDERS) & set(wire[:2])}

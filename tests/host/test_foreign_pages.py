@@ -1,4 +1,5 @@
-"""A page of another site that the artist visits gets no answer from the pack's routes, whatever the host's own check lets pass."""
+"""A page of another site that the artist visits gets no answer from the pack's routes, whatever the host's
+own check lets pass."""
 
 from __future__ import annotations
 

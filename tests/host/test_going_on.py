@@ -1,4 +1,5 @@
-"""Queue again after nothing, a change, a cancel or a crash: only what is missing is made, and the server stays at hand."""
+"""Queue again after nothing, a change, a cancel or a crash: only what is missing is made, and the server
+stays at hand."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from .test_nodes_in_host import journals, verdict
 
 SIZE = (64, 64)
 AT_ONCE = 30.0
-"""Seconds until another prompt must have been answered after a cancel: well under one on an idle machine, but these tests
-share theirs. The cancelled runs would take minutes."""
+"""Seconds until another prompt must have been answered after a cancel: well under one on an idle machine, but
+these tests share theirs. The cancelled runs would take minutes."""
 
 
 def made(host: ComfyServer, request: str) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Hundreds of hostile inputs in the real host: it lives on, says in one line what was wrong, and writes nowhere else."""
+"""Hundreds of hostile inputs in the real host: it lives on, says in one line what was wrong, and writes
+nowhere else."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ numbers = itertools.count(1)
 
 
 def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
-    """Queue every case with a good prompt behind it; returns how they ended, and fails for all that ended badly.
+    """Queue every case with a good prompt behind it; returns how they ended, and fails for all that ended
+    badly.
 
     Every prompt has the loaders, wired to nothing or not, so that the host keeps what they loaded.
     """
@@ -90,7 +92,8 @@ def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
 
 
 def queue(client: httpx.Client, graph: Graph) -> tuple[dict[str, Any] | None, str | None]:
-    """What the host refuses a graph with, or the id under which it runs. NaN and halves of characters are sent as they are."""
+    """What the host refuses a graph with, or the id under which it runs. NaN and halves of characters are
+    sent as they are."""
     body = json.dumps({"prompt": graph, "client_id": "tests"})
     answer = client.post("/prompt", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400), f"{answer.status_code}: {answer.text[:300]}"
@@ -143,7 +146,8 @@ def unclear(message: str) -> str:
 
 
 def written_files(host: ComfyServer) -> set[tuple[str, int]]:
-    """Every file (and its size) in and around the base directory that the host has no business in, and all escapes."""
+    """Every file (and its size) in and around the base directory that the host has no business in, and all
+    escapes."""
     found: set[tuple[str, int]] = set()
     for folder, folders, files in os.walk(host.base.parent):
         folders[:] = [name for name in folders if name not in OWN_FOLDERS]

@@ -1,4 +1,5 @@
-"""The Step Generator encodes a prompt and a source once: equal images, counted work, in the host's own parts."""
+"""The Step Generator encodes a prompt and a source once: equal images, counted work, in the host's own
+parts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def rig(host_home: HostHome) -> dict[str, Any]:
     return json.loads(lines[0].removeprefix("RESULTS "))
 
 
-# Six draws: three different prompts, and four edits of two sources; with guidance the negative is encoded as well.
+# Six draws: three different prompts, and four edits of two sources; with guidance the negative is encoded as
+# well.
 @pytest.mark.parametrize(("family", "encodes_a_draw", "prompts"), [("flux2 dev", 1, 3), ("sd15", 2, 4)])
 def test_prompts_and_sources_are_encoded_once(
     rig: dict[str, Any], family: str, encodes_a_draw: int, prompts: int

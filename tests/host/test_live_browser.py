@@ -1,4 +1,5 @@
-"""The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from there.
+"""The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from
+there.
 
 The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
@@ -83,11 +84,13 @@ def test_a_story_is_followed_while_it_is_drawn(
     kept(page, f"live-{theme}-finished", tmp_path)
     assert page.locator(".it-card").count() == 6
     assert page.evaluate(f"() => {LOOP}.imgs ?? []") == [], "images are shown once, not twice"
-    # A page that is opened later shows the same: from the server first, and from the run's folder when it forgot.
+    # A page that is opened later shows the same: from the server first, and from the run's folder when it
+    # forgot.
     page.evaluate("async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }")
     page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
     page.evaluate(
-        "async () => { const graph = app.graph.serialize(); graph.id = crypto.randomUUID(); await app.loadGraphData(graph) }"
+        "async () => { const graph = app.graph.serialize(); graph.id = crypto.randomUUID(); await "
+        "app.loadGraphData(graph) }"
     )
     page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
     assert page.locator(".it-card").count() == 6
@@ -134,7 +137,10 @@ def test_a_person_compares_corrects_and_goes_on(
     kept(page, "live-by-hand", tmp_path)
     page.get_by_text("Run again").click()
     page.wait_for_function(
-        "() => [...document.querySelectorAll('.it-card-state')].some(one => one.textContent.includes('picked by hand'))",
+        (
+            "() => [...document.querySelectorAll('.it-card-state')].some(one => "
+            "one.textContent.includes('picked by hand'))"
+        ),
         timeout=60_000,
     )
     page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
@@ -144,7 +150,8 @@ def test_a_person_compares_corrects_and_goes_on(
 
 
 def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:  # noqa: F811
-    """Drawing the graph runs nothing of ours: a frame with a hundred loops takes no longer than without the view."""
+    """Drawing the graph runs nothing of ours: a frame with a hundred loops takes no longer than without the
+    view."""
     milliseconds = page.evaluate("""async () => {
       app.graph.clear();
       for (let index = 0; index < 100; index++) {

@@ -92,7 +92,8 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     assert max(bytes_of.values()) < 20_000
     everything = sum(message.size for message in listener.heard)
     print(
-        f"bytes: {everything} in all, {sum(m.size for m in told)} ours, {sum(m.size for m in previews)} previews"
+        f"bytes: {everything} in all, {sum(m.size for m in told)} ours, {sum(m.size for m in previews)} "
+        f"previews"
     )
     assert everything / 2 < 1_000_000
 

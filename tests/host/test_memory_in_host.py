@@ -1,4 +1,5 @@
-"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and words for want of memory."""
+"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and words for want of
+memory."""
 
 from __future__ import annotations
 

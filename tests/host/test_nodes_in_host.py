@@ -1,4 +1,5 @@
-"""The nodes in the real host: what they offer, how a run goes, and what a person reads when something is wrong."""
+"""The nodes in the real host: what they offer, how a run goes, and what a person reads when something is
+wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Diffusers Generator and Service Generator in the real host: what they draw, and what is said when they cannot."""
+"""Diffusers Generator and Service Generator in the real host: what they draw, and what is said when they
+cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Planner and Edit Plan in the real host: images, counts and captions, hand edits, refusals, and cancelling."""
+"""Planner and Edit Plan in the real host: images, counts and captions, hand edits, refusals, and
+cancelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The hand-written official graphs are still those of the installed templates, node for node and wire for wire."""
+"""The hand-written official graphs are still those of the installed templates, node for node and wire for
+wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Stories in files, in the real host: saved and loaded, exported, commented on; and nothing outside its folders."""
+"""Stories in files, in the real host: saved and loaded, exported, commented on; and nothing outside its
+folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A try that a person picked is taken by Try Close too: with the next prompt, without drawing anything again."""
+"""A try that a person picked is taken by Try Close too: with the next prompt, without drawing anything
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The views of the nodes where the front end lays nodes out itself ("Nodes 2.0"): seen, and worked with, as on the canvas.
+"""The views of the nodes where the front end lays nodes out itself ("Nodes 2.0"): seen, and worked with, as
+on the canvas.
 
 The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """

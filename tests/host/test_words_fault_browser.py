@@ -1,4 +1,5 @@
-"""A language's words are missing or half-written, or a plan is too much to be read: one line, and the page goes on."""
+"""A language's words are missing or half-written, or a plan is too much to be read: one line, and the page
+goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Graphs with a pair of Try Open and Try Close around nodes that write down when they run, and the rig to run them."""
+"""Graphs with a pair of Try Open and Try Close around nodes that write down when they run, and the rig to run
+them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def pair(
     replies: list[Any] | None = None,
     **open_inputs: Any,
 ) -> Graph:
-    """A checkpoint, a sampler and a tint between Try Open "open" and Try Close "close"; "out" saves the result."""
+    """A checkpoint, a sampler and a tint between Try Open "open" and Try Close "close"; "out" saves the
+    result."""
     graph = {
         "agent": node("InterleaveTestAgent", replies=json.dumps(replies or verdicts(accepted_at))),
         "loader": node("InterleaveTestLoader", name="model"),

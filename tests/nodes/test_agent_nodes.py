@@ -1,4 +1,5 @@
-"""What of the agents' nodes works without ComfyUI: names, precisions, strictness, keys, adapters, broken surroundings."""
+"""What of the agents' nodes works without ComfyUI: names, precisions, strictness, keys, adapters, broken
+surroundings."""
 
 from __future__ import annotations
 

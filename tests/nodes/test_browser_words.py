@@ -1,6 +1,8 @@
-"""The words of the node views in the browser: five languages beside English, each whole, none with words that nobody says.
+"""The words of the node views in the browser: five languages beside English, each whole, none with words that
+nobody says.
 
-What the code says itself is found in the scripts; what the server says is made here by the server's own functions.
+What the code says itself is found in the scripts; what the server says is made here by the server's own
+functions.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ def pattern(key: str) -> re.Pattern[str]:
 
 
 def looked_up(line: str, keys: list[str], used: set[str]) -> bool:
-    """Whether a line and all the parts of it that are looked up themselves have a key; notes the keys that were used."""
+    """Whether a line and all the parts of it that are looked up themselves have a key; notes the keys that
+    were used."""
     for key in keys:
         match = pattern(key).fullmatch(line)
         if match is None:

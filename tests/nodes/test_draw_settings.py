@@ -1,4 +1,5 @@
-"""How a step is drawn, as far as it is decided without the host: sizes, and which edit mode goes with which model."""
+"""How a step is drawn, as far as it is decided without the host: sizes, and which edit mode goes with which
+model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What of the node pack works without ComfyUI: images, folders, reports, and words for broken surroundings."""
+"""What of the node pack works without ComfyUI: images, folders, reports, and words for broken
+surroundings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the browser is told of a run: small, whole for who comes later, and never better than what was recorded."""
+"""What the browser is told of a run: small, whole for who comes later, and never better than what was
+recorded."""
 
 from __future__ import annotations
 

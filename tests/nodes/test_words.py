@@ -1,6 +1,8 @@
-"""Everything that a person reads about a node: six languages with nothing missing, help pages, icon, requirements.
+"""Everything that a person reads about a node: six languages with nothing missing, help pages, icon,
+requirements.
 
-What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with the English words.
+What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with
+the English words.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ def test_no_sentence_was_left_in_english(language: str) -> None:
 
 
 def help_pages(node: str) -> dict[str, Path]:
-    """By language; the page without one is the English one, which the host shows where a language has none."""
+    """By language; the page without one is the English one, which the host shows where a language has
+    none."""
     return {"en": HELP / f"{node}.md", "zh": HELP / node / "zh.md"}
 
 

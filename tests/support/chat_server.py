@@ -1,4 +1,5 @@
-"""A small chat server for tests: a real HTTP server that speaks the OpenAI protocol and says what it is told to."""
+"""A small chat server for tests: a real HTTP server that speaks the OpenAI protocol and says what it is told
+to."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from typing import Any
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first, and
-    for `silent_seconds` it says nothing at all."""
+    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first,
+    and for `silent_seconds` it says nothing at all."""
 
     daemon_threads = True
 

@@ -1,4 +1,5 @@
-"""The command line called by tests, in this process or in one of its own, and agents that answer from files."""
+"""The command line called by tests, in this process or in one of its own, and agents that answer from
+files."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import app
 
 TESTS = Path(__file__).resolve().parents[1]
-ENTRY = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; from interleave_thinker.cli import main; main()"
+ENTRY = (
+    "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; from interleave_thinker.cli import "
+    "main; main()"
+)
 
 
 def call(*arguments: object) -> Any:

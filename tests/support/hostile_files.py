@@ -1,7 +1,7 @@
 """Hostile files, and everything that reads files, each called as a person calls it.
 
-`KINDS` put something hostile in the place of a file; `READERS` say where the file lies in a folder made by `prepare`, and
-with which command line it is read. A case is one kind in one reader's place.
+`KINDS` put something hostile in the place of a file; `READERS` say where the file lies in a folder made by
+`prepare`, and with which command line it is read. A case is one kind in one reader's place.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 @dataclass(frozen=True)
 class Reader:
-    """Where the file lies, and the command line (`{at}`: the folder) that reads it; `heavy` ones load a model's library."""
+    """Where the file lies, and the command line (`{at}`: the folder) that reads it; `heavy` ones load a
+    model's library."""
 
     file: str
     command: tuple[str, ...]

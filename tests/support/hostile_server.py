@@ -1,7 +1,8 @@
-"""A server that does everything wrong, for tests: a real one on the loopback, whose behaviours are named by the first part of the path.
+"""A server that does everything wrong, for tests: a real one on the loopback, whose behaviours are named by
+the first part of the path.
 
-A behaviour is a generator: bytes are sent, a number is a pause in seconds. Nothing goes on for longer than SECONDS, and a
-client that hangs up ends it.
+A behaviour is a generator: bytes are sent, a number is a pause in seconds. Nothing goes on for longer than
+SECONDS, and a client that hangs up ends it.
 """
 
 from __future__ import annotations
@@ -528,7 +529,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "top-heavy": body(top_heavy()),
     "NaN logprob": body(
         b'{"choices": [{"message": {"content": "{\'success\': false}"}, "logprobs": {"content": '
-        b'[{"token": "{\'success\':", "top_logprobs": []}, {"token": " false", "logprob": NaN, "top_logprobs": '
+        b'[{"token": "{\'success\':", "top_logprobs": []}, {"token": " false", "logprob": NaN, '
+        b'"top_logprobs": '
         b'[{"token": "true", "logprob": NaN}, {"token": "false", "logprob": NaN}]}]}}]}'
     ),
     "minus tokens": body(
@@ -575,7 +577,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
 
 
 class HostileServer:
-    """Listens on the loopback; `url(name)` is where it behaves like this. `stolen` are requests that came where none should."""
+    """Listens on the loopback; `url(name)` is where it behaves like this. `stolen` are requests that came
+    where none should."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)

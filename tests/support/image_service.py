@@ -1,4 +1,5 @@
-"""A small image service for tests: a real HTTP server that speaks FORMATS 7 and paints from the digest of its request."""
+"""A small image service for tests: a real HTTP server that speaks FORMATS 7 and paints from the digest of its
+request."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from interleave_thinker.backend.pictures import Picture
 
 
 class ImageService(ThreadingHTTPServer):
-    """Notes every request; `faults` holds (status, body) pairs that are answered first, one a request to /edit."""
+    """Notes every request; `faults` holds (status, body) pairs that are answered first, one a request to
+    /edit."""
 
     daemon_threads = True
 

@@ -1,7 +1,8 @@
 """Trainings in processes that kill themselves at a given moment: the far side of test_training_kill.py.
 
-One process imports the libraries and forks for every order, so that a killed training costs its steps and not its imports.
-An order is a JSON line `{"stage", "out", "kill"}`; the answer is the child's exit status (minus the signal).
+One process imports the libraries and forks for every order, so that a killed training costs its steps and not
+its imports. An order is a JSON line `{"stage", "out", "kill"}`; the answer is the child's exit status (minus
+the signal).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def die() -> None:
 
 
 def arm(moment: str) -> None:
-    """Die when a file is opened ("open NAME") or when half of it is written ("half NAME"); lines are `Log`'s."""
+    """Die when a file is opened ("open NAME") or when half of it is written ("half NAME"); lines are
+    `Log`'s."""
     kind, _, name = moment.partition(" ")
     if kind == "open":
         sys.addaudithook(

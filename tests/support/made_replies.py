@@ -1,8 +1,9 @@
-"""Critics' replies made from a verdict that is known: in every form that is to be read, damaged, and as long as a reply may be.
+"""Critics' replies made from a verdict that is known: in every form that is to be read, damaged, and as long
+as a reply may be.
 
-Decision: what a reply says never comes from the reader that is tested. Whole replies quote answers in their reasoning and their
-prompts; damaged ones are cut off, corrected, negated, echo the form, or have lost what held them together: they may be
-refused but not turned.
+Decision: what a reply says never comes from the reader that is tested. Whole replies quote answers in their
+reasoning and their prompts; damaged ones are cut off, corrected, negated, echo the form, or have lost what
+held them together: they may be refused but not turned.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ SAID = {True: ("true", "True"), False: ("false", "False")}
 
 @dataclass(frozen=True)
 class Made:
-    """A reply and what it says (None: nothing, or two things). `thinking`: its prompt had opened <think>; `cut`: it
-    ended because no more tokens were allowed; `whole`: it has its form, so that it should be read."""
+    """A reply and what it says (None: nothing, or two things). `thinking`: its prompt had opened <think>;
+    `cut`: it ended because no more tokens were allowed; `whole`: it has its form, so that it should be
+    read."""
 
     text: str
     says: bool | None

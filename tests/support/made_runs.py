@@ -1,4 +1,5 @@
-"""Runs made by hand for the tests of training data: one step a run, its attempts told by their grey, verdict and score."""
+"""Runs made by hand for the tests of training data: one step a run, its attempts told by their grey, verdict
+and score."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from interleave_thinker.backend.types import (
 
 PROMPT = "a light page"
 Told = tuple[int, bool | None, float | None]
-"""Grey of the page (0..255), what the critic said (None: it was not understood), overall score (None: none)."""
+"""Grey of the page (0..255), what the critic said (None: it was not understood), overall score (None:
+none)."""
 
 
 def grey_page(grey: int) -> Picture:
@@ -41,7 +43,8 @@ def made_run(
     prompt: str = PROMPT,
     prompt_set: str = "",
 ) -> Path:
-    """A run's folder with one step; attempt n was drawn with "PROMPT n" and its critic refined to the next one."""
+    """A run's folder with one step; attempt n was drawn with "PROMPT n" and its critic refined to the next
+    one."""
     before = None if source is None else grey_page(source)
     made = [
         Attempt(

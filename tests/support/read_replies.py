@@ -1,8 +1,9 @@
 """Reads made replies in every way in which replies are read, and counts what becomes of them.
 
-Decision: a reply is also read as it arrives, in random pieces: from a server (which may or may not tell log-probabilities,
-and may have opened the thought) and from a model here. A stop is wrong where the whole reply would have been read as the
-opposite. One count is of what no early stop can know: that something after a True answer would have contradicted it.
+Decision: a reply is also read as it arrives, in random pieces: from a server (which may or may not tell
+log-probabilities, and may have opened the thought) and from a model here. A stop is wrong where the whole
+reply would have been read as the opposite. One count is of what no early stop can know: that something after
+a True answer would have contradicted it.
 """
 
 from __future__ import annotations

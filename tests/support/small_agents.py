@@ -1,6 +1,8 @@
-"""A planner and a critic without a model, and a generator that keeps count, for tests of the loop and the journal.
+"""A planner and a critic without a model, and a generator that keeps count, for tests of the loop and the
+journal.
 
-The critic's word is a function of the image alone, so a whole run is determined by its request, plan and seed.
+The critic's word is a function of the image alone, so a whole run is determined by its request, plan and
+seed.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class OnePlan:
 
 
 class OneInThree:
-    """Accepts an image whose digest is divisible by three, refines by adding a word; remembers what it was shown."""
+    """Accepts an image whose digest is divisible by three, refines by adding a word; remembers what it was
+    shown."""
 
     identity = "one in three"
     prompt_set_digest = "prompts-of-tests"

@@ -1,4 +1,5 @@
-"""Builds a tiny Qwen3-VL checkpoint folder with a vocabulary of its own, and teaches it two verdicts in seconds.
+"""Builds a tiny Qwen3-VL checkpoint folder with a vocabulary of its own, and teaches it two verdicts in
+seconds.
 
 A light image is a success, a dark one is not: enough to test what depends on a real verdict in a real reply.
 """
@@ -18,8 +19,14 @@ from interleave_thinker.training.tinyworld.models.small_checkpoint import (
     save_untrained,
 )
 
-ACCEPTED = '<think>light</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a light page"}</answer>'
-REFUSED = '<think>dark</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a light page"}</answer>'
+ACCEPTED = (
+    '<think>light</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a light '
+    'page"}</answer>'
+)
+REFUSED = (
+    '<think>dark</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a light '
+    'page"}</answer>'
+)
 QUESTION = "Is it light?"
 SIZE = (48, 48)
 WATCH = ReplySettings(max_tokens=60, watch_verdict=True)
@@ -85,7 +92,8 @@ def build_checkpoint(folder: Path) -> Path:
 
 
 def teach_verdicts(folder: Path, steps: int = 120) -> float:
-    """Train the checkpoint in place until it answers QUESTION by the lightness of the image; returns the last loss."""
+    """Train the checkpoint in place until it answers QUESTION by the lightness of the image; returns the last
+    loss."""
     import torch
     from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 

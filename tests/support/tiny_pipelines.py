@@ -1,7 +1,8 @@
-"""Pipeline folders for tests: diffusers' own classes with a few thousand random weights and local byte tokenizers.
+"""Pipeline folders for tests: diffusers' own classes with a few thousand random weights and local byte
+tokenizers.
 
-Nothing is downloaded and nothing is faked: the folders are written by `save_pretrained` and read back by the generator
-exactly as a real checkpoint is. Only the sizes are small.
+Nothing is downloaded and nothing is faked: the folders are written by `save_pretrained` and read back by the
+generator exactly as a real checkpoint is. Only the sizes are small.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
+    "}}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 QWEN_TOKENS = (
@@ -91,7 +93,8 @@ def clip_text_encoder(tokenizer: Any) -> Any:
 
 
 def stable_diffusion(folder: Path, seed: int = 0) -> Path:
-    """StableDiffusionPipeline: separate text-to-image and image-to-image classes, images in multiples of 4."""
+    """StableDiffusionPipeline: separate text-to-image and image-to-image classes, images in multiples of
+    4."""
     import torch
     from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 
@@ -239,7 +242,8 @@ def flux_kontext(folder: Path, seed: int = 0) -> Path:
 
 
 def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
-    """QwenImageEditPlusPipeline: edits only, the source goes to a Qwen2.5-VL encoder and into the token sequence."""
+    """QwenImageEditPlusPipeline: edits only, the source goes to a Qwen2.5-VL encoder and into the token
+    sequence."""
     import torch
     from diffusers import (
         AutoencoderKLQwenImage,

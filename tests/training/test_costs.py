@@ -1,4 +1,5 @@
-"""What doctor says a training asks of main memory, disk, vLLM and the clock: figures of the published model, worked out by hand."""
+"""What doctor says a training asks of main memory, disk, vLLM and the clock: figures of the published model,
+worked out by hand."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def test_hours_grow_with_the_work() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
     rl = published("critic-grpo")
     eight = costs.hours(config, memory, rl, 8)
-    # 8,000 answers of 3,160 tokens, 10 operations a weight, at 346e12 a second on eight cards; 62.5 rollouts of 600 tokens.
+    # 8,000 answers of 3,160 tokens, 10 operations a weight, at 346e12 a second on eight cards; 62.5 rollouts
+    # of 600 tokens.
     assert eight == pytest.approx(
         8000 * 3160 * 10 * WHOLE / (8 * 346.15e12) / 3600 + 62.5 * 600 * 2 * WHOLE / 1.675e12 / 3600, rel=1e-3
     )

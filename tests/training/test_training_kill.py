@@ -1,4 +1,5 @@
-"""A training that is killed with SIGKILL, at any moment, goes on with the same command to bit-identical weights."""
+"""A training that is killed with SIGKILL, at any moment, goes on with the same command to bit-identical
+weights."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_fine_tuning(stage: str, order: Order, tmp_path: Path) -> None:
     straight, out = tmp_path / "straight", tmp_path / "killed"
     assert order(stage, straight, "") == 0 and lines(straight)[-1] == "step 4/4"
     steps = out / "steps"
-    # While the first checkpoint is written: the optimiser's file is cut in half, and nothing is there to go on from.
+    # While the first checkpoint is written: the optimiser's file is cut in half, and nothing is there to go
+    # on from.
     assert order(stage, out, "half checkpoint-2/optimizer.pt") == KILLED
     assert (steps / "checkpoint-2" / "optimizer.pt").stat().st_size > 0 and newest_checkpoint(steps) is None
     lines(out)

@@ -1,4 +1,5 @@
-"""The shipped recipes as far as a machine without a card can go: counted on the meta device, reckoned, said what was not run."""
+"""The shipped recipes as far as a machine without a card can go: counted on the meta device, reckoned, said
+what was not run."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> N
 
 def test_what_is_reckoned_follows_the_model() -> None:
     section = "\n".join(stages("paper-8b")["critic-grpo"])
-    # 2 x 4096 patches-in-tokens of four patches each, two answers at a time; embeddings and output layer are one unit.
+    # 2 x 4096 patches-in-tokens of four patches each, two answers at a time; embeddings and output layer are
+    # one unit.
     vision = re.search(r"activations of the vision tower ([\d.]+)", section)
     gathered = re.search(r"gathered from the other devices ([\d.]+)", section)
     assert vision and float(vision.group(1)) > 0.5

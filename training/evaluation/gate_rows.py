@@ -1,9 +1,10 @@
 """Which held-out rows the gate asks about, and which ones it may not.
 
-Decisions. As many rows of either verdict as there are, up to half of what is asked each, chosen by a seed: the first rows of a
-file say nothing about the others, and a critic that always says True passes on rows that are all right. Where one verdict is
-too rare for the interval rule of the gate there is no examination, and it is said before anything is trained. A row that asks
-what a trained row asks, by words and pixels, is refused: of such rows one learns what was learned by heart.
+Decisions. As many rows of either verdict as there are, up to half of what is asked each, chosen by a seed:
+the first rows of a file say nothing about the others, and a critic that always says True passes on rows that
+are all right. Where one verdict is too rare for the interval rule of the gate there is no examination, and it
+is said before anything is trained. A row that asks what a trained row asks, by words and pixels, is refused:
+of such rows one learns what was learned by heart.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ class GateSettings(BaseModel):
         default=0.05,
         ge=SMALLEST,
         le=1,
-        description="How far the share of right verdicts on held-out rows may have fallen, at the lower end of the change's 95 % "
+        description="How far the share of right verdicts on held-out rows may have fallen, at the lower "
+        "end of the change's 95 % "
         "interval.",
     )
     allowed_recall_drop: float = Field(
         default=0.1,
         ge=SMALLEST,
         le=1,
-        description="How far either recall (right images, wrong images) may have fallen, at the lower end of the change's 95 % "
+        description="How far either recall (right images, wrong images) may have fallen, at the lower end "
+        "of the change's 95 % "
         "interval.",
     )
     gate_rows: int = Field(default=400, ge=2, description="Held-out rows that are asked at most.")
@@ -64,7 +67,8 @@ def truth_of(row: SftRow) -> bool | None:
 
 
 def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:
-    """Up to `most` rows that teach a verdict, half of either where there are so many, in turns; equal questions once."""
+    """Up to `most` rows that teach a verdict, half of either where there are so many, in turns; equal
+    questions once."""
     once = {"\0".join([words_of(row), *row.images]): row for row in rows}
     ordered = sorted(once.values(), key=lambda row: _digest(f"{seed}\0{content_of(row)}"))
     right, wrong = ([row for row in ordered if truth_of(row) is truth] for truth in (True, False))
@@ -82,7 +86,8 @@ def content_of(row: SftRow) -> str:
 
 
 def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
-    """The rows that the gate asks about; raises SettingsError if they are too few of either verdict to show anything."""
+    """The rows that the gate asks about; raises SettingsError if they are too few of either verdict to show
+    anything."""
     rows = chosen(held_out.rows, settings.gate_rows, settings.gate_seed)
     least = needed(settings)
     counts = {truth: sum(truth_of(row) is truth for row in rows) for truth in (True, False)}
@@ -90,8 +95,12 @@ def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
         raise SettingsError("None of the held-out rows teaches a verdict.", "Give a critic_sft.json.")
     if min(counts.values()) < least:
         raise SettingsError(
-            f"The gate would ask about {counts[True]} right and {counts[False]} wrong images, and needs {least} of each.",
-            "With fewer, a critic that always says the same could pass, or none. Give more rows of both kinds: --held-out or "
+            (
+                f"The gate would ask about {counts[True]} right and {counts[False]} wrong images, and needs "
+                f"{least} of each."
+            ),
+            "With fewer, a critic that always says the same could pass, or none. Give more rows of both "
+            "kinds: --held-out or "
             "--old, or raise --gate-rows; wider limits (--allowed-recall-drop, --allowed-drop) need fewer.",
         )
     return RowSet(rows, held_out.folder)

@@ -1,9 +1,10 @@
 """What two critics said of the same rows, and whether the second may follow the first.
 
-Decisions. Three things may not have fallen: the share of right verdicts and either recall, each by the lower end of the 95 %
-interval of its paired change, so that few rows can show little instead of letting anything pass. And the critic must tell
-wrong images from right ones at all: it refuses the wrong ones more often, and the interval of that difference leaves 0 out. A
-critic that always says the same is refused even if it follows another such.
+Decisions. Three things may not have fallen: the share of right verdicts and either recall, each by the lower
+end of the 95 % interval of its paired change, so that few rows can show little instead of letting anything
+pass. And the critic must tell wrong images from right ones at all: it refuses the wrong ones more often, and
+the interval of that difference leaves 0 out. A critic that always says the same is refused even if it follows
+another such.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MEASURES = {
 
 
 class Measured(BaseModel):
-    """A critic on held-out rows: right verdicts, by truth too; `right_refused`: right images of which it says False;
-    `read`: answers with a verdict; `says_true`: its lean."""
+    """A critic on held-out rows: right verdicts, by truth too; `right_refused`: right images of which it says
+    False; `read`: answers with a verdict; `says_true`: its lean."""
 
     accuracy: Share
     true_recall: Share
@@ -40,8 +41,8 @@ class Measured(BaseModel):
 
 
 class Gate(BaseModel):
-    """The comparison: `changes` of accuracy and recalls, paired; `fixed` and `broken` are rows that only the new or only the old
-    critic judges rightly."""
+    """The comparison: `changes` of accuracy and recalls, paired; `fixed` and `broken` are rows that only the
+    new or only the old critic judges rightly."""
 
     key: str
     before: Measured
@@ -89,14 +90,16 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
         if change.low < -limit - 1e-9:
             old, new = getattr(before, name), getattr(after, name)
             faults.append(
-                f"{MEASURES[name]}: {old.rate:.3f} before, {new.rate:.3f} after; by the 95 % interval of the change it may "
+                f"{MEASURES[name]}: {old.rate:.3f} before, {new.rate:.3f} after; by the 95 % interval of "
+                f"the change it may "
                 f"have fallen by {-change.low:.3f} (allowed: {limit:g})"
             )
     low, high = apart(after.false_recall, after.right_refused)
     if low <= 0:
         faults.append(
             f"it does not tell wrong images from right ones: it refuses {after.false_recall.rate:.3f} and "
-            f"{after.right_refused.rate:.3f} of them (95 % interval of the difference {low:+.3f} to {high:+.3f})"
+            f"{after.right_refused.rate:.3f} of them (95 % interval of the difference {low:+.3f} to "
+            f"{high:+.3f})"
         )
     flips = [(old, new) for _, old, new in pairs]
     fixed, broken = flips.count((False, True)), flips.count((True, False))
@@ -137,6 +140,7 @@ def learned_line(learned: Gate) -> str:
         "better" if change.low > 0 else "worse" if change.high < 0 else "not shown to be better or worse"
     )
     return (
-        f"learned: {verdict}; agrees with people on {sum(learned.after.hits)} of {change.n} held-out words, before on "
+        f"learned: {verdict}; agrees with people on {sum(learned.after.hits)} of {change.n} held-out "
+        f"words, before on "
         f"{sum(learned.before.hits)}: {change}"
     )

@@ -1,8 +1,9 @@
-"""The critic on a fixed set of held-out rows, during training: greedy answers, both recalls, and the answers themselves.
+"""The critic on a fixed set of held-out rows, during training: greedy answers, both recalls, and the answers
+themselves.
 
-Decision: the reward can rise while the critic gets worse (a policy that always refuses loses a tenth at most), so what is
-watched is the share of right verdicts on right and on wrong images apart, decoded as in use. Greedy decoding draws no
-random number, so that a run with checks is the run without them.
+Decision: the reward can rise while the critic gets worse (a policy that always refuses loses a tenth at
+most), so what is watched is the share of right verdicts on right and on wrong images apart, decoded as in
+use. Greedy decoding draws no random number, so that a run with checks is the run without them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ KEPT_ANSWERS = 12
 
 
 class Check(BaseModel):
-    """What a check found; recalls are None where the set has no such row. `answers` are the first rows' texts."""
+    """What a check found; recalls are None where the set has no such row. `answers` are the first rows'
+    texts."""
 
     rows: int
     accuracy: float = Field(ge=0, le=1)
@@ -43,7 +45,8 @@ class Check(BaseModel):
         recalls = [f"{'-' if one is None else f'{one:.2f}'}" for one in (self.true_recall, self.false_recall)]
         return (
             f"accuracy {self.accuracy:.2f}, recall of right images {recalls[0]}, of wrong ones {recalls[1]}, "
-            f"says true {self.says_true:.2f}, format {self.format:.2f}, {self.tokens:.0f} tokens ({self.rows} rows)"
+            f"says true {self.says_true:.2f}, format {self.format:.2f}, {self.tokens:.0f} tokens "
+            f"({self.rows} rows)"
         )
 
 

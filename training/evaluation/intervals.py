@@ -24,7 +24,8 @@ class Share(BaseModel):
 
 
 def share(outcomes: Sequence[bool]) -> Share:
-    """The share of True with the Wilson score interval (E. B. Wilson, 1927) at 95 %; an empty sequence is 0 of 0."""
+    """The share of True with the Wilson score interval (E. B. Wilson, 1927) at 95 %; an empty sequence is 0
+    of 0."""
     n = len(outcomes)
     if n == 0:
         return Share(rate=0.0, low=0.0, high=1.0, n=0)
@@ -36,13 +37,15 @@ def share(outcomes: Sequence[bool]) -> Share:
 
 
 def sign_test(first: int, second: int) -> float:
-    """Two-sided exact probability that cases which came out differently part so unevenly by chance (Q. McNemar, 1947)."""
+    """Two-sided exact probability that cases which came out differently part so unevenly by chance (Q.
+    McNemar, 1947)."""
     n, least = first + second, min(first, second)
     return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / 2**n)
 
 
 class Difference(BaseModel):
-    """A difference of two shares over the same `n` cases, with its 95 % interval; `p` is McNemar's exact test, two-sided."""
+    """A difference of two shares over the same `n` cases, with its 95 % interval; `p` is McNemar's exact
+    test, two-sided."""
 
     difference: float
     low: float
@@ -55,7 +58,8 @@ class Difference(BaseModel):
 
 
 def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
-    """How much more often `ones` came out right than `others`, case by case; raises ValueError for other lengths.
+    """How much more often `ones` came out right than `others`, case by case; raises ValueError for other
+    lengths.
 
     The interval is Wald's for paired shares, the test is `sign_test`'s.
     """
@@ -72,8 +76,9 @@ def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
 
 
 def cautious(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
-    """`paired` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each of the four outcomes: few cases
-    without a difference have a wide interval, where Wald's has none. Raises ValueError for other lengths."""
+    """`paired` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each of the four
+    outcomes: few cases without a difference have a wide interval, where Wald's has none. Raises ValueError
+    for other lengths."""
     plain = paired(ones, others)
     won = sum(one and not other for one, other in zip(ones, others, strict=True)) + 0.5
     lost = sum(other and not one for one, other in zip(ones, others, strict=True)) + 0.5
@@ -88,7 +93,8 @@ def cases_for(drop: float) -> int:
 
 
 def apart(one: Share, other: Share) -> tuple[float, float]:
-    """The 95 % interval of `one`'s rate less `other`'s, of other cases (R. G. Newcombe's of 1998, from the two Wilson ones)."""
+    """The 95 % interval of `one`'s rate less `other`'s, of other cases (R. G. Newcombe's of 1998, from the
+    two Wilson ones)."""
     mean = one.rate - other.rate
     return (
         mean - ((one.rate - one.low) ** 2 + (other.high - other.rate) ** 2) ** 0.5,

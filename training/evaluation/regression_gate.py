@@ -1,8 +1,10 @@
-"""The regression gate: a retrained critic is published only if it still judges held-out rows as well as the one before.
+"""The regression gate: a retrained critic is published only if it still judges held-out rows as well as the
+one before.
 
-Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule` compares. What was learned
-is another question, asked about people's words on runs that were held out, and only told: a critic may be published for what
-it still knows, but nobody is to take that for progress. A critic that does not pass stays where it was trained.
+Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule`
+compares. What was learned is another question, asked about people's words on runs that were held out, and
+only told: a critic may be published for what it still knows, but nobody is to take that for progress. A
+critic that does not pass stays where it was trained.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def check_gate(
         log(line)
     if len(asked.rows) < FEW_ROWS:
         log(
-            f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give more: --held-out."
+            f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
+            f"more: --held-out."
         )
     return gate
 
@@ -69,8 +72,8 @@ def tell_learned(
     device: str = "auto",
     log: Log = print,
 ) -> Gate:
-    """Ask both critics about images of runs that were not trained on and that people spoke of, print and keep in `out` what was
-    learned. Nothing is refused by it."""
+    """Ask both critics about images of runs that were not trained on and that people spoke of, print and keep
+    in `out` what was learned. Nothing is refused by it."""
     rows = [row for row in words.rows if truth_of(row) is not None][: settings.gate_rows]
     what = "people's words on held-out runs"
     learned = _asked_both(
@@ -120,14 +123,16 @@ def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
     if not force:
         raise GateRefused(
             f"The retrained critic is worse on what it could before: {reason}.",
-            f"It was not published and lies in {str(trained)!r}. Mix in more old rows, lower the rate, or publish it "
+            f"It was not published and lies in {str(trained)!r}. Mix in more old rows, lower the rate, or "
+            f"publish it "
             "all the same: --force.",
         )
     log(f"WARNING: published by --force although {reason}")
 
 
 def publish(trained: Path, final: Path) -> Path:
-    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears whole.
+    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears
+    whole.
 
     Raises TrainingError if it cannot be written.
     """

@@ -1,6 +1,8 @@
-"""What stops a reinforcement learning that must not go on: a critic that collapsed, a judge that is out, weights that went stale.
+"""What stops a reinforcement learning that must not go on: a critic that collapsed, a judge that is out,
+weights that went stale.
 
-Decision: the held-out check stands beside the reward, since a reward that rises while held-out verdicts fall is the usual failure.
+Decision: the held-out check stands beside the reward, since a reward that rises while held-out verdicts fall
+is the usual failure.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ REFERENCE_KL = 1e-3
 
 
 STALE = 0.1
-"""Mean difference of log-probabilities between who writes the answers (vLLM) and who learns from them, past which the writer
-has other weights: 0.015 in a healthy run and 0.2 with stale weights (as reported for trl before 1.10)."""
+"""Mean difference of log-probabilities between who writes the answers (vLLM) and who learns from them, past
+which the writer has other weights: 0.015 in a healthy run and 0.2 with stale weights (as reported for trl
+before 1.10)."""
 
 
 class CriticGuard(TrainerCallback):
@@ -37,8 +40,8 @@ class CriticGuard(TrainerCallback):
         log: Log,
         agree: Callable[[str | None], str | None] = lambda problem: problem,
     ) -> None:
-        """`agree` gives every rank the first problem that any of them has: a rank that stops alone leaves the others
-        waiting for it."""
+        """`agree` gives every rank the first problem that any of them has: a rank that stops alone leaves the
+        others waiting for it."""
         self.check = check
         self.checks = checks
         self.every = every
@@ -93,14 +96,18 @@ class CriticGuard(TrainerCallback):
         apart = number(logs or {}, "sampling/sampling_logp_difference/mean")
         if apart is not None and apart > STALE:
             self.log(
-                f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that learns from them: "
+                f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that "
+                f"learns from them: "
                 "it may be writing with old weights, and what is learned so is worth little."
             )
         kl = number(logs or {}, "kl")
         if kl is not None and state.global_step == 1 and self._first == 0 and kl > REFERENCE_KL:
             raise TrainingError(
                 f"At the first step the model is {kl:.3g} away from its reference, which should be itself.",
-                "The folder the model was loaded from holds other weights now; give one that does not change.",
+                (
+                    "The folder the model was loaded from holds other weights now; give one that does not "
+                    "change."
+                ),
             )
 
     def _checked(self, step: int) -> str | None:

@@ -1,7 +1,9 @@
-"""Settings of the critic's reinforcement learning, and what follows from them: batches that come out even, rows to check on.
+"""Settings of the critic's reinforcement learning, and what follows from them: batches that come out even,
+rows to check on.
 
-Decision: everything is counted in rollouts and in answers, and the trainer's own counts (micro-batches of an optimiser step,
-steps of a generation) are derived in one place, with an error where they do not come out even.
+Decision: everything is counted in rollouts and in answers, and the trainer's own counts (micro-batches of an
+optimiser step, steps of a generation) are derived in one place, with an error where they do not come out
+even.
 """
 
 from __future__ import annotations
@@ -67,11 +69,16 @@ class GrpoTraining(ModelTraining):
     clip_dual: float | None = Field(
         default=None,
         gt=1,
-        description="Highest ratio with which a token of a bad answer counts (dual clip; published: 3); empty: no bound.",
+        description=(
+            "Highest ratio with which a token of a bad answer counts (dual clip; published: 3); "
+            "empty: no bound."
+        ),
     )
     scale: Literal["group", "batch", "none"] = Field(
         default="group",
-        description="What a group's rewards are divided by: their own spread (published), the batch's, or nothing.",
+        description=(
+            "What a group's rewards are divided by: their own spread (published), the batch's, or nothing."
+        ),
     )
     vllm: Literal["off", "colocate", "server"] = Field(
         default="off", description="Who writes the answers: the model itself, or vLLM (to be installed)."
@@ -82,7 +89,8 @@ class GrpoTraining(ModelTraining):
     vllm_length: int | None = Field(
         default=None,
         ge=128,
-        description="Longest question and answer together for which a colocated vLLM keeps a cache; empty: the sum of both "
+        description="Longest question and answer together for which a colocated vLLM keeps a cache; empty: "
+        "the sum of both "
         "limits. The model's own 262,144 tokens would take 36 GiB at 8B.",
     )
     vllm_tensor_parallel: int = Field(
@@ -105,19 +113,26 @@ class GrpoTraining(ModelTraining):
 
 
 def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
-    """What trl's trainer is told of vLLM, nothing if it is off; raises SettingsError for options that do not go together."""
+    """What trl's trainer is told of vLLM, nothing if it is off; raises SettingsError for options that do not
+    go together."""
     if settings.vllm == "off":
         return {}
     if settings.vllm == "server":
         if not re.match(r"https?://[^/]", settings.vllm_url or ""):
             raise SettingsError(
-                f"--vllm server has {f'the address {settings.vllm_url!r}' if settings.vllm_url else 'no address'}.",
+                (
+                    f"--vllm server has "
+                    f"{f'the address {settings.vllm_url!r}' if settings.vllm_url else 'no address'}."
+                ),
                 "Give one that begins with http:// or https://: --vllm-url http://host:8000.",
             )
         return {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": settings.vllm_url}
     if devices % settings.vllm_tensor_parallel:
         raise SettingsError(
-            f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel} cards each.",
+            (
+                f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel} cards "
+                f"each."
+            ),
             "Change --vllm-tensor-parallel.",
         )
     return {
@@ -131,25 +146,30 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
 
 
 def vllm_length(settings: GrpoTraining) -> int:
-    """Tokens of question and answer for which a colocated vLLM keeps a cache; raises SettingsError if an answer could not
-    be finished in it."""
+    """Tokens of question and answer for which a colocated vLLM keeps a cache; raises SettingsError if an
+    answer could not be finished in it."""
     whole = settings.prompt_tokens + settings.answer_tokens
     length = settings.vllm_length or whole
     if length < whole:
         raise SettingsError(
-            f"--vllm-length {length} is less than {settings.prompt_tokens} + {settings.answer_tokens} tokens.",
+            (
+                f"--vllm-length {length} is less than {settings.prompt_tokens} + {settings.answer_tokens} "
+                f"tokens."
+            ),
             "Raise it, or lower --prompt-tokens or --answer-tokens.",
         )
     return length
 
 
 def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
-    """(micro-batches of an optimiser step, of a rollout) on each of `devices`; raises SettingsError if uneven."""
+    """(micro-batches of an optimiser step, of a rollout) on each of `devices`; raises SettingsError if
+    uneven."""
     answers = settings.prompts * settings.group
     a_step, rest = divmod(answers, settings.updates * settings.micro_batch * devices)
     if rest:
         raise SettingsError(
-            f"{settings.prompts} prompts x {settings.group} answers = {answers} do not divide into {settings.updates} "
+            f"{settings.prompts} prompts x {settings.group} answers = {answers} do not divide into "
+            f"{settings.updates} "
             f"updates of micro-batches of {settings.micro_batch} on {devices} device(s).",
             "Change --prompts, --updates or --micro-batch.",
         )
@@ -169,8 +189,9 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
 def split_held_out(
     rows: Sequence[CriticRlRow], settings: GrpoTraining
 ) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths alike, and at most a
-    share of HELD_OUT of each. Rows that share an image with a check row are left out of the training."""
+    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths alike,
+    and at most a share of HELD_OUT of each. Rows that share an image with a check row are left out of the
+    training."""
     held = check_rows_of(list(reversed(rows)), settings, HELD_OUT)
     images = {row.edited_image_path for row in held}
     return [row for row in rows if row.edited_image_path not in images], held
@@ -179,8 +200,9 @@ def split_held_out(
 def check_rows_of(
     rows: Sequence[CriticRlRow], settings: GrpoTraining, most: float = 1.0
 ) -> list[CriticRlRow]:
-    """The first rows of either truth, half of `settings.check_rows` each and at most a share `most` of them. Raises SettingsError
-    if there are rows of one truth only: a critic that collapses to always saying the other would pass every check."""
+    """The first rows of either truth, half of `settings.check_rows` each and at most a share `most` of them.
+    Raises SettingsError if there are rows of one truth only: a critic that collapses to always saying the
+    other would pass every check."""
     wanted = {True: (settings.check_rows + 1) // 2, False: settings.check_rows // 2}
     for truth in wanted:
         there = sum(row.evaluation.success is truth for row in rows)

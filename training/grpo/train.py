@@ -1,9 +1,11 @@
-"""Reinforcement learning of the critic with trl's GRPO trainer: two images a question, one redraw a refined prompt, one reward.
+"""Reinforcement learning of the critic with trl's GRPO trainer: two images a question, one redraw a refined
+prompt, one reward.
 
-Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make its batches come
-out even, the guards (callbacks.py), and the checkpoint that comes out. Everything is counted in rollouts: one is `prompts`
-groups of `group` answers, drawn, scored and learned from in `updates` optimiser steps; checkpoints and checks fall on whole
-rollouts only, because a run that is stopped within one goes on with other answers.
+Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make
+its batches come out even, the guards (callbacks.py), and the checkpoint that comes out. Everything is counted
+in rollouts: one is `prompts` groups of `group` answers, drawn, scored and learned from in `updates` optimiser
+steps; checkpoints and checks fall on whole rollouts only, because a run that is stopped within one goes on
+with other answers.
 """
 
 from __future__ import annotations
@@ -56,12 +58,14 @@ def train(
     engine: type[Redrawer] = Redrawer,
     skip_bad: bool = False,
 ) -> Path:
-    """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
+    """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a
+    stopped run.
 
-    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None; `engine` draws and scores. Returns
-    `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a row that cannot be shown or
-    is longer than `settings.prompt_tokens` unless `skip_bad` leaves such rows out, and TrainingError for a training that had to
-    stop; the last good checkpoint is then in `out / "final"` if there is one.
+    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None; `engine` draws and
+    scores. Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also
+    for a row that cannot be shown or is longer than `settings.prompt_tokens` unless `skip_bad` leaves such
+    rows out, and TrainingError for a training that had to stop; the last good checkpoint is then in `out /
+    "final"` if there is one.
     """
     check_options(settings)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
@@ -145,7 +149,8 @@ def _train(
     )
     trained, whole = counts(trainer.model)
     log(
-        f"{trained:,} of {whole:,} weights train; {steps_in_all // settings.updates} rollouts of {settings.prompts} x {settings.group}"
+        f"{trained:,} of {whole:,} weights train; {steps_in_all // settings.updates} rollouts of "
+        f"{settings.prompts} x {settings.group}"
     )
 
     def check() -> Check:
@@ -216,7 +221,8 @@ def _usable(
     skip_bad: bool,
     log: Callable[[str], None],
 ) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """The rows to train on and to check on that can be shown; raises SettingsError for another one unless `skip_bad`."""
+    """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
+    `skip_bad`."""
 
     def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
         shown = [shown_of(row, images, prompt_set, settings.image_pixels) for row in some]

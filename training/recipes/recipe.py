@@ -1,7 +1,8 @@
 """Recipes: settings of the three training stages in a YAML file, the shipped ones by name.
 
-Decision: a recipe is nothing but default values of the command line's own options, one section a stage, so that there is one
-description of every setting and one place where it is checked; what is said on the command line wins.
+Decision: a recipe is nothing but default values of the command line's own options, one section a stage, so
+that there is one description of every setting and one place where it is checked; what is said on the command
+line wins.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def recipe_names() -> list[str]:
 
 
 def about(name: str) -> list[str]:
-    """What a recipe's file says of itself before its first setting: for which machine, and what was not run."""
+    """What a recipe's file says of itself before its first setting: for which machine, and what was not
+    run."""
     said: list[str] = []
     for line in _text(_path(name), name).decode("utf-8", "replace").splitlines():
         if not line.startswith("#"):
@@ -47,7 +49,8 @@ def stages_in(name: str) -> list[str]:
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
     """The options of a stage in a shipped recipe (by name) or a file; raises SettingsError.
 
-    A file has one section a stage, or is one flat section. Keys are option names, with "-" or "_"; None values are left out.
+    A file has one section a stage, or is one flat section. Keys are option names, with "-" or "_"; None
+    values are left out.
     """
     content = _read(_path(name), name)
     sections = {key for key in content if key in STAGES}

@@ -1,8 +1,10 @@
-"""Calls into foreign code, a few at a time, each with a time-out: how drawing and scoring are kept from stopping training.
+"""Calls into foreign code, a few at a time, each with a time-out: how drawing and scoring are kept from
+stopping training.
 
-Decision: every call has a daemon thread of its own, because a thread that hangs can neither be killed nor waited for at
-the end of the process. Its slot stays taken until it comes back, so that code that is not made for two callers at once
-never has two; when every slot is held by a call that hangs, further calls fail at once instead of queueing for ever.
+Decision: every call has a daemon thread of its own, because a thread that hangs can neither be killed nor
+waited for at the end of the process. Its slot stays taken until it comes back, so that code that is not made
+for two callers at once never has two; when every slot is held by a call that hangs, further calls fail at
+once instead of queueing for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class CallTimeout(Exception):
 
 
 class BoundedCalls:
-    """At most `slots` calls at a time; `name` is for messages. To be used from one event loop after another."""
+    """At most `slots` calls at a time; `name` is for messages. To be used from one event loop after
+    another."""
 
     def __init__(self, name: str, slots: int) -> None:
         self.name = name
@@ -32,7 +35,8 @@ class BoundedCalls:
         self._lock = threading.Lock()
 
     async def call(self, work: Callable[[], Result], seconds: float) -> Result:
-        """What `work()` gives, run in a thread; its exceptions pass. Raises CallTimeout after `seconds` of running."""
+        """What `work()` gives, run in a thread; its exceptions pass. Raises CallTimeout after `seconds` of
+        running."""
         await self._enter()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()

@@ -1,9 +1,11 @@
-"""What was drawn and scored, kept by content: the same prompt, image, seed and generator is never drawn or scored twice.
+"""What was drawn and scored, kept by content: the same prompt, image, seed and generator is never drawn or
+scored twice.
 
-Decisions. One SQLite file in write-ahead mode: a process killed at any moment loses nothing that was stored, several ranks
-may share it, and no file a picture has to be made. A key names everything that determines the value (identities included),
-so nothing in it is ever out of date. Who asks for what somebody else is making waits for that one (`SingleFlight`): the
-eight siblings of a group ask at the same moment, and a plain cache would miss eight times. A damaged entry is made anew.
+Decisions. One SQLite file in write-ahead mode: a process killed at any moment loses nothing that was stored,
+several ranks may share it, and no file a picture has to be made. A key names everything that determines the
+value (identities included), so nothing in it is ever out of date. Who asks for what somebody else is making
+waits for that one (`SingleFlight`): the eight siblings of a group ask at the same moment, and a plain cache
+would miss eight times. A damaged entry is made anew.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def key_of(*parts: str | int | None) -> str:
 
 
 class RewardCache:
-    """Pictures and scores by key, in one file; safe to use from several threads and processes of one machine."""
+    """Pictures and scores by key, in one file; safe to use from several threads and processes of one
+    machine."""
 
     def __init__(self, path: Path) -> None:
         """Open or make the file; raises SettingsError if it is not such a cache or cannot be written."""
@@ -54,7 +57,8 @@ class RewardCache:
                         "Give another file.",
                     )
                 self._base.execute(
-                    "CREATE TABLE IF NOT EXISTS pictures (key TEXT PRIMARY KEY, digest TEXT, png BLOB) WITHOUT ROWID"
+                    "CREATE TABLE IF NOT EXISTS pictures (key TEXT PRIMARY KEY, digest TEXT, png BLOB) "
+                    "WITHOUT ROWID"
                 )
                 self._base.execute(
                     "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, score TEXT) WITHOUT ROWID"

@@ -1,9 +1,11 @@
-"""The critic's reward for a whole batch of answers: one function, because a None in one of several would count as 0.
+"""The critic's reward for a whole batch of answers: one function, because a None in one of several would
+count as 0.
 
-Decisions. What cannot be drawn or scored is None, which leaves the sample out of its group's mean; the parts are logged
-beside the sum, under the same names every batch. Answers are decoded here from their tokens: a chat template with a
-response parser of its own would hand over an answer without its reasoning. Every rollout is written to a file of its step,
-so that what a reward was given for can be read later; a resumed run writes the same file again.
+Decisions. What cannot be drawn or scored is None, which leaves the sample out of its group's mean; the parts
+are logged beside the sum, under the same names every batch. Answers are decoded here from their tokens: a
+chat template with a response parser of its own would hand over an answer without its reasoning. Every rollout
+is written to a file of its step, so that what a reward was given for can be read later; a resumed run writes
+the same file again.
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ LEANING = 0.05
 
 
 class RewardSettings(RewardWeights):
-    """Settings of the reward. Its terms are the published ones; answers are read as the running system reads them."""
+    """Settings of the reward. Its terms are the published ones; answers are read as the running system reads
+    them."""
 
     redraw: Literal["failed", "refused"] = Field(
         default="failed",
-        description="What is redrawn: what failed in truth (published), or also what was refused without need.",
+        description=(
+            "What is redrawn: what failed in truth (published), or also what was refused without need."
+        ),
     )
     on_failure: Literal["mask", "neutral"] = Field(
         default="mask",
@@ -56,12 +61,14 @@ class RewardSettings(RewardWeights):
     )
     seeds: Literal["own", "row"] = Field(
         default="own",
-        description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it tells that: then "
+        description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it "
+        "tells that: then "
         "only the prompt differs.",
     )
     published_quirks: bool = Field(
         default=False,
-        description="Answers read, prompts drawn and failures counted as the published code does, seed 0; decides over "
+        description="Answers read, prompts drawn and failures counted as the published code does, seed 0; "
+        "decides over "
         "--redraw, --on-failure and --seeds.",
     )
 
@@ -72,8 +79,9 @@ class RewardSettings(RewardWeights):
 
 
 class Reading(NamedTuple):
-    """What an answer says to the reward: its verdict, None if there is none, the prompt it proposes, the one to draw with if
-    its image is to be redrawn, and its first two terms. `worthless`: the reward is 0, whatever the terms are."""
+    """What an answer says to the reward: its verdict, None if there is none, the prompt it proposes, the one
+    to draw with if its image is to be redrawn, and its first two terms. `worthless`: the reward is 0,
+    whatever the terms are."""
 
     verdict: bool | None
     refined: str
@@ -97,7 +105,8 @@ def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
 
 
 class CriticReward:
-    """Rewards of answers to rows whose images lie below `folder`; callable as trl's GRPO trainer calls a reward."""
+    """Rewards of answers to rows whose images lie below `folder`; callable as trl's GRPO trainer calls a
+    reward."""
 
     __name__ = "overall"
 
@@ -127,7 +136,8 @@ class CriticReward:
 
     @property
     def leaning(self) -> str | None:
-        """A warning if the last sampled verdicts are nearly all the same although the truth is not, else None."""
+        """A warning if the last sampled verdicts are nearly all the same although the truth is not, else
+        None."""
         said = [verdict for verdict, _ in self.verdicts if verdict is not None]
         if len(said) < LEAST_VERDICTS:
             return None

@@ -1,19 +1,22 @@
-"""The reward as the published training code gives it, where that differs from ours: how it reads an answer, and what it draws.
+"""The reward as the published training code gives it, where that differs from ours: how it reads an answer,
+and what it draws.
 
-Decisions. Learned from the published code's behaviour (its reward function and the trainer's calls of it), so that a run can be
-compared with the published one; ours is the default because it never takes one of two answers for the answer, and never
-pays for one that the running system could not read. What differs:
+Decisions. Learned from the published code's behaviour (its reward function and the trainer's calls of it), so
+that a run can be compared with the published one; ours is the default because it never takes one of two
+answers for the answer, and never pays for one that the running system could not read. What differs:
 
 - White space around "<", ">" and "/" is removed from the whole reply first, inside the refined prompt too.
-- The first closed `<answer>` counts, whatever follows it and whatever stands before it; it is repaired where it is no JSON. One in
-  other letters than these, or not closed, is no answer.
-- The form is 1 for a bool verdict and a text as refined prompt under exactly these two names, if no `<think>` stands after
-  `<answer>`; thoughts may be open, or closed and never opened.
+- The first closed `<answer>` counts, whatever follows it and whatever stands before it; it is repaired where
+  it is no JSON. One in other letters than these, or not closed, is no answer.
+- The form is 1 for a bool verdict and a text as refined prompt under exactly these two names, if no `<think>`
+  stands after `<answer>`; thoughts may be open, or closed and never opened.
 - A verdict is right if it equals the truth as Python compares them: 1 is true, "true" is not.
 - A reply without an answer draws too: like an empty refined prompt, the prompt before it.
-- An answer that is a list, a text or a number is a fault in the published code: that sample's reward is 0. (Where other samples
-  follow in its batch, the published run takes their images for one another's or ends; that is not repeated here.)
-- A refined prompt that is no text cannot be drawn by the published service, which makes it a failed redraw: 0.5.
+- An answer that is a list, a text or a number is a fault in the published code: that sample's reward is 0.
+  (Where other samples follow in its batch, the published run takes their images for one another's or ends;
+  that is not repeated here.)
+- A refined prompt that is no text cannot be drawn by the published service, which makes it a failed redraw:
+  0.5.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ VERDICT, REFINED = "previous_step_success", "refine_prompt"
 
 
 class PublishedAnswer(NamedTuple):
-    """An answer as the published code reads it: its form (0 or 1), and verdict and refined prompt as they stand, None and ""
-    where there is none."""
+    """An answer as the published code reads it: its form (0 or 1), and verdict and refined prompt as they
+    stand, None and "" where there is none."""
 
     form: float
     verdict: object = None
@@ -69,7 +72,8 @@ def _in_order(text: str) -> bool:
 
 
 def _value_in(text: str) -> object:
-    """What the first closed answer holds, repaired if it has to be; None if there is none or it is beyond repair."""
+    """What the first closed answer holds, repaired if it has to be; None if there is none or it is beyond
+    repair."""
     import json_repair
 
     start = text.find("<answer>")

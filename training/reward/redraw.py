@@ -1,9 +1,11 @@
-"""Draws and scores a whole batch of refined prompts at once; what fails is None with its reason, never a middle value.
+"""Draws and scores a whole batch of refined prompts at once; what fails is None with its reason, never a
+middle value.
 
-Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are made once and
-everything made is cached by content (cache.py). A generator that can draw many pages in one call (`draw_many`) is
-given many. Faults are tried again a bounded number of times, time-outs never (the other side is still at work on them); past
-a set share of failures `problem` says so, and whoever trains stops: an outage must not look like an unlucky group.
+Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are
+made once and everything made is cached by content (cache.py). A generator that can draw many pages in one
+call (`draw_many`) is given many. Faults are tried again a bounded number of times, time-outs never (the other
+side is still at work on them); past a set share of failures `problem` says so, and whoever trains stops: an
+outage must not look like an unlucky group.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class DrawingSettings(BaseModel):
 
 @runtime_checkable
 class DrawsMany(Protocol):
-    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching allows."""
+    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching
+    allows."""
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
@@ -65,7 +68,8 @@ class DrawsMany(Protocol):
 
 @dataclass(frozen=True)
 class Redraw:
-    """One refined prompt to draw and score: from `before` (None: from text), against the step's original prompt."""
+    """One refined prompt to draw and score: from `before` (None: from text), against the step's original
+    prompt."""
 
     before: Picture | None
     original_prompt: str
@@ -84,7 +88,8 @@ class Outcome:
 
 @dataclass
 class BatchCounts:
-    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all that failed, tries repeated; seconds."""
+    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all
+    that failed, tries repeated; seconds."""
 
     asked: int = 0
     drawn: int = 0
@@ -104,7 +109,8 @@ class BatchCounts:
 
 
 class Redrawer:
-    """Draws and scores redraws with one generator and one scorer; keeps count of failures over the last batches."""
+    """Draws and scores redraws with one generator and one scorer; keeps count of failures over the last
+    batches."""
 
     def __init__(
         self, generator: Generator, scorer: Scorer, cache: RewardCache, settings: DrawingSettings
@@ -137,8 +143,8 @@ class Redrawer:
         )
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
-        """An outcome for every redraw, in order, and the batch's counters. Raises only Cancelled and SettingsError (the
-        cache cannot be used)."""
+        """An outcome for every redraw, in order, and the batch's counters. Raises only Cancelled and
+        SettingsError (the cache cannot be used)."""
         started = time.monotonic()
         counts = BatchCounts(asked=len(redraws))
         pictures = self._start_drawing(redraws, counts)

@@ -1,7 +1,8 @@
-"""A rewarded answer with its parts, and what is said of a batch of them: means of the parts, verdicts, failures, spread.
+"""A rewarded answer with its parts, and what is said of a batch of them: means of the parts, verdicts,
+failures, spread.
 
-Decision: the same names are logged for every batch, NaN where there is nothing to take a share of, because ranks that log
-other names would be added up wrongly.
+Decision: the same names are logged for every batch, NaN where there is nothing to take a share of, because
+ranks that log other names would be added up wrongly.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def measures(samples: Sequence[Sample], counts: BatchCounts) -> dict[str, float]
 
 
 def spread(samples: Sequence[Sample], groups: Sequence[str]) -> dict[str, float]:
-    """How far the rewards of a group's answers lie apart (mean standard deviation), and the share of dead groups, whose
-    answers all have the same reward and teach nothing. `groups` names each sample's group.
+    """How far the rewards of a group's answers lie apart (mean standard deviation), and the share of dead
+    groups, whose answers all have the same reward and teach nothing. `groups` names each sample's group.
 
     Counted here because the trainer takes rounding errors for a spread.
     """

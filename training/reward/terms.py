@@ -1,10 +1,12 @@
-"""The critic's reward, term by term and summed: the published arithmetic of the terms, and nothing of any trainer in it.
+"""The critic's reward, term by term and summed: the published arithmetic of the terms, and nothing of any
+trainer in it.
 
-Decisions. Every function is pure and takes what was measured, never how. A reward that cannot be known is not a number:
-whoever draws and scores says so with None, and the sample is left out of its group (`step_rewards` is then not called).
-The published arithmetic leans towards refusing: an image that is right is never redrawn, so refusing it costs the
-accuracy term alone, 0.5 x 0.2 = 0.1. It is the default for parity (how answers are read is ours, see published.py); `redraws(..., "refused")` also redraws what the
-critic refused without need, so that the refusal pays for what it does to the image.
+Decisions. Every function is pure and takes what was measured, never how. A reward that cannot be known is not
+a number: whoever draws and scores says so with None, and the sample is left out of its group (`step_rewards`
+is then not called). The published arithmetic leans towards refusing: an image that is right is never redrawn,
+so refusing it costs the accuracy term alone, 0.5 x 0.2 = 0.1. It is the default for parity (how answers are
+read is ours, see published.py); `redraws(..., "refused")` also redraws what the critic refused without need,
+so that the refusal pays for what it does to the image.
 """
 
 from __future__ import annotations
@@ -54,10 +56,10 @@ PUBLISHED = RewardWeights()
 def format_reward(text: str, verdict_first: bool = False) -> float:
     """1.0 if the answer has the form that was taught, else 0.0.
 
-    That is: one `<answer>...</answer>` whose only object holds a bool verdict and a string refined prompt (which may be
-    empty), written as JSON or as a Python literal; a `<think>`, if there is one, is closed and stands before it (after it, where
-    the critic's wording asks for the verdict first).
-    Source: FORMATS, rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
+    That is: one `<answer>...</answer>` whose only object holds a bool verdict and a string refined prompt
+    (which may be empty), written as JSON or as a Python literal; a `<think>`, if there is one, is closed and
+    stands before it (after it, where the critic's wording asks for the verdict first). Source: FORMATS,
+    rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
     """
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
     # What is written within the reasoning is the reasoning's.
@@ -85,7 +87,8 @@ def format_reward(text: str, verdict_first: bool = False) -> float:
 def accuracy_reward(verdict: bool | None, truth: bool) -> float:
     """1.0 if the verdict is the truth, else 0.0; None (not understood) is never right.
 
-    Source: FORMATS, rewards. The paper writes -|verdict - truth|, the same up to a constant, which groups do not see.
+    Source: FORMATS, rewards. The paper writes -|verdict - truth|, the same up to a constant, which groups do
+    not see.
     """
     return float(verdict is not None and verdict == truth)
 
@@ -93,8 +96,8 @@ def accuracy_reward(verdict: bool | None, truth: bool) -> float:
 def step_rewards(before: Score, after: Score) -> tuple[float, float]:
     """(semantic, quality), each 0..1: how much better the redrawn image is, 0.5 for "as before".
 
-    `before` scores the image that was judged, `after` the one drawn with the refined prompt, both against the step's
-    original prompt. ((s1 - s0) / 10 + 1) / 2 each. Source: FORMATS, rewards.
+    `before` scores the image that was judged, `after` the one drawn with the refined prompt, both against the
+    step's original prompt. ((s1 - s0) / 10 + 1) / 2 each. Source: FORMATS, rewards.
     """
     return (
         ((after.semantics - before.semantics) / 10 + 1) / 2,
@@ -105,9 +108,11 @@ def step_rewards(before: Score, after: Score) -> tuple[float, float]:
 def combine(
     *, format: float, accuracy: float, semantic: float, quality: float, weights: RewardWeights = PUBLISHED
 ) -> float:
-    """The reward, 0..1 for terms of 0..1: 0.5 x format + 0.5 x (0.2 x accuracy + 0.6 x semantic + 0.2 x quality).
+    """The reward, 0..1 for terms of 0..1: 0.5 x format + 0.5 x (0.2 x accuracy + 0.6 x semantic + 0.2 x
+    quality).
 
-    Source: FORMATS, rewards (the paper's alpha is the 0.2 of accuracy; its 0.8 of the step is split 0.6 / 0.2).
+    Source: FORMATS, rewards (the paper's alpha is the 0.2 of accuracy; its 0.8 of the step is split 0.6 /
+    0.2).
     """
     content = (
         weights.accuracy_weight * accuracy
@@ -120,9 +125,10 @@ def combine(
 def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:
     """Whether the refined prompt is drawn, or the step terms are NEUTRAL.
 
-    "failed" is the published rule: what failed in truth is redrawn whatever the critic said of it, what succeeded never
-    is. "refused" redraws also what succeeded and was refused: scored exactly, a right image can only get worse, so that needless
-    refusals cost up to 0.5 x 0.8 x 0.5 = 0.2 more. An answer that cannot be read (None) draws nothing.
+    "failed" is the published rule: what failed in truth is redrawn whatever the critic said of it, what
+    succeeded never is. "refused" redraws also what succeeded and was refused: scored exactly, a right image
+    can only get worse, so that needless refusals cost up to 0.5 x 0.8 x 0.5 = 0.2 more. An answer that cannot
+    be read (None) draws nothing.
     """
     if verdict is None:
         return False

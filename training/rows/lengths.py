@@ -1,9 +1,11 @@
-"""Which rows a model can be shown, and how many tokens each takes, image tokens included, before any model is loaded.
+"""Which rows a model can be shown, and how many tokens each takes, image tokens included, before any model is
+loaded.
 
-Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the template), and only
-rows near the limit are put through the chat template: a hundred thousand rows are measured in seconds. A word of the
-tokenizer's own (`<|image_pad|>`, `<|im_end|>`) inside a row is refused: it would be read as an image that is not there, or as
-the end of a turn, and end the training in its middle or teach a conversation that nobody wrote.
+Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the
+template), and only rows near the limit are put through the chat template: a hundred thousand rows are
+measured in seconds. A word of the tokenizer's own (`<|image_pad|>`, `<|im_end|>`) inside a row is refused: it
+would be read as an image that is not there, or as the end of a turn, and end the training in its middle or
+teach a conversation that nobody wrote.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ShownRow:
-    """What a model is shown of a row: `texts` are the row's own words and `images` its pictures, both by field; `told` is all
-    that is written, in `turns` messages; `conversation` makes it for a chat template."""
+    """What a model is shown of a row: `texts` are the row's own words and `images` its pictures, both by
+    field; `told` is all that is written, in `turns` messages; `conversation` makes it for a chat template."""
 
     place: str
     texts: Mapping[str, str]
@@ -58,8 +60,9 @@ def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
 
 
 def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[int | RowProblem]:
-    """Tokens of each row: exact where the upper estimate is above `limit`, else that estimate. A RowProblem for a row with a
-    word that is the tokenizer's own, or an image in a shape that the model's reader refuses."""
+    """Tokens of each row: exact where the upper estimate is above `limit`, else that estimate. A RowProblem
+    for a row with a word that is the tokenizer's own, or an image in a shape that the model's reader
+    refuses."""
     sizes: dict[Path, tuple[int, int]] = {}
     own_words = _own_words(processor)
     lengths: list[int | RowProblem] = []
@@ -86,10 +89,11 @@ def fitting(
     log: Callable[[str], None],
     which: str = "",
 ) -> list[Row]:
-    """The rows that can be shown in at most `limit` tokens (set by the command's `option`); says how long the longest is.
-    `which` stands before the places of rows in what is said of them.
+    """The rows that can be shown in at most `limit` tokens (set by the command's `option`); says how long the
+    longest is. `which` stands before the places of rows in what is said of them.
 
-    Raises SettingsError naming place, field and reason of the first other one unless `skip`, and if there is none at all.
+    Raises SettingsError naming place, field and reason of the first other one unless `skip`, and if there is
+    none at all.
     """
     shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
     lengths = [

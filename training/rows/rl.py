@@ -1,9 +1,11 @@
-"""Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic is asked.
+"""Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic
+is asked.
 
-Decisions. A question is made by the same function that asks the running critic, so that what is trained is what is used. A
-row without a page before it is shown plain white of the same size, as in use; a white page before it, the published sign for
-"drawn from text", is none, so that it is redrawn as it was drawn. The seed of a row's redraws comes from the
-row's content: siblings of a group differ by their refined prompts alone, and the order of rows changes nothing.
+Decisions. A question is made by the same function that asks the running critic, so that what is trained is
+what is used. A row without a page before it is shown plain white of the same size, as in use; a white page
+before it, the published sign for "drawn from text", is none, so that it is redrawn as it was drawn. The seed
+of a row's redraws comes from the row's content: siblings of a group differ by their refined prompts alone,
+and the order of rows changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**31
 LARGEST_SEED = 2**64 - 1
-"""What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past it."""
+"""What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past
+it."""
 
 
 WHITE_PAGE = re.compile(r"(?:^|[/\\])data[/\\]interleave[/\\]white\.png$")
@@ -54,7 +57,8 @@ class Evaluation(BaseModel):
 
 
 class CriticRlRow(BaseModel):
-    """An edit that was made and judged: from which image, for which prompt, drawn with which. Unknown keys are ignored."""
+    """An edit that was made and judged: from which image, for which prompt, drawn with which. Unknown keys
+    are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -109,8 +113,8 @@ class CriticRlRow(BaseModel):
 def read_rl_rows(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[CriticRlRow], list[RowProblem]]:
-    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are relative to the file,
-    and absolute for images that were found below `images` by the end of their path.
+    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are
+    relative to the file, and absolute for images that were found below `images` by the end of their path.
 
     Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
     """
@@ -152,8 +156,8 @@ def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
 
 
 def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
-    """Warnings about rows that another generator drew or another judge scored than the ones that redraw and score now: a step
-    reward is the difference of two scores, and says little across two scales."""
+    """Warnings about rows that another generator drew or another judge scored than the ones that redraw and
+    score now: a step reward is the difference of two scores, and says little across two scales."""
     warnings = []
     for what, who, now in (
         ("were drawn", [row.generator for row in rows], generator),
@@ -163,13 +167,16 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
         if others:
             number = sum(one in others for one in who)
             warnings.append(
-                f"WARNING: {number} of {len(rows)} rows {what} by {', '.join(map(repr, others[:3]))}, not by {now!r}."
+                f"WARNING: {number} of {len(rows)} rows {what} by {', '.join(map(repr, others[:3]))}, "
+                f"not "
+                f"by {now!r}."
             )
     return warnings
 
 
 def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
-    """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content, 0..2^31."""
+    """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content,
+    0..2^31."""
     told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
 
@@ -182,13 +189,15 @@ def _place_apart(name: str) -> str:
 def before_of(
     row: CriticRlRow, folder: Path, read: Callable[[Path], Picture] = Picture.open
 ) -> Picture | None:
-    """The page that the row's image is an edit of, None for one that was drawn from text. Raises PictureError."""
+    """The page that the row's image is an edit of, None for one that was drawn from text. Raises
+    PictureError."""
     before = read(folder / row.origin_image_path) if row.origin_image_path else None
     return None if before is None or before.is_white else before
 
 
 def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
-    """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or plain white."""
+    """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or
+    plain white."""
     small = scaled_down(picture, min(pixels, MAX_PIXELS))
     if path is not None and small is picture:
         return str(path.resolve())
@@ -213,7 +222,8 @@ def as_conversation(message: Message) -> list[dict[str, Any]]:
 def as_question(
     row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> dict[str, Any]:
-    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its JSON.
+    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its
+    JSON.
 
     `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
     """
@@ -238,7 +248,8 @@ def as_question(
 
 
 def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
-    """A row as it is measured, without opening its images; a row without a page before is shown one of the same size."""
+    """A row as it is measured, without opening its images; a row without a page before is shown one of the
+    same size."""
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.prompt_used)
     after = folder / row.edited_image_path

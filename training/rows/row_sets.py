@@ -1,7 +1,8 @@
 """Rows with the folder that their image paths are relative to, and what they ask, by content.
 
-Decision: two rows ask the same if their words and their pixels are the same, whatever the files are called: data that is made
-again, or merged, has the same pictures under other names, and a critic that is examined on them is examined on its lesson.
+Decision: two rows ask the same if their words and their pixels are the same, whatever the files are called:
+data that is made again, or merged, has the same pictures under other names, and a critic that is examined on
+them is examined on its lesson.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class RowSet:
         return RowSet(rows, folder)
 
     def questions(self, words: Collection[str] | None = None) -> list[str]:
-        """What each row asks, as a digest of its words and pixels; "" for a row whose words are none of `words`, so that its
-        images stay closed."""
+        """What each row asks, as a digest of its words and pixels; "" for a row whose words are none of
+        `words`, so that its images stay closed."""
         digests: dict[str, str] = {}
         found = []
         for row in self.rows:

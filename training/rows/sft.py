@@ -1,9 +1,10 @@
-"""Reads and checks the SFT data files (list of `{"messages", "images"}`, FORMATS: data files) before anything is loaded.
+"""Reads and checks the SFT data files (list of `{"messages", "images"}`, FORMATS: data files) before anything
+is loaded.
 
-Decisions. Every row is looked at by itself, and what is wrong is said with its place, field and reason: one bad row of a
-hundred thousand must neither stop a training an hour in nor vanish silently. Rows become trl's prompt / completion / images
-form, whose loss is on the answer alone by default, and the literal `<image>` marks become image parts, because trl would
-train on the literal and add its own marks besides.
+Decisions. Every row is looked at by itself, and what is wrong is said with its place, field and reason: one
+bad row of a hundred thousand must neither stop a training an hour in nor vanish silently. Rows become trl's
+prompt / completion / images form, whose loss is on the answer alone by default, and the literal `<image>`
+marks become image parts, because trl would train on the literal and add its own marks besides.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
 MAX_ROW_VALUES = 100_000
 BYTES_A_VALUE = 16
-"""Of the conversations in a data file, at least: a file that is nothing but brackets is a hundred times its size in memory."""
+"""Of the conversations in a data file, at least: a file that is nothing but brackets is a hundred times its
+size in memory."""
 MAX_PROBLEMS = 10_000
 SHOWN_PROBLEMS = 20
 RARE = 0.3
-"""Share of the rarer verdict below which the balance is warned about (FORMATS: data files wants them balanced)."""
+"""Share of the rarer verdict below which the balance is warned about (FORMATS: data files wants them
+balanced)."""
 
 __all__ = [
     "MARK",
@@ -59,7 +62,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Why a row cannot be used: its place in the file ("row 3" counts from 0, "line 3" from 1), the field, the reason."""
+    """Why a row cannot be used: its place in the file ("row 3" counts from 0, "line 3" from 1), the field,
+    the reason."""
 
     place: str
     field: str
@@ -94,8 +98,8 @@ def read_rows(path: Path) -> list[SftRow]:
 def check_rows(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[SftRow], list[RowProblem]]:
-    """Read a data file and open every image, beside it or below `images`; returns the good rows and what was wrong with the
-    others.
+    """Read a data file and open every image, beside it or below `images`; returns the good rows and what was
+    wrong with the others.
 
     Raises SettingsError for the first bad row unless `skip_bad`, and for a file without a good row.
     """
@@ -127,11 +131,12 @@ def check_rows(
 def find_images(
     names: Sequence[str], folder: Path, root: Path | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Where the images that rows name lie, and why some cannot be read (missing, truncated...); all are decoded once.
+    """Where the images that rows name lie, and why some cannot be read (missing, truncated...); all are
+    decoded once.
 
-    The first is the name itself for one below `folder`, the folder of the file, and an absolute path for one that is found
-    by the end of its path below `root`. Nothing elsewhere is opened: a data file is a stranger's. Raises SettingsError if
-    there is no such root.
+    The first is the name itself for one below `folder`, the folder of the file, and an absolute path for one
+    that is found by the end of its path below `root`. Nothing elsewhere is opened: a data file is a
+    stranger's. Raises SettingsError if there is no such root.
     """
     places = ImagePlaces(folder, SettingsError, root)
     found: dict[str, str] = {}
@@ -163,8 +168,8 @@ def find_images(
 
 
 def leads_out(name: str, folder: Path) -> bool:
-    """Whether the image of a row lies elsewhere than below `folder`: by `..`, an absolute path or a link. A data file is a
-    stranger's: it names none of the machine's other files."""
+    """Whether the image of a row lies elsewhere than below `folder`: by `..`, an absolute path or a link. A
+    data file is a stranger's: it names none of the machine's other files."""
     try:
         return not (folder / name).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):
@@ -204,12 +209,14 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
     if rarer < RARE:
         more = "True" if right > wrong else "False"
         log(
-            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained so tends to say always {more}."
+            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained so tends to "
+            f"say always {more}."
         )
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """("line N", value or RowProblem) for every line of a JSONL file that is not blank; raises SettingsError."""
+    """("line N", value or RowProblem) for every line of a JSONL file that is not blank; raises
+    SettingsError."""
     with opened(path, SettingsError, "Data file") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE:
             raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
@@ -277,8 +284,8 @@ def _parts(text: str) -> list[dict[str, str | None]]:
 
 
 def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
-    """A row in trl's form; image paths are made absolute. What is not to be learned goes with the answer, as the trainer passes on
-    no other column."""
+    """A row in trl's form; image paths are made absolute. What is not to be learned goes with the answer, as
+    the trainer passes on no other column."""
     turns = [{"role": message.role, "content": _parts(message.content)} for message in row.messages[:-1]]
     answer: dict[str, Any] = {
         "role": "assistant",
@@ -296,9 +303,9 @@ def as_dataset(rows: Sequence[SftRow], folder: Path) -> Dataset:
 
 
 def with_images(rows: Sequence[Mapping[str, Any]]) -> Dataset:
-    """Rows in trl's form whose `images` are paths, as a `datasets.Dataset` that reads them as agents do when a batch needs them
-    (transparent is white, photographs stand upright; the library's own reader makes transparent black and fails on some notes of
-    cameras)."""
+    """Rows in trl's form whose `images` are paths, as a `datasets.Dataset` that reads them as agents do when
+    a batch needs them (transparent is white, photographs stand upright; the library's own reader makes
+    transparent black and fails on some notes of cameras)."""
     from datasets import Dataset
 
     return Dataset.from_list([dict(row) for row in rows]).with_transform(_read_images)

@@ -1,9 +1,11 @@
 """What runs hold for a critic to learn from: every judged image of every step, with what people said of it.
 
-Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who had the last
-say is kept beside it. The answer that a row will teach is made by the same rules that the Feedback node uses
-(`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read whole. A word names the image that it is about, so one that was said before the image was drawn anew counts
-as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in memory.
+Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who
+had the last say is kept beside it. The answer that a row will teach is made by the same rules that the
+Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read
+whole. A word names the image that it is about, so one that was said before the image was drawn anew counts as
+gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in
+memory.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True)
 class Judged:
-    """An image of a run with the answer that its critic should have given (None: nobody can tell) and who says so."""
+    """An image of a run with the answer that its critic should have given (None: nobody can tell) and who
+    says so."""
 
     run: str
     pictures: Path
@@ -112,8 +115,8 @@ GIVE_UP = 5
 
 
 class RunReader:
-    """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None: scores do
-    not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
+    """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None:
+    scores do not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
 
     def __init__(
         self,
@@ -203,8 +206,9 @@ class RunReader:
         return Chain(name, result.step.number, tuple(judged))
 
     def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
-        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell. Raises ChatError if a
-        judge fails GIVE_UP times in a row, which is an outage; what was scored before is kept."""
+        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell.
+        Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage; what was scored before
+        is kept."""
         if self.scorer is None:
             return None
         before = attempt.source.digest if attempt.source else None
@@ -230,7 +234,8 @@ class RunReader:
     def _verdict(
         self, attempt: Attempt, word: Feedback | None, score: Score | None
     ) -> tuple[Verdict | None, Source | None]:
-        """The verdict that the critic should have given, with what it should have thought, and who says so."""
+        """The verdict that the critic should have given, with what it should have thought, and who says
+        so."""
         answer = verdict_of_person(attempt, word) if word else None
         source: Source = "human"
         if answer is None and score is not None and self.success_at is not None:
@@ -250,7 +255,8 @@ class RunReader:
         answer: Verdict,
         found: Remedy | None,
     ) -> tuple[Verdict, RemedySource | None]:
-        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside False."""
+        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside
+        False."""
         # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
         refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
         answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})

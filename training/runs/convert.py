@@ -1,8 +1,9 @@
-"""Journals and their feedback as training data of a critic: critic_sft.json, critic_rl.jsonl, their images and a report.
+"""Journals and their feedback as training data of a critic: critic_sft.json, critic_rl.jsonl, their images
+and a report.
 
-Decisions. A row asks exactly what the running critic is asked, in the wording of the critic that is to learn. Images are
-copied, each once under its digest, so the folder can be moved and the runs deleted. The folder is made beside its place and
-appears whole; it replaces an earlier one of these, and nothing else.
+Decisions. A row asks exactly what the running critic is asked, in the wording of the critic that is to learn.
+Images are copied, each once under its digest, so the folder can be moved and the runs deleted. The folder is
+made beside its place and appears whole; it replaces an earlier one of these, and nothing else.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def make_data(
 ) -> MadeData:
     """Make the data of `runs` (run folders, or folders of them) in `out`, and print what was kept and why.
 
-    `prompt_set` is the wording of the critic that is to learn. Raises SettingsError for an `out` that holds something else
-    or runs that give no row, JournalError for a damaged run unless `skip_bad`.
+    `prompt_set` is the wording of the critic that is to learn. Raises SettingsError for an `out` that holds
+    something else or runs that give no row, JournalError for a damaged run unless `skip_bad`.
     """
     _check_place(out)
     scores = out.with_name(f"{out.name}.{SCORES}") if scorer else None
@@ -131,7 +132,8 @@ def _teacher(settings: RunsData) -> Teacher | None:
 
 
 def _teachable(chains: Sequence[Chain], prompt_set: PromptSet) -> list[Chain]:
-    """The chains, without the answers that cannot stand in a row (marks or tags where they would be misread)."""
+    """The chains, without the answers that cannot stand in a row (marks or tags where they would be
+    misread)."""
     return [
         Chain(chain.run, chain.step, tuple(_writable(one, prompt_set) for one in chain.judged))
         for chain in chains
@@ -149,14 +151,15 @@ def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
 
 
 def image_names(one: Judged) -> tuple[str, str]:
-    """The images of a row, before and after, as paths in the data's folder; no image before is a white one."""
+    """The images of a row, before and after, as paths in the data's folder; no image before is a white
+    one."""
     before = one.before or Picture.white(one.size).digest
     return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
 
 
 def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
-    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises AnswerError or
-    SettingsError for words that cannot stand in one."""
+    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises
+    AnswerError or SettingsError for words that cannot stand in one."""
     assert one.answer is not None
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), one.original, one.used)
@@ -175,7 +178,8 @@ def _no_row(one: Judged, error: ValidationError) -> SettingsError:
 
 
 def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
-    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no row can have."""
+    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no
+    row can have."""
     assert one.answer is not None and one.answer.success is not None and one.score is not None
     before, after = image_names(one)
     try:

@@ -1,12 +1,13 @@
 """Which judged images of runs become rows: the filtering rules of the published data, as settings.
 
-Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours where a number
-is needed. A person's word stands above any score when attempts are compared, and an image that a person spoke of is kept
-whatever became of its chain: the rules are there to leave out refined prompts that led nowhere, not what people know. No
-balance of verdicts costs a word either: the commoner verdict gives up rows of which only the critic is sure, and the rarer
-one's rows stand in the file several times, those first by which the critic was overruled. It is one balance over rows of
-both kinds. Held-out runs hold only what somebody else than the critic said, because by its own verdicts it cannot be
-examined. Everything is decided by content, never by the order of folders, so the same runs give the same files.
+Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours
+where a number is needed. A person's word stands above any score when attempts are compared, and an image that
+a person spoke of is kept whatever became of its chain: the rules are there to leave out refined prompts that
+led nowhere, not what people know. No balance of verdicts costs a word either: the commoner verdict gives up
+rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those first
+by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only what
+somebody else than the critic said, because by its own verdicts it cannot be examined. Everything is decided
+by content, never by the order of folders, so the same runs give the same files.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class RunsData(BaseModel):
         default=0.5,
         ge=0,
         le=0.5,
-        description="Least share of the rarer verdict: the commoner one loses rows that nobody spoke of, the rarer one's are "
+        description="Least share of the rarer verdict: the commoner one loses rows that nobody spoke of, "
+        "the rarer one's are "
         "repeated. 0: as it is.",
     )
     copies: int = Field(
@@ -62,18 +64,24 @@ class RunsData(BaseModel):
         default=None,
         ge=0,
         le=10,
-        description="Semantics score at which an image counts as right, over the critic's verdict; empty: scores do not decide.",
+        description=(
+            "Semantics score at which an image counts as right, over the critic's verdict; empty: "
+            "scores do not decide."
+        ),
     )
     reasoning: Literal["own", "required", "tinyworld"] = Field(
         default="own",
-        description="Reasoning of a row: a person's note, else the critic's where its verdict stands, else none; "
+        description="Reasoning of a row: a person's note, else the critic's where its verdict stands, else "
+        "none; "
         "required leaves rows without any out; tinyworld writes the exact one.",
     )
     held_out_runs: float = Field(
         default=0.2,
         ge=0,
         lt=1,
-        description="Share of the runs with words that are not trained on; the words go to critic_sft_held_out.json.",
+        description=(
+            "Share of the runs with words that are not trained on; the words go to critic_sft_held_out.json."
+        ),
     )
     held_out_seed: int = Field(default=0, ge=0, description="Seed by which runs are held out.")
 
@@ -104,7 +112,8 @@ def choose_rows(chains: Sequence[Chain], settings: RunsData) -> list[Decided]:
 
 
 def value_of(judged: Judged, scored: bool) -> float:
-    """How good an image is, 0..10: its overall score, else the critic's probability of success, else its word."""
+    """How good an image is, 0..10: its overall score, else the critic's probability of success, else its
+    word."""
     if scored and judged.score is not None:
         return judged.score.overall
     said = judged.said
@@ -132,8 +141,8 @@ def spread_of(chain: Chain) -> float:
 def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
     """The runs that are held out, this share of them at least, by their names and the seed.
 
-    Those whose digest is below the share are held out in any company, so that a run is not trained on today and examined
-    tomorrow; where these are too few, the next ones are. Never all of several, and none of one.
+    Those whose digest is below the share are held out in any company, so that a run is not trained on today
+    and examined tomorrow; where these are too few, the next ones are. Never all of several, and none of one.
     """
     digests = {run: int.from_bytes(_digest(f"{seed}\0{run}")[:4], "big") / 2**32 for run in runs}
     below = sum(digest < share for digest in digests.values())
@@ -190,7 +199,8 @@ def _question(one: Judged) -> tuple[str, str, str, str]:
 
 
 def _said_once(decided: Sequence[Decided]) -> list[Decided]:
-    """Equal questions are asked once: a person's answer before others, nobody's where people contradict one another."""
+    """Equal questions are asked once: a person's answer before others, nobody's where people contradict one
+    another."""
     groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for number, one in enumerate(decided):
         if one.fate != "left out":
@@ -215,7 +225,8 @@ RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
 def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Decided]:
-    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing anybody's word."""
+    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing anybody's
+    word."""
     rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
     by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
     rarer, commoner = sorted(by_verdict.values(), key=len)

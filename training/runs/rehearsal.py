@@ -1,9 +1,11 @@
-"""The rows of an own critic's fine-tuning: all new ones, old ones among them, some kept for the gate, and enough of it all.
+"""The rows of an own critic's fine-tuning: all new ones, old ones among them, some kept for the gate, and
+enough of it all.
 
-Decisions. Old rows keep the critic from forgetting, and they fill what the new ones lack of a verdict, so that nobody's word has
-to go for the sake of balance. What the new rows ask is taken out of the old ones: the newer answer counts. Below a least
-number of rows or of optimiser steps there is no training, because a critic that could not have learned anything would be
-published by a gate that only asks what it still knows; both numbers are measured in the tiny world (docs/training.md).
+Decisions. Old rows keep the critic from forgetting, and they fill what the new ones lack of a verdict, so
+that nobody's word has to go for the sake of balance. What the new rows ask is taken out of the old ones: the
+newer answer counts. Below a least number of rows or of optimiser steps there is no training, because a critic
+that could not have learned anything would be published by a gate that only asks what it still knows; both
+numbers are measured in the tiny world (docs/training.md).
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ def without(rows: RowSet, others: RowSet) -> RowSet:
 
 
 def mix(new: Sequence[SftRow], old: Sequence[SftRow], old_share: float) -> list[SftRow]:
-    """All new rows, and old ones (the same ones every time) up to this share of all, of either verdict as many as make both
-    verdicts alike."""
+    """All new rows, and old ones (the same ones every time) up to this share of all, of either verdict as
+    many as make both verdicts alike."""
     wanted = round(len(new) * old_share / (1 - old_share))
     ordered = sorted(old, key=lambda row: hashlib.blake2b(content_of(row).encode(), digest_size=8).digest())
     right, wrong = ([row for row in ordered if truth_of(row) is truth] for truth in (True, False))
@@ -76,7 +78,10 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
     rows = len({row.line() for row in new})
     if rows < rehearsal.least_rows:
         raise SettingsError(
-            f"These runs give {rows} rows to fine-tune on, and from fewer than {rehearsal.least_rows} little is learned.",
+            (
+                f"These runs give {rows} rows to fine-tune on, and from fewer than {rehearsal.least_rows} "
+                f"little is learned."
+            ),
             "Say more of the runs, or of more runs; --least-rows sets another limit.",
         )
     steps = steps_in_all(settings, mixed)
@@ -85,6 +90,10 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
             rehearsal.least_steps / max(1, steps_in_all(settings.model_copy(update={"epochs": 1.0}), mixed))
         )
         raise SettingsError(
-            f"{mixed} rows make {steps} optimiser steps, and in fewer than {rehearsal.least_steps} little is learned.",
+            (
+                f"{mixed} rows make {steps} optimiser steps, and in fewer than {rehearsal.least_steps} "
+                f"little "
+                f"is learned."
+            ),
             f"Give --epochs {epochs}, or a smaller --batch; --least-steps sets another limit.",
         )

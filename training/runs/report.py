@@ -1,8 +1,9 @@
-"""What became of every image when runs were made training data: a JSON for programs, a page of tables for people.
+"""What became of every image when runs were made training data: a JSON for programs, a page of tables for
+people.
 
-Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one can ask of
-any image why it is in it or not. What should be drawn instead of a prompt that failed is the dearest thing in a row, so it
-is counted by who vouches for it.
+Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one
+can ask of any image why it is in it or not. What should be drawn instead of a prompt that failed is the
+dearest thing in a row, so it is counted by who vouches for it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ FEW_REASONS = 0.5
 
 
 class Rows(BaseModel):
-    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the opposite;
-    `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted; `remedies`: whose the refined prompts
-    of wrong images are."""
+    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the
+    opposite; `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted;
+    `remedies`: whose the refined prompts of wrong images are."""
 
     rows: int
     repeated: int
@@ -163,7 +164,8 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             )
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
-                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to answer without. "
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
+                f"answer without. "
                 "Write notes when you reject, or leave such rows out: --reasoning required."
             )
         if (
@@ -172,12 +174,14 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             and rows.overruled_without_reasoning * 2 > rows.overruled
         ):
             warnings.append(
-                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule the critic have no "
+                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule "
+                f"the critic have no "
                 "reasoning, and from such little is learned. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(
-            f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows are asked in."
+            f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows "
+            f"are asked in."
         )
     if counts.words_gone:
         warnings.append(f"{counts.words_gone} words are about images that their runs no longer have.")
@@ -190,7 +194,10 @@ def as_lines(report: RunsReport) -> list[str]:
         f"{report.runs} runs, {report.images} images, {report.words} words of people"
         + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
         "",
-        "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning | repeated |",
+        (
+            "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning | "
+            "repeated |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in report.files.items():

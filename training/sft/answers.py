@@ -1,8 +1,8 @@
 """Answers before and after a fine-tuning, to rows that it does not learn from.
 
-Decision: an answer to a row that was trained on shows how well it was learned by heart, so the page shows others: rows that
-the caller held out, else a few that are taken out of the data first, with every row that asks the same. Of a set too small to
-spare any, none are shown.
+Decision: an answer to a row that was trained on shows how well it was learned by heart, so the page shows
+others: rows that the caller held out, else a few that are taken out of the data first, with every row that
+asks the same. Of a set too small to spare any, none are shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ LEAST = 20
 
 
 class AnswerCache:
-    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask for them."""
+    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask
+    for them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,8 +48,8 @@ class AnswerCache:
 
 
 def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[SftRow]]:
-    """(rows to train on, up to `count` rows to show): chosen by content, at most one question of LEAST, with every row that asks
-    the same."""
+    """(rows to train on, up to `count` rows to show): chosen by content, at most one question of LEAST, with
+    every row that asks the same."""
     ordered = sorted({asked(row): row for row in rows}.items())
     held = dict(ordered[: min(count, len(ordered) // LEAST)])
     return [row for row in rows if asked(row) not in held], list(held.values())
@@ -61,7 +62,8 @@ def asked(row: SftRow) -> str:
 
 
 def sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path, tokens: int) -> list[str]:
-    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the training's."""
+    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the
+    training's."""
     from ..evaluation.held_out import greedy_answers
 
     if not rows:

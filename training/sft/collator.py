@@ -1,9 +1,10 @@
-"""Batches of fine-tuning: images at the size at which agents show them, and parts of an answer that are not learned.
+"""Batches of fine-tuning: images at the size at which agents show them, and parts of an answer that are not
+learned.
 
-Decision: trl's collator makes the batch, and labels are taken away afterwards. Which tokens a part of an answer became is read
-off the batch itself, by decoding what is learned and encoding it again with offsets: the chat template may put what it likes
-around the answer, and a template that changes the answer is an error here instead of a wrong lesson. A token that is half in
-such a part is not learned.
+Decision: trl's collator makes the batch, and labels are taken away afterwards. Which tokens a part of an
+answer became is read off the batch itself, by decoding what is learned and encoding it again with offsets:
+the chat template may put what it likes around the answer, and a template that changes the answer is an error
+here instead of a wrong lesson. A token that is half in such a part is not learned.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ CONTEXT = 40
 
 
 class Shown:
-    """A collator whose images are scaled down as in use, and to at most `pixels`, and which takes the labels of `not_learned`
-    away; `collator` is trl's."""
+    """A collator whose images are scaled down as in use, and to at most `pixels`, and which takes the labels
+    of `not_learned` away; `collator` is trl's."""
 
     def __init__(
         self, collator: Callable[[list[dict[str, Any]]], Any], pixels: int, tokenizer: Any = None
@@ -46,7 +47,8 @@ class Shown:
 
 
 def take_away(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequence[tuple[int, int]]) -> None:
-    """Take the labels of these parts of the answer, ranges of its characters, out of a row of a batch, in place.
+    """Take the labels of these parts of the answer, ranges of its characters, out of a row of a batch, in
+    place.
 
     Raises TrainingError if the answer is not what the row's labels say.
     """

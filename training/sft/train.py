@@ -1,9 +1,11 @@
-"""Supervised fine-tuning of planner and critic with trl's SFTTrainer: loss on the answer alone, several images a row.
+"""Supervised fine-tuning of planner and critic with trl's SFTTrainer: loss on the answer alone, several
+images a row.
 
-Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that comes out (half
-precision if asked, prompt set beside the weights). Rows are measured in real tokens, image tokens included, before a model
-is loaded, because the trainer would cut an answer off without a word. Images are shown at the size at which the running
-agents show them. The answers on the end page are to rows that are not trained on.
+Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that
+comes out (half precision if asked, prompt set beside the weights). Rows are measured in real tokens, image
+tokens included, before a model is loaded, because the trainer would cut an answer off without a word. Images
+are shown at the size at which the running agents show them. The answers on the end page are to rows that are
+not trained on.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class SftTraining(ModelTraining):
         default=4,
         ge=0,
         le=50,
-        description="Rows that are not trained on and whose answers before and after are shown on the end page.",
+        description=(
+            "Rows that are not trained on and whose answers before and after are shown on the end page."
+        ),
     )
     sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
 
@@ -78,12 +82,13 @@ def train(
     name: str = FINAL,
     held_out: RowSet | None = None,
 ) -> Path:
-    """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped run.
+    """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped
+    run.
 
-    The page's answers are to rows of `held_out`; without any, to a few of `rows` that are then not trained on. Returns the
-    finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row
-    that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves such rows out; TrainingError if `out` holds
-    another training.
+    The page's answers are to rows of `held_out`; without any, to a few of `rows` that are then not trained
+    on. Returns the finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set.
+    Raises SettingsError for a row that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves
+    such rows out; TrainingError if `out` holds another training.
     """
     check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -208,9 +213,11 @@ def _train(
 
 
 def _learned(trainer: Any, processor: Any) -> str:
-    """What the trainer makes of the first row, counted: its tokens, those of images, those that are learned, and their end.
+    """What the trainer makes of the first row, counted: its tokens, those of images, those that are learned,
+    and their end.
 
-    Raises TrainingError if images or the answer are lost on the way, which the trainer itself would pass over in silence.
+    Raises TrainingError if images or the answer are lost on the way, which the trainer itself would pass over
+    in silence.
     """
     row = trainer.train_dataset[0]
     pictures = len(row["images"])
@@ -220,8 +227,15 @@ def _learned(trainer: Any, processor: Any) -> str:
     learned = ids[labels != IGNORED]
     if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
         raise TrainingError(
-            f"Of the first row's {len(ids)} tokens {seen} are of its {pictures} images and {len(learned)} are learned.",
+            (
+                f"Of the first row's {len(ids)} tokens {seen} are of its {pictures} images and "
+                f"{len(learned)} "
+                f"are learned."
+            ),
             "The checkpoint's chat template does not go with it.",
         )
     end = processor.tokenizer.decode(learned[-SHOWN_TOKENS:])
-    return f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, ...{end!r}"
+    return (
+        f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, "
+        f"...{end!r}"
+    )

@@ -1,1 +1,2 @@
-"""How the tiny world's three checkpoints are made: data with honest mistakes, and one small trainer for the generator."""
+"""How the tiny world's three checkpoints are made: data with honest mistakes, and one small trainer for the
+generator."""

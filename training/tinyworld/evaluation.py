@@ -1,9 +1,9 @@
 """Measures the tiny world on requests that were never trained on: planner, critic, and whole stories.
 
-Decisions. Stories run through the same loop as everybody's, and a story counts only if every page shows exactly what the
-request asked for, so a wrong plan or a mistake that is kept costs the story. The critic is asked about the generator's
-real pages, as many right as wrong ones. Runs with different numbers of attempts share their draws, which are equal
-anyway as long as they have not parted.
+Decisions. Stories run through the same loop as everybody's, and a story counts only if every page shows
+exactly what the request asked for, so a wrong plan or a mistake that is kept costs the story. The critic is
+asked about the generator's real pages, as many right as wrong ones. Runs with different numbers of attempts
+share their draws, which are equal anyway as long as they have not parted.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ TIMED_STORIES = 9
 
 
 class PlannerMeasure(BaseModel):
-    """`exact`: requests whose plan is the right one in every step's number, name, instruction, prompt and text."""
+    """`exact`: requests whose plan is the right one in every step's number, name, instruction, prompt and
+    text."""
 
     exact: Share
 
 
 class CriticMeasure(BaseModel):
-    """On a balanced set of real pages: right verdicts, by truth; `parsed`: answers that could be read at all."""
+    """On a balanced set of real pages: right verdicts, by truth; `parsed`: answers that could be read at
+    all."""
 
     accuracy: Share
     true_recall: Share
@@ -114,8 +116,8 @@ def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
 
 
 class Told(BaseModel):
-    """How one story came out: whether every page is right, and for each drawn step whether its page is; images drawn, and
-    the seconds they took."""
+    """How one story came out: whether every page is right, and for each drawn step whether its page is;
+    images drawn, and the seconds they took."""
 
     right: bool
     steps: list[bool]
@@ -133,7 +135,8 @@ def tell_stories(
     seed_rule: SeedRule = "every try",
     candidates: int = 1,
 ) -> dict[int, list[Told]]:
-    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its steps."""
+    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its
+    steps."""
     told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
         memory = InMemoryStore()
@@ -215,7 +218,8 @@ def right_steps(trajectory: Trajectory) -> list[bool]:
 
 
 def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int) -> list[float]:
-    """Wall seconds, in rising order, of TIMED_STORIES stories of four drawn steps with five attempts, planning included."""
+    """Wall seconds, in rising order, of TIMED_STORIES stories of four drawn steps with five attempts,
+    planning included."""
     rng = Random(f"time/{seed}")
     seconds = []
     for number in range(TIMED_STORIES):

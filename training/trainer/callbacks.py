@@ -1,8 +1,8 @@
 """What looks on while a trainer runs: the live line, and the guards of the critic's reinforcement learning.
 
-Decisions. Guards act between steps and never inside one: they measure, say, and ask the trainer to stop; what is kept then is
-the last checkpoint whose check was good. Checks fall on the steps at which checkpoints are saved, so that every checkpoint
-has one. This module needs transformers and is imported by what trains alone.
+Decisions. Guards act between steps and never inside one: they measure, say, and ask the trainer to stop; what
+is kept then is the last checkpoint whose check was good. Checks fall on the steps at which checkpoints are
+saved, so that every checkpoint has one. This module needs transformers and is imported by what trains alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Log = Callable[[str], None]
 
 
 class Progress(TrainerCallback):
-    """Prints a line for every log entry. `images` is how many images a step takes on average (SFT), None to read it from
-    the log (GRPO: drawn)."""
+    """Prints a line for every log entry. `images` is how many images a step takes on average (SFT), None to
+    read it from the log (GRPO: drawn)."""
 
     def __init__(self, log: Log, parts: Sequence[tuple[str, str, int]], images: float | None = None) -> None:
         self.log = log
@@ -30,7 +30,8 @@ class Progress(TrainerCallback):
         self._at: tuple[float, int, float | None] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        # A training that goes on counts its tokens from where it was, which is not told before the first entry.
+        # A training that goes on counts its tokens from where it was, which is not told before the first
+        # entry.
         self._at = (time.monotonic(), state.global_step, None if state.global_step else 0.0)
 
     def on_log(

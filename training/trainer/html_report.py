@@ -1,7 +1,8 @@
 """The page at the end of a training: curves from the trainer's own log, and sampled answers before and after.
 
-Decision: one HTML file with drawings of its own (SVG), nothing loaded from anywhere and no library needed, so that it can be
-kept, mailed and read in ten years. Everything that came from a model or a data file is escaped.
+Decision: one HTML file with drawings of its own (SVG), nothing loaded from anywhere and no library needed, so
+that it can be kept, mailed and read in ten years. Everything that came from a model or a data file is
+escaped.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def write_report(
     notes: Sequence[str] = (),
     stopped: str | None = None,
 ) -> Path:
-    """Write `out / "report.html"` from the trainer's log; `held_out` are named curves of a fixed set, (step, value)."""
+    """Write `out / "report.html"` from the trainer's log; `held_out` are named curves of a fixed set, (step,
+    value)."""
     figures = [_chart(name, _series(history, keys)) for name, keys in CHARTS]
     if any(held_out.values()):
         figures.insert(0, _chart("On held-out rows", dict(held_out)))
@@ -169,7 +171,8 @@ def _chart(title: str, curves: Mapping[str, Points]) -> str:
         )
     label = html.escape(title)
     return (
-        f'<figure><figcaption>{label}</figcaption><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f'<figure><figcaption>{label}</figcaption><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{label}">'
         f"{''.join(parts)}</svg><div>{' &nbsp; '.join(legend)}</div></figure>"
     )
 
@@ -183,7 +186,10 @@ def _answers(answers: Sequence[Answered]) -> str:
         f"<td><pre>{html.escape(one.before)}</pre></td><td><pre>{html.escape(one.after)}</pre></td></tr>"
         for one in answers
     )
-    return f"<h2>Answers before and after</h2><table><tr><th>Question</th><th>Before</th><th>After</th></tr>{rows}</table>"
+    return (
+        f"<h2>Answers before and "
+        f"after</h2><table><tr><th>Question</th><th>Before</th><th>After</th></tr>{rows}</table>"
+    )
 
 
 def _thumbnail(picture: Picture) -> str:

@@ -1,8 +1,8 @@
 """Merges a LoRA adapter into its base: a checkpoint that every program can load without knowing of adapters.
 
-Decision: the merge is done in float32 and saved in the base's own arithmetic, and the base is read from its folder and not
-from memory, so that an adapter that was trained on a 4-bit base is merged into the full weights. The new folder appears
-when it is whole.
+Decision: the merge is done in float32 and saved in the base's own arithmetic, and the base is read from its
+folder and not from memory, so that an adapter that was trained on a 4-bit base is merged into the full
+weights. The new folder appears when it is whole.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from .requirements import require
 
 
 def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
-    """Write `base` with `adapter` merged in to `out` (safetensors of at most `shard` each, processor, prompt set).
+    """Write `base` with `adapter` merged in to `out` (safetensors of at most `shard` each, processor, prompt
+    set).
 
-    The adapter's prompt set wins over the base's. Raises ChatError for a folder that is no LoRA adapter, SettingsError if
-    `out` exists, TrainingError if the adapter does not fit the base.
+    The adapter's prompt set wins over the base's. Raises ChatError for a folder that is no LoRA adapter,
+    SettingsError if `out` exists, TrainingError if the adapter does not fit the base.
     """
     require("peft")
     check_adapter(adapter)

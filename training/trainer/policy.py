@@ -1,10 +1,11 @@
 """The model that is trained: loaded in the right arithmetic, what trains of it chosen.
 
-Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a third of them into
-the vision tower. The vision tower and the projectors are one module here and are trained or kept together. What is loaded
-is an instance that knows the folder it came from: a trainer that needs a reference model reads it from there. It is loaded
-after the trainer's arguments are made, which start the process group: only then is a share of the weights what a rank of
-ZeRO-3 holds. Under FSDP2 every rank reads all of them first (transformers 5.23, tried with two ranks).
+Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a
+third of them into the vision tower. The vision tower and the projectors are one module here and are trained
+or kept together. What is loaded is an instance that knows the folder it came from: a trainer that needs a
+reference model reads it from there. It is loaded after the trainer's arguments are made, which start the
+process group: only then is a share of the weights what a rank of ZeRO-3 holds. Under FSDP2 every rank reads
+all of them first (transformers 5.23, tried with two ranks).
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class ModelTraining(BaseModel):
     )
     half: Literal["none", "fp16", "bf16"] = Field(
         default="none",
-        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bf16 keeps the range of "
+        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bf16 "
+        "keeps the range of "
         "what was trained in bf16).",
     )
     tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
@@ -72,7 +74,8 @@ class ModelTraining(BaseModel):
 
 @dataclass(frozen=True)
 class Policy:
-    """A model ready to be trained, its processor with padding on the left, and the adapter's configuration, if any."""
+    """A model ready to be trained, its processor with padding on the left, and the adapter's configuration,
+    if any."""
 
     model: Any
     processor: Any
@@ -81,7 +84,8 @@ class Policy:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the libraries' bars, and their warnings about their own future, out of the progress that is shown."""
+    """Keep the libraries' bars, and their warnings about their own future, out of the progress that is
+    shown."""
     import logging
 
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -117,7 +121,8 @@ def on_cpu(settings: ModelTraining) -> bool:
 
 
 def load_processor(checkpoint: Path) -> Any:
-    """The processor of a checkpoint folder, with padding on the left: generation continues every row at its right end."""
+    """The processor of a checkpoint folder, with padding on the left: generation continues every row at its
+    right end."""
     from transformers import AutoProcessor
 
     check_checkpoint(checkpoint)
@@ -151,8 +156,9 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
 
 
 def _unpacked(model: Any) -> None:
-    """Keep bitsandbytes from packing 4-bit weights for inference as soon as the model answers: on processors with AVX512-bf16
-    it does, training then goes on with weights in another layout, and widths that 64 does not divide are a fault."""
+    """Keep bitsandbytes from packing 4-bit weights for inference as soon as the model answers: on processors
+    with AVX512-bf16 it does, training then goes on with weights in another layout, and widths that 64 does
+    not divide are a fault."""
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False

@@ -1,7 +1,8 @@
-"""What a person sees while training runs: one line a log entry, with what counts at that stage, rates and the time left.
+"""What a person sees while training runs: one line a log entry, with what counts at that stage, rates and the
+time left.
 
-Decision: the lines are made here from the trainer's own log entries, by pure functions, so that live output, TensorBoard and
-the page at the end never show different numbers.
+Decision: the lines are made here from the trainer's own log entries, by pure functions, so that live output,
+TensorBoard and the page at the end never show different numbers.
 """
 
 from __future__ import annotations

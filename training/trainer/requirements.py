@@ -1,8 +1,10 @@
-"""The libraries that training needs beyond the pack's own: asked for before anything is read, loaded or written.
+"""The libraries that training needs beyond the pack's own: asked for before anything is read, loaded or
+written.
 
-Decisions. They are looked up and not imported, so that asking costs nothing and a command without them ends with one line.
-One that is too old is refused like one that is not there: trl before 1.14 does not await the reward, before 1.6 counts a
-sample that is left out as 0, and up to 1.9.1 halves the gradient of two updates a rollout; none of the last two says a word.
+Decisions. They are looked up and not imported, so that asking costs nothing and a command without them ends
+with one line. One that is too old is refused like one that is not there: trl before 1.14 does not await the
+reward, before 1.6 counts a sample that is left out as 0, and up to 1.9.1 halves the gradient of two updates a
+rollout; none of the last two says a word.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def outdated(libraries: Sequence[str]) -> list[str]:
 
 
 def require(*libraries: str) -> None:
-    """Raise SettingsError that names every one of the libraries that is not installed or too old, and how to get them."""
+    """Raise SettingsError that names every one of the libraries that is not installed or too old, and how to
+    get them."""
     absent = missing(libraries)
     if absent:
         raise SettingsError(f"This needs {_listed(absent)}, not installed here.", _how(absent))

@@ -1,9 +1,10 @@
 """Going on after a stop: the newest checkpoint that is whole, and only of the same training.
 
-Decisions. A checkpoint is taken if everything a bit-exact continuation needs is there and readable to its end; a process
-killed while writing leaves one that is not, and the one before it is taken. The trainer would crash on the first and go on
-silently without an optimiser on others. What a training is made of (settings, data, the model it starts from) is kept
-beside its checkpoints, and on how many devices: going on with others bends the schedule without a word, so it is refused.
+Decisions. A checkpoint is taken if everything a bit-exact continuation needs is there and readable to its
+end; a process killed while writing leaves one that is not, and the one before it is taken. The trainer would
+crash on the first and go on silently without an optimiser on others. What a training is made of (settings,
+data, the model it starts from) is kept beside its checkpoints, and on how many devices: going on with others
+bends the schedule without a word, so it is refused.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ def step_of(checkpoint: Path) -> int:
 
 
 def logged(checkpoint: Path | None) -> list[dict[str, Any]]:
-    """The trainer's log up to a checkpoint, for a training that was killed when only its result was left to be written."""
+    """The trainer's log up to a checkpoint, for a training that was killed when only its result was left to
+    be written."""
     state = _json(checkpoint / "trainer_state.json") if checkpoint else None
     return (state or {}).get("log_history", [])
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether weights, optimiser, schedule, random states and the trainer's state are all there and not cut off."""
+    """Whether weights, optimiser, schedule, random states and the trainer's state are all there and not cut
+    off."""
     weights = list(checkpoint.glob("*.safetensors"))
     index = checkpoint / "model.safetensors.index.json"
     state = _json(checkpoint / "trainer_state.json")

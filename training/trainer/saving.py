@@ -1,7 +1,9 @@
-"""What a training leaves: a folder that agents open, with weights, processor and prompt set, which appears by one rename.
+"""What a training leaves: a folder that agents open, with weights, processor and prompt set, which appears by
+one rename.
 
-Decision: what comes out is what the trainer holds at its end or, where a training had to stop or was only to be finished, the
-files of the checkpoint that is kept; in half precision if asked, rewritten file by file, so that no second model is held.
+Decision: what comes out is what the trainer holds at its end or, where a training had to stop or was only to
+be finished, the files of the checkpoint that is kept; in half precision if asked, rewritten file by file, so
+that no second model is held.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ def save_trained(
     half: str,
     kept: Path | None = None,
 ) -> Path:
-    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its checkpoint `kept`, with
-    processor and prompt set into `folder`, which appears when it is whole."""
+    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its
+    checkpoint `kept`, with processor and prompt set into `folder`, which appears when it is whole."""
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)

@@ -1,8 +1,10 @@
-"""Where the time of a step of reinforcement goes: answers written, rewards, update. Three marks a step, nothing traced.
+"""Where the time of a step of reinforcement goes: answers written, rewards, update. Three marks a step,
+nothing traced.
 
-Decision: the marks are the ones that are there anyway (a step begins, the reward is called and returns, the step ends), so
-that the split needs nothing of the trainer's inside and costs nothing; it is logged with every step. Drawing and scoring
-overlap, so their own seconds (`BatchCounts`) may add up to more than the reward's, which is wall clock.
+Decision: the marks are the ones that are there anyway (a step begins, the reward is called and returns, the
+step ends), so that the split needs nothing of the trainer's inside and costs nothing; it is logged with every
+step. Drawing and scoring overlap, so their own seconds (`BatchCounts`) may add up to more than the reward's,
+which is wall clock.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Callable
 
 
 class StepClock:
-    """Seconds of the step that ended last: `seconds/rollout`, `seconds/reward` (steps with a rollout), `seconds/update`,
-    `seconds/step`. Checks and checkpoints lie between steps and are not in it."""
+    """Seconds of the step that ended last: `seconds/rollout`, `seconds/reward` (steps with a rollout),
+    `seconds/update`, `seconds/step`. Checks and checkpoints lie between steps and are not in it."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

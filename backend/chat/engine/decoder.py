@@ -1,9 +1,10 @@
-"""A few tokens through Qwen3-VL's language model, written out: the same operations, without the library's layers of calls.
+"""A few tokens through Qwen3-VL's language model, written out: the same operations, without the library's
+layers of calls.
 
-Decision: for so few tokens most of the time goes into calling and not into computing, so the dozen calls around every
-layer's matrix products (mask making, output recording, attention dispatch) are left out. Linear layers are still called as
-modules, so that adapters and quantised weights work. Only for dense models; the check at first use compares it with the
-library as everything else (self_check.py).
+Decision: for so few tokens most of the time goes into calling and not into computing, so the dozen calls
+around every layer's matrix products (mask making, output recording, attention dispatch) are left out. Linear
+layers are still called as modules, so that adapters and quantised weights work. Only for dense models; the
+check at first use compares it with the library as everything else (self_check.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 Keep = Callable[[int, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Takes in a layer's keys and values `(batch, heads, tokens, width)` and gives all that may be looked at, these last."""
+"""Takes in a layer's keys and values `(batch, heads, tokens, width)` and gives all that may be looked at,
+these last."""
 LAYER = "Qwen3VLTextDecoderLayer"
 
 
@@ -31,8 +33,9 @@ def next_hidden(
     keep: Keep,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Last hidden states `(batch, tokens, width)` for embedded tokens of the same shape at their places `(4, batch, tokens)`. `mask`
-    `(1, 1, tokens, kept)`: which of what is kept each may look at; None is all, which is right for a single token."""
+    """Last hidden states `(batch, tokens, width)` for embedded tokens of the same shape at their places `(4,
+    batch, tokens)`. `mask` `(1, 1, tokens, kept)`: which of what is kept each may look at; None is all, which
+    is right for a single token."""
     batch, tokens = hidden.shape[:2]
     cosine, sine = (part.unsqueeze(1) for part in language.rotary_emb(hidden, places[1:]))
     for number, layer in enumerate(language.layers):

@@ -1,10 +1,10 @@
 """A Qwen3-VL decoded by a loop of our own: image features, prompt heads and the cache are put together here.
 
-Decision: the language model is called directly, with embeddings and places made here, instead of through `generate`. That is
-one way for every version of transformers (no `mm_encoder_outputs`, no stale `rope_deltas`, no cropping), it saves the
-bookkeeping of `generate`, and it lets the cache grow in place. A prompt with a head is always read in two pieces, whether
-the head's keys and values are kept or not: pieces of other sizes round differently, and the same question must get the
-same answer whatever was asked before it.
+Decision: the language model is called directly, with embeddings and places made here, instead of through
+`generate`. That is one way for every version of transformers (no `mm_encoder_outputs`, no stale
+`rope_deltas`, no cropping), it saves the bookkeeping of `generate`, and it lets the cache grow in place. A
+prompt with a head is always read in two pieces, whether the head's keys and values are kept or not: pieces of
+other sizes round differently, and the same question must get the same answer whatever was asked before it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .static_cache import StaticDecoding, bucket_for
 from .vision_cache import Vision
 
 MOST_STATIC = 2048
-"""Tokens of an answer that buffers of a fixed size are made for: every step reads a buffer whole, and few answers are longer.
-A longer one goes on without."""
+"""Tokens of an answer that buffers of a fixed size are made for: every step reads a buffer whole, and few
+answers are longer. A longer one goes on without."""
 
 
 class Engine:
@@ -56,8 +56,8 @@ class Engine:
     def read(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture], room: int = 1
     ) -> Answer:
-        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of it yet.
-        `room`: tokens that it may have."""
+        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of
+        it yet. `room`: tokens that it may have."""
         tokens = self._tokens(model, adapter, prompt, pictures)
         layers = Layers(model, self.written_out)
         logits = self._begin(model, adapter, [tokens], [pictures], layers)
@@ -69,8 +69,8 @@ class Engine:
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
     ) -> Answers | None:
-        """The answers to one prompt about several rows of pictures, in the same passes; None where pictures of other shapes make
-        prompts of other lengths."""
+        """The answers to one prompt about several rows of pictures, in the same passes; None where pictures
+        of other shapes make prompts of other lengths."""
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         if any(row.ids != rows[0].ids or not torch.equal(row.places, rows[0].places) for row in rows):
             return None
@@ -94,7 +94,8 @@ class Engine:
         shown: Sequence[Sequence[Picture]],
         layers: Layers,
     ) -> torch.Tensor:
-        """Read prompts of the same tokens into the layers' empty cache; logits `(rows, vocabulary)` of the first token of each answer."""
+        """Read prompts of the same tokens into the layers' empty cache; logits `(rows, vocabulary)` of the
+        first token of each answer."""
         start = 0
         firsts = {pictures[0].digest for pictures in shown if pictures}
         if self.prefix and rows[0].head and len(firsts) == 1:
@@ -133,7 +134,8 @@ class Engine:
 
 
 def _pass(model: Any, rows: Sequence[PromptTokens], layers: Layers, start: int, end: int) -> torch.Tensor:
-    """Read the prompts' tokens from start to end into the layers' cache; logits `(rows, vocabulary)` after the last ones."""
+    """Read the prompts' tokens from start to end into the layers' cache; logits `(rows, vocabulary)` after
+    the last ones."""
     device, image_token = model.lm_head.weight.device, model.config.image_token_id
     ids = torch.tensor([row.ids[start:end] for row in rows], device=device)
     embedded = model.get_input_embeddings()(ids)

@@ -1,9 +1,9 @@
 """A key/value cache that grows in place, and whose beginning can be taken out and put back.
 
-Decision: transformers' DynamicLayer makes a new tensor of all keys and values for every token; here they lie in a buffer
-with room for more, and attention sees a view of its used part: the same numbers, without the copying. Only `update`
-differs, so that masks and lengths stay the library's. (A static cache would do as well, but it shows attention its empty
-part too, which needs a mask and other kernels.)
+Decision: transformers' DynamicLayer makes a new tensor of all keys and values for every token; here they lie
+in a buffer with room for more, and attention sees a view of its used part: the same numbers, without the
+copying. Only `update` differs, so that masks and lengths stay the library's. (A static cache would do as
+well, but it shows attention its empty part too, which needs a mask and other kernels.)
 """
 
 from __future__ import annotations

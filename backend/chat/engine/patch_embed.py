@@ -1,8 +1,8 @@
 """Image patches embedded by a matrix product, which a convolution with kernel = stride is, exact to rounding.
 
-Decision: the convolution is several times slower on a CPU and thousands of times on some GPUs in bf16 (transformers issue 45750).
-It is replaced on one object: the library's own switch (`fusion_config`) replaces the class for the whole process, which in a
-host is not ours to do.
+Decision: the convolution is several times slower on a CPU and thousands of times on some GPUs in bf16
+(transformers issue 45750). It is replaced on one object: the library's own switch (`fusion_config`) replaces
+the class for the whole process, which in a host is not ours to do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 
 
 def use_linear_patches(model: Any) -> None:
-    """From now on this Qwen3-VL embeds patches so; nothing happens where its convolution is none with kernel = stride."""
+    """From now on this Qwen3-VL embeds patches so; nothing happens where its convolution is none with kernel
+    = stride."""
     patches = model.model.visual.patch_embed
     convolution = getattr(patches, "proj", None)
     if not isinstance(convolution, torch.nn.Conv3d) or convolution.stride != convolution.kernel_size:

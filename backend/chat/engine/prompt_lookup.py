@@ -1,10 +1,10 @@
 """Guesses how an answer goes on, from what the prompt and the answer have said before.
 
-Decision: prompt lookup (apoorvumang/prompt-lookup-decoding): a critic repeats the prompt that it refines and the form that it
-was told, so the likeliest next words are those that followed the last few words before. A guess is read together with the
-token that is certain, in one pass that costs little more than a pass for one, and what was guessed wrong is forgotten. The
-guess follows from the question and the answer alone, never from earlier questions, so that the same question is read in the
-same pieces whatever was asked before it.
+Decision: prompt lookup (apoorvumang/prompt-lookup-decoding): a critic repeats the prompt that it refines and
+the form that it was told, so the likeliest next words are those that followed the last few words before. A
+guess is read together with the token that is certain, in one pass that costs little more than a pass for one,
+and what was guessed wrong is forgotten. The guess follows from the question and the answer alone, never from
+earlier questions, so that the same question is read in the same pieces whatever was asked before it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class PromptLookup:
         self._ids.append(token)
 
     def guess(self) -> list[int]:
-        """Tokens that may come next: those after the longest equal stretch, the latest of equal ones, as many as were equal
-        (a longer stretch of repeated text is likelier to go on). None where fewer than two tokens are equal."""
+        """Tokens that may come next: those after the longest equal stretch, the latest of equal ones, as many
+        as were equal (a longer stretch of repeated text is likelier to go on). None where fewer than two
+        tokens are equal."""
         if len(self._ids) < SHORTEST:
             return []
         length, after = 0, 0

@@ -1,8 +1,8 @@
 """A prompt as the language model takes it: token ids with room for every image, and the places of all tokens.
 
-Decision: the places are computed here and told to the model with every pass. Left to itself it keeps the distance between
-tokens and places from the prompt before (`rope_deltas`), which three versions of transformers then applied to the wrong
-prompt when the beginning was already in the cache.
+Decision: the places are computed here and told to the model with every pass. Left to itself it keeps the
+distance between tokens and places from the prompt before (`rope_deltas`), which three versions of
+transformers then applied to the wrong prompt when the beginning was already in the cache.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .vision_cache import ImageFeatures
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """`ids`: token ids. `places`: `(4, 1, length)`, for each token its number and its place in time, height and width.
-    `head`: tokens up to the end of the first of several images, 0 if there are not several."""
+    """`ids`: token ids. `places`: `(4, 1, length)`, for each token its number and its place in time, height
+    and width. `head`: tokens up to the end of the first of several images, 0 if there are not several."""
 
     ids: tuple[int, ...]
     places: torch.Tensor
@@ -35,7 +35,8 @@ class PromptTokens:
 def prompt_tokens(
     tokenizer: Any, prompt: str, image_token: int, images: Sequence[ImageFeatures], merge: int
 ) -> PromptTokens:
-    """Tokens of a prompt with one image token for each image, each widened to as many as the image has features.
+    """Tokens of a prompt with one image token for each image, each widened to as many as the image has
+    features.
 
     `merge`: patches of a side that make one token.
     """
@@ -50,7 +51,8 @@ def prompt_tokens(
             ids.append(token)
     if left:
         raise ValueError(f"the chat template shows {len(ends)} of {len(images)} images")
-    # The mark that closes an image is part of the head: with it, what follows is text or the next image's own mark.
+    # The mark that closes an image is part of the head: with it, what follows is text or the next image's own
+    # mark.
     head = ends[0] + 1 if len(ends) > 1 else 0
     grids = [image.grid for image in images]
     return PromptTokens(tuple(ids), places_of(ids, image_token, grids, merge), head, tuple(images))
@@ -59,8 +61,9 @@ def prompt_tokens(
 def places_of(
     ids: Sequence[int], image_token: int, grids: Sequence[tuple[int, int, int]], merge: int
 ) -> torch.Tensor:
-    """Places `(4, 1, length)` of tokens: text counts on in all directions alike; an image spans its height and width at one
-    time, and text goes on after its longer side (multimodal rotary positions of Qwen2-VL, arXiv 2409.12191, 2.1)."""
+    """Places `(4, 1, length)` of tokens: text counts on in all directions alike; an image spans its height
+    and width at one time, and text goes on after its longer side (multimodal rotary positions of Qwen2-VL,
+    arXiv 2409.12191, 2.1)."""
     parts: list[torch.Tensor] = []
     place, index = 0, 0
     left = list(grids)

@@ -1,10 +1,12 @@
-"""Whether our decoding says what the library says, with this model, on this device, in this version: asked once, at first use.
+"""Whether our decoding says what the library says, with this model, on this device, in this version: asked
+once, at first use.
 
-Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did, with kept
-prefixes). So before anything is kept, a toy prompt with two images is read in several ways: by the library in one pass, by
-ours in one piece, on top of a head that another prompt left, and with guesses. Logits have to agree to what the number type
-rounds off; what does not agree, or fails in whatever way, is switched off, and the reason is logged and kept for whoever
-asks. Want of memory alone is no finding: it says nothing about the decoding, and `generate` would need as much.
+Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did,
+with kept prefixes). So before anything is kept, a toy prompt with two images is read in several ways: by the
+library in one pass, by ours in one piece, on top of a head that another prompt left, and with guesses. Logits
+have to agree to what the number type rounds off; what does not agree, or fails in whatever way, is switched
+off, and the reason is logged and kept for whoever asks. Want of memory alone is no finding: it says nothing
+about the decoding, and `generate` would need as much.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ SIDES = ((64, 96), (96, 64), (80, 80))
 """Width and height of the toy images: different shapes, so that places that are off by one image show."""
 TOLERANCE_32_BITS = 1e-3
 TOLERANCE_16_BITS = 0.04
-"""Largest `distance` that counts as rounding. Measured (benchmarks/rounding.py: 12 models of random weights, 2 to 16 layers, on a
-CPU): reading in pieces gives up to 6.4e-7 in 32 bits, 0.012 in bfloat16, 0.0016 in float16; what follows the head moved by
-one place gives 0.059 or more, by five 0.15 or more. Deeper models and other devices round more (not measured)."""
+"""Largest `distance` that counts as rounding. Measured (benchmarks/rounding.py: 12 models of random weights,
+2 to 16 layers, on a CPU): reading in pieces gives up to 6.4e-7 in 32 bits, 0.012 in bfloat16, 0.0016 in
+float16; what follows the head moved by one place gives 0.059 or more, by five 0.15 or more. Deeper models and
+other devices round more (not measured)."""
 
 
 def checked_decoding(
     model: Any, processor: Any, levers: EngineSettings
 ) -> tuple[Engine | None, dict[str, str]]:
-    """Our decoding with these levers, less those that were switched off, and why each was; None, and `own_loop` among the
-    reasons, where the library has to decode. Raises ChatError if memory runs out, Cancelled."""
+    """Our decoding with these levers, less those that were switched off, and why each was; None, and
+    `own_loop` among the reasons, where the library has to decode. Raises ChatError if memory runs out,
+    Cancelled."""
     made: list[Engine] = []
     off: dict[str, str] = {}
 
@@ -59,7 +63,8 @@ def checked_decoding(
 
 
 def switch_off_inexact(own: Engine, model: Any, processor: Any) -> dict[str, str]:
-    """Switch off what does not agree. The levers it was (`own_loop` if nothing can be used) and why; empty if all agrees."""
+    """Switch off what does not agree. The levers it was (`own_loop` if nothing can be used) and why; empty if
+    all agrees."""
     with not_counting(), torch.inference_mode():
         off: dict[str, str] = {}
         first, second, third = (toy_page(size, shade) for shade, size in enumerate(SIDES))
@@ -116,7 +121,8 @@ def _why_not_static(own: Engine, model: Any, static: str) -> str:
 
 
 def _trouble(look: Callable[[], str]) -> str:
-    """What `look` finds wrong, or the error that it ends in; raises ChatError if memory runs out, Cancelled."""
+    """What `look` finds wrong, or the error that it ends in; raises ChatError if memory runs out,
+    Cancelled."""
     try:
         with boundary(ChatError, "The check of our own decoding"):
             return look()
@@ -151,7 +157,8 @@ def toy_prompt(processor: Any, pictures: Sequence[Picture]) -> tuple[str, list[i
 def library_logits(
     model: Any, processor: Any, prompt: str, pictures: Sequence[Picture], answer: Sequence[int]
 ) -> torch.Tensor:
-    """Logits `(answer + 1, vocabulary)` at the end of the prompt and after every token of the answer, in one pass."""
+    """Logits `(answer + 1, vocabulary)` at the end of the prompt and after every token of the answer, in one
+    pass."""
     device = model.lm_head.weight.device
     inputs = processor(text=[prompt], images=[picture.image for picture in pictures], return_tensors="pt")
     ids = torch.cat([inputs["input_ids"], torch.tensor([list(answer)])], dim=1)
@@ -183,8 +190,8 @@ def own_logits(
 
 
 def distance(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """How far logits `(rows, vocabulary)` are apart: the largest length of a row's difference (means taken off), in lengths
-    of their row."""
+    """How far logits `(rows, vocabulary)` are apart: the largest length of a row's difference (means taken
+    off), in lengths of their row."""
     ours, theirs = (one - one.mean(dim=-1, keepdim=True) for one in (ours, theirs))
     return float(((ours - theirs).norm(dim=-1) / theirs.norm(dim=-1).clamp_min(1e-9)).max())
 

@@ -1,7 +1,8 @@
 """Answers in the making: a model's language layers, called with embeddings and places, token by token.
 
-Decision: an answer is given the token that was chosen and gives the logits of the next, whoever chose it and however; how
-many tokens go through the layers at once (guesses, several answers) is decided here and seen by nobody.
+Decision: an answer is given the token that was chosen and gives the logits of the next, whoever chose it and
+however; how many tokens go through the layers at once (guesses, several answers) is decided here and seen by
+nobody.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Layers:
         self._written_out = written_out and can_be_written_out(model.model.language_model)
 
     def logits(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each of a few tokens `(batch, tokens)` at their places
-        `(4, batch, tokens)`, which the cache then holds."""
+        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each of a few tokens `(batch, tokens)` at
+        their places `(4, batch, tokens)`, which the cache then holds."""
         embedded = self._model.get_input_embeddings()(ids)
         if not self._written_out:
             return self._model.lm_head(self.hidden(embedded, places)).float()
@@ -55,8 +56,8 @@ class Layers:
 
 
 class Answer:
-    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32 bits: of the next
-    token. Tokens that were guessed and then said need no pass of their own."""
+    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32
+    bits: of the next token. Tokens that were guessed and then said need no pass of their own."""
 
     def __init__(
         self,
@@ -80,8 +81,8 @@ class Answer:
         return self._ids[:, : self._length]
 
     def add(self, token: int, guess: Sequence[int] | None = None) -> None:
-        """Go on with this token: `logits` are then those of the one after it. `guess`: what may follow, instead of what is
-        looked up."""
+        """Go on with this token: `logits` are then those of the one after it. `guess`: what may follow,
+        instead of what is looked up."""
         if self._length == self._ids.shape[1]:
             self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
         self._ids[0, self._length] = token
@@ -119,8 +120,8 @@ class Answer:
 
 
 class Answers:
-    """Several answers in the making, to prompts of the same length: each grows by one token in every pass. `ids`
-    `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
+    """Several answers in the making, to prompts of the same length: each grows by one token in every pass.
+    `ids` `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
 
     def __init__(self, layers: Layers, tokens: PromptTokens, logits: torch.Tensor) -> None:
         self.logits = logits

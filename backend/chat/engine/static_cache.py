@@ -1,9 +1,10 @@
-"""Decoding in buffers of a fixed size, so that a step can be compiled once and replayed as one launch on a CUDA card.
+"""Decoding in buffers of a fixed size, so that a step can be compiled once and replayed as one launch on a
+CUDA card.
 
-Decision: sizes come in buckets and a step is compiled for a bucket, not for a prompt. Attention sees the whole bucket through
-a mask, which rounds otherwise than seeing the used part alone, and reads more: this pays where launching kernels is what
-takes the time (a card), and never on a CPU. So it is off unless asked for, and an agent that decodes so says it in its
-identity. The buffers lie on the card as long as the weights do.
+Decision: sizes come in buckets and a step is compiled for a bucket, not for a prompt. Attention sees the
+whole bucket through a mask, which rounds otherwise than seeing the used part alone, and reads more: this pays
+where launching kernels is what takes the time (a card), and never on a CPU. So it is off unless asked for,
+and an agent that decodes so says it in its identity. The buffers lie on the card as long as the weights do.
 """
 
 from __future__ import annotations
@@ -73,10 +74,12 @@ class StaticDecoding:
             cache.keep(number, keys[..., start:length, :], values[..., start:length, :])
 
     def logits(self, ids: torch.Tensor, places: torch.Tensor, slot: int) -> torch.Tensor:
-        """Logits `(1, vocabulary)` after the token `(1, 1)` at its places `(4, 1, 1)`, which is number `slot` of all."""
+        """Logits `(1, vocabulary)` after the token `(1, 1)` at its places `(4, 1, 1)`, which is number `slot`
+        of all."""
         count(lm_forwards=1, lm_tokens=1)
         at = torch.tensor([slot], device=self.device)
-        # A view would bring its strides along, which differ from prompt to prompt, and have the step compiled for each.
+        # A view would bring its strides along, which differ from prompt to prompt, and have the step compiled
+        # for each.
         token = ids.flatten().clone().view(1, 1)
         # The next replay overwrites what this one gave.
         return self._run(token, places, at).float().clone()

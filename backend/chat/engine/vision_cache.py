@@ -1,9 +1,10 @@
-"""Image features, computed once for each image: an accepted image is the next step's "before", and the blank page is
-everybody's first.
+"""Image features, computed once for each image: an accepted image is the next step's "before", and the blank
+page is everybody's first.
 
-Decision: every image goes through the vision tower alone, whether it is kept or not, so that what is seen of it never depends
-on which other images were asked about with it. Kept by the digest of its pixels; the library's own image processor decides
-about sizes and patches, and is not run for an image whose features are there.
+Decision: every image goes through the vision tower alone, whether it is kept or not, so that what is seen of
+it never depends on which other images were asked about with it. Kept by the digest of its pixels; the
+library's own image processor decides about sizes and patches, and is not run for an image whose features are
+there.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from ...pictures import Picture
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """What the language model is shown of an image. `grid`: patches in time, height, width. `levels`: the tower's output,
-    then one tensor for every layer that features are added to (deepstack), each `(tokens, width)`."""
+    """What the language model is shown of an image. `grid`: patches in time, height, width. `levels`: the
+    tower's output, then one tensor for every layer that features are added to (deepstack), each `(tokens,
+    width)`."""
 
     grid: tuple[int, int, int]
     levels: tuple[torch.Tensor, ...]

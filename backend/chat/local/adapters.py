@@ -1,7 +1,8 @@
 """LoRA adapters on a loaded model: whether one fits, and merging one into the weights.
 
-Decision: a merged agent has weights of its own, which nobody shares, and decodes without the two extra products in every
-layer; how much that gains is in docs/speed.md. Merging rounds otherwise than adding, so it is never done unasked.
+Decision: a merged agent has weights of its own, which nobody shares, and decodes without the two extra
+products in every layer; how much that gains is in docs/speed.md. Merging rounds otherwise than adding, so it
+is never done unasked.
 """
 
 from __future__ import annotations

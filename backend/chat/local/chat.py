@@ -1,7 +1,8 @@
 """A Qwen3-VL checkpoint in this process, by transformers.
 
-Decision: a loop of our own decodes (engine/engine.py), and `generate` where that is switched off or was found inexact. What
-is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same way for both (reply_listener.py).
+Decision: a loop of our own decodes (engine/engine.py), and `generate` where that is switched off or was found
+inexact. What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same
+way for both (reply_listener.py).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ Heard = tuple[ReplyListener, list[Processor]]
 
 
 class TransformersChat:
-    """A base model with an adapter or without. `model` is the torch module, which a host may move between devices."""
+    """A base model with an adapter or without. `model` is the torch module, which a host may move between
+    devices."""
 
     def __init__(
         self, base: SharedBase, adapter: str | None = None, prompt_set: PromptSet | None = None
@@ -44,7 +46,8 @@ class TransformersChat:
         self._adapter = adapter
         self._prompt_set = prompt_set
         self.processors: list[Processor] = []
-        """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns the scores."""
+        """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns
+        the scores."""
         tokenizer = base.processor.tokenizer
         self._verdict_tokens = verdict_tokens(tokenizer)
         self._ends = _end_tokens(base)
@@ -70,10 +73,12 @@ class TransformersChat:
 
     @property
     def identity(self) -> str:
-        """What made a reply. It says what the check at first use left on, and has the check made if there was none yet."""
+        """What made a reply. It says what the check at first use left on, and has the check made if there was
+        none yet."""
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         parts += [self.base.quantization] if self.base.quantization else []
-        # Prompts read in two pieces, and answers read several tokens at a time, round differently (engine/engine.py).
+        # Prompts read in two pieces, and answers read several tokens at a time, round differently
+        # (engine/engine.py).
         levers = self.base.settled_levers(self._adapter)
         parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
         static = levers.static_cache if levers.own_loop else "off"
@@ -114,8 +119,8 @@ class TransformersChat:
             return listener.reply()
 
     def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
-        """A reply to each message, in the same passes where they differ in nothing but pictures of the same shapes; else, and
-        where tokens are drawn, one after another. Raises ChatError."""
+        """A reply to each message, in the same passes where they differ in nothing but pictures of the same
+        shapes; else, and where tokens are drawn, one after another. Raises ChatError."""
         import torch
 
         with (
@@ -137,11 +142,15 @@ class TransformersChat:
         return [self.reply([message], settings) for message in messages]
 
     def _room(self, read: int, settings: ReplySettings) -> int:
-        """Tokens that an answer may have after so many of the prompt. Raises ChatError if there is room for none."""
+        """Tokens that an answer may have after so many of the prompt. Raises ChatError if there is room for
+        none."""
         context = self.base.context
         if read >= context:
             raise ChatError(
-                f"The question has {read} tokens, and the model {self.base.folder.name!r} can read {context}.",
+                (
+                    f"The question has {read} tokens, and the model {self.base.folder.name!r} can read "
+                    f"{context}."
+                ),
                 "Show it fewer or smaller images (max pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)
@@ -223,8 +232,8 @@ class TransformersChat:
 
 @contextmanager
 def _sampling(model: Any, settings: ReplySettings) -> Iterator[None]:
-    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are left alone. The
-    source of them is the process's, so one model draws from it at a time."""
+    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are
+    left alone. The source of them is the process's, so one model draws from it at a time."""
     import torch
 
     device = next(model.parameters()).device
@@ -303,9 +312,10 @@ def open(
 ) -> TransformersChat:
     """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
 
-    `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`: 8bit, 4bit, fp8.
-    `share` False keeps a base of its own. `merge`: the adapter is added to weights of its own instead of laid over shared ones. `levers`: how work is saved. An adapter's prompt set wins over the base's. Raises
-    ChatError, SettingsError.
+    `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`:
+    8bit, 4bit, fp8. `share` False keeps a base of its own. `merge`: the adapter is added to weights of its
+    own instead of laid over shared ones. `levers`: how work is saved. An adapter's prompt set wins over the
+    base's. Raises ChatError, SettingsError.
     """
     folder = find_checkpoint(argument, download)
     if merge and adapter is None:

@@ -1,8 +1,9 @@
-"""Holds a local model's answer to a grammar while it decodes, by the library llguidance, so that no reply is unreadable.
+"""Holds a local model's answer to a grammar while it decodes, by the library llguidance, so that no reply is
+unreadable.
 
-Decision: a logits processor that leaves only the tokens with which the grammar can go on; P(True) is read before it. A grammar
-alone does not end a reply, so the last tokens that a reply may have are for closing: the reasoning is ended, quotes and
-brackets are closed as soon as the grammar lets them be.
+Decision: a logits processor that leaves only the tokens with which the grammar can go on; P(True) is read
+before it. A grammar alone does not end a reply, so the last tokens that a reply may have are for closing: the
+reasoning is ended, quotes and brackets are closed as soon as the grammar lets them be.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ CLOSERS = b"]},:nN\"'<"
 
 
 class GrammarTokens:
-    """A tokenizer's tokens as the grammar library needs them: made once for a model, since that takes a second."""
+    """A tokenizer's tokens as the grammar library needs them: made once for a model, since that takes a
+    second."""
 
     def __init__(self, tokenizer: Any, ends: Sequence[int], width: int) -> None:
         """`width`: length of the model's logits, which may be more than the tokenizer has tokens."""
@@ -76,7 +78,8 @@ class HeldToGrammar:
         self._check()
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """The scores `(1, vocabulary)` with minus infinity wherever the grammar cannot go on. Raises ChatError."""
+        """The scores `(1, vocabulary)` with minus infinity wherever the grammar cannot go on. Raises
+        ChatError."""
         length = input_ids.shape[1]
         if self._read is not None:
             for token in input_ids[0, self._read :].tolist():
@@ -144,7 +147,8 @@ _warned = False
 
 
 def token_bytes(tokenizer: Any, width: int) -> list[bytes]:
-    """The bytes of every token of a byte-level vocabulary, empty for control tokens and numbers without a token.
+    """The bytes of every token of a byte-level vocabulary, empty for control tokens and numbers without a
+    token.
 
     Raises ChatError for a vocabulary of another kind.
     """
@@ -167,8 +171,8 @@ def token_bytes(tokenizer: Any, width: int) -> list[bytes]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for (as GPT-2 numbered them: printable Latin-1
-    stands for itself, the other 68 bytes for the characters from 256 on)."""
+    """The byte that each character of a byte-level vocabulary stands for (as GPT-2 numbered them: printable
+    Latin-1 stands for itself, the other 68 bytes for the characters from 256 on)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

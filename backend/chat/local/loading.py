@@ -1,7 +1,8 @@
 """Reads a Qwen3-VL checkpoint's weights and processor from its folder, onto a device and in a number format.
 
-Decision: everything that can be missing (a library, a card that knows the format, a weight in the file) is looked for before
-or right after loading and is one ChatError that says what to do; nothing is loaded in another way than was asked for.
+Decision: everything that can be missing (a library, a card that knows the format, a weight in the file) is
+looked for before or right after loading and is one ChatError that says what to do; nothing is loaded in
+another way than was asked for.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ...errors import ChatError, boundary
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 QUANTIZATIONS = ("8bit", "4bit", "fp8")
-# The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as they
-# stand in the model: a bare "visual" is silently ignored.)
+# The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as
+# they stand in the model: a bare "visual" is silently ignored.)
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 FP8_CAPABILITY = (8, 9)
 """Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""

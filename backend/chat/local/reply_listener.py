@@ -1,8 +1,8 @@
 """Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a True verdict.
 
-Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits) and one after
-(the token). They are plain objects that fit those places, so that this module needs no heavy import; a loop of our own
-calls the same two.
+Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits)
+and one after (the token). They are plain objects that fit those places, so that this module needs no heavy
+import; a loop of our own calls the same two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ MAX_PENDING = 4
 
 
 class RawLogits:
-    """A logits processor: keeps the raw logits of the next token, and applies the temperature (0: leaves them)."""
+    """A logits processor: keeps the raw logits of the next token, and applies the temperature (0: leaves
+    them)."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature

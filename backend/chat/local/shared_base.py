@@ -1,11 +1,11 @@
 """One base model in memory for any number of chats, each with its own LoRA adapter or none.
 
-Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic on the same
-base share its weights without being told to, and the memory is free once both are gone. Adapters are attached to the
-base's own modules; who replies next selects its adapter under the base's lock. Quantised weights cannot be moved between
-devices, so a host that needs their room has them forgotten, and read again when they are next needed. Weights come onto
-their device when somebody first asks, not when they are loaded, and can leave it: of a planner and a critic on two bases the
-card needs to hold one at a time.
+Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic
+on the same base share its weights without being told to, and the memory is free once both are gone. Adapters
+are attached to the base's own modules; who replies next selects its adapter under the base's lock. Quantised
+weights cannot be moved between devices, so a host that needs their room has them forgotten, and read again
+when they are next needed. Weights come onto their device when somebody first asks, not when they are loaded,
+and can leave it: of a planner and a critic on two bases the card needs to hold one at a time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class SharedBase:
         self._selected: str | None = None
 
     def add_adapter(self, folder: Path) -> str:
-        """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded again."""
+        """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded
+        again."""
         check_usable(folder)
         name = checkpoint_digest(folder)
         with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
@@ -91,7 +92,8 @@ class SharedBase:
         return name
 
     def leave(self) -> None:
-        """Free the device: weights wait in main memory, quantised ones are forgotten; the next use brings them again."""
+        """Free the device: weights wait in main memory, quantised ones are forgotten; the next use brings
+        them again."""
         with self.lock:
             if self._home == MAIN_MEMORY or self.model is None or self._waits:
                 return
@@ -106,7 +108,8 @@ class SharedBase:
             _empty_cache(self._home)
 
     def release(self) -> None:
-        """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder again."""
+        """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder
+        again."""
         with self.lock:
             self.model = self._with_adapters = self._selected = None
             if self._decoding_engine is not None:
@@ -115,7 +118,8 @@ class SharedBase:
             gc.collect()
 
     def restore(self) -> None:
-        """Have the weights and adapters on their device again; nothing happens if they are there. Raises ChatError."""
+        """Have the weights and adapters on their device again; nothing happens if they are there. Raises
+        ChatError."""
         with self.lock:
             if self.model is None:
                 self.model = self._load()
@@ -148,8 +152,8 @@ class SharedBase:
         return int(self.model.config.get_text_config().max_position_embeddings)
 
     def decoding_engine(self) -> Engine | None:
-        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the lock. Raises
-        ChatError.
+        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the
+        lock. Raises ChatError.
 
         The first time it is compared with the library (engine/self_check.py), where the weights are now.
         """
@@ -168,8 +172,8 @@ class SharedBase:
         return self._decoding_engine
 
     def settled_levers(self, adapter: str | None) -> EngineSettings:
-        """The levers that are really on, for good: asked before the first reply, the check is made now, on the weights' device,
-        and the device is left again. Raises ChatError, Cancelled."""
+        """The levers that are really on, for good: asked before the first reply, the check is made now, on
+        the weights' device, and the device is left again. Raises ChatError, Cancelled."""
         with self.lock:
             if not self.is_settled:
                 with self._visiting(), self.selected(adapter):
@@ -179,7 +183,8 @@ class SharedBase:
         return self.levers.model_copy(update={name: OFF[name] for name in self.switched_off})
 
     def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
-        """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises ChatError."""
+        """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises
+        ChatError."""
         if self._grammar_tokens is None:
             from .grammar_processor import GrammarTokens
 
@@ -189,8 +194,8 @@ class SharedBase:
 
     @contextmanager
     def _visiting(self) -> Iterator[None]:
-        """Weights that wait in main memory may go onto their device inside the block, and are there no more after it. Those in
-        main memory are kept beside them, so that nothing is copied back."""
+        """Weights that wait in main memory may go onto their device inside the block, and are there no more
+        after it. Those in main memory are kept beside them, so that nothing is copied back."""
         if not self._waits:
             yield
             return
@@ -239,8 +244,8 @@ def shared_base(
     levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
     merged: Path | None = None,
 ) -> SharedBase:
-    """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter `merged`
-    into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
+    """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter
+    `merged` into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
     if dtype not in DTYPES:
         raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
     if quantization is not None and quantization not in QUANTIZATIONS:

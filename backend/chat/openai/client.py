@@ -1,10 +1,11 @@
 """A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
-Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid for beyond a
-True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and only before the first
-token. The key comes from the environment and goes nowhere but into the request's header (remote/server.py). While nothing
-arrives, `on_token` is called with an empty text, so that cancelling need not wait for the server, and an answer has a
-deadline for all of it, tries and pauses included (remote/call.py).
+Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid
+for beyond a True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and
+only before the first token. The key comes from the environment and goes nowhere but into the request's header
+(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need
+not wait for the server, and an answer has a deadline for all of it, tries and pauses included
+(remote/call.py).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ DEADLINE = 1800.0
 
 
 class _Retryable(Exception):
-    """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the end."""
+    """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the
+    end."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
@@ -56,7 +58,8 @@ class _Retryable(Exception):
 
 
 class _TooManyTokens(Exception):
-    """The server has no room for so long an answer; carries the error to raise if it has none for a short one either."""
+    """The server has no room for so long an answer; carries the error to raise if it has none for a short one
+    either."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
@@ -68,8 +71,8 @@ class _NoLogprobs(Exception):
 
 
 class OpenAIChat:
-    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text; `deadline` for a whole
-    reply, its tries included."""
+    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text;
+    `deadline` for a whole reply, its tries included."""
 
     def __init__(
         self,
@@ -107,7 +110,8 @@ class OpenAIChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server; raises ChatError with the status and the beginning of its answer, and at the deadline."""
+        """Ask the server; raises ChatError with the status and the beginning of its answer, and at the
+        deadline."""
         body, call = self._body(messages, settings), RemoteCall(self._deadline)
         late = ChatError(
             f"{self._url} did not finish its answer within {self._deadline:g} s.",
@@ -219,7 +223,10 @@ class OpenAIChat:
         if response.status_code in (400, 413, 422) and "top_k" in text:
             error.hint = "This server does not know top_k: leave it out."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
-            error.hint = "Start the server with a longer context (vLLM: --max-model-len), or show the agent fewer images."
+            error.hint = (
+                "Start the server with a longer context (vLLM: --max-model-len), or show the "
+                "agent fewer images."
+            )
             raise _TooManyTokens(error)
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retryable(error)
@@ -253,7 +260,8 @@ class _Reading:
         return is_settled
 
     def _reasoning_in(self, chunk: Chunk) -> str:
-        """What a server took out of the reply, and tells apart, with its tags: as the model wrote it, before the chunk's text."""
+        """What a server took out of the reply, and tells apart, with its tags: as the model wrote it, before
+        the chunk's text."""
         written = chunk.reasoning
         if written and not self._in_reasoning:
             written, self._in_reasoning = f"<think>{written}", True
@@ -308,9 +316,10 @@ def _as_json(message: Message, area: int) -> dict[str, Any]:
 def open(
     argument: str, *, timeout: float = 300.0, key_variable: str | None = None, deadline: float = DEADLINE
 ) -> OpenAIChat:
-    """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from INTERLEAVE_API_KEY or
-    OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only where keys.key_for allows it: for a
-    server that a stranger may have named. `timeout` and `deadline` as for OpenAIChat. Raises SettingsError for another form."""
+    """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from
+    INTERLEAVE_API_KEY or OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only
+    where keys.key_for allows it: for a server that a stranger may have named. `timeout` and `deadline` as for
+    OpenAIChat. Raises SettingsError for another form."""
     if key_variable is not None:
         check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])

@@ -1,7 +1,7 @@
 """Reads what a chat server sends: server-sent events, or one JSON object from servers that do not stream.
 
-Decision: everything from the server is checked by pydantic and bounded in size; an unknown field is ignored, a field of
-the wrong kind is a ChatError that quotes it.
+Decision: everything from the server is checked by pydantic and bounded in size; an unknown field is ignored,
+a field of the wrong kind is a ChatError that quotes it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 8 * 1024 * 1024
 MAX_TEXT_CHARACTERS = 1_000_000
 MAX_EVENT_VALUES = 1_000_000
-"""Values in one JSON text: those of an answer of 4,096 tokens with twenty alternatives each, spelled out byte by byte."""
+"""Values in one JSON text: those of an answer of 4,096 tokens with twenty alternatives each, spelled out byte
+by byte."""
 MAX_CHOICES = 16
 MAX_TOKENS = 100_000
 MAX_ALTERNATIVES = 100
 
 
 class _TopToken(TypedDict):
-    """A dictionary: there may be hundreds of thousands in an answer, and a model takes three times the memory."""
+    """A dictionary: there may be hundreds of thousands in an answer, and a model takes three times the
+    memory."""
 
     token: str
     logprob: float
@@ -82,7 +84,8 @@ Alternatives = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a reply; `reasoning`: what the server took out from between think tags; `alternatives` has each token with its most probable alternatives and their log-probabilities."""
+    """A piece of a reply; `reasoning`: what the server took out from between think tags; `alternatives` has
+    each token with its most probable alternatives and their log-probabilities."""
 
     text: str
     reasoning: str = ""
@@ -93,7 +96,8 @@ class Chunk:
 
 
 def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
-    """The pieces of a reply as they arrive; raises ChatError for anything else than a reply, or too large a one."""
+    """The pieces of a reply as they arrive; raises ChatError for anything else than a reply, or too large a
+    one."""
     if "text/event-stream" not in response.headers.get("content-type", ""):
         yield _chunk(server.whole(response, MAX_REPLY_BYTES).decode("utf-8", "replace"), server)
         return

@@ -1,8 +1,8 @@
 """The folder an export is written to: every file appears whole or not at all, every picture once.
 
-Decision: a run's folder may come from a stranger, and exports are written into it by default. So a file takes the place of
-a link that lies there, and a folder of pictures that is a link is refused: nothing is written anywhere else. Pictures are
-named by the exporter and kept apart by their digest.
+Decision: a run's folder may come from a stranger, and exports are written into it by default. So a file takes
+the place of a link that lies there, and a folder of pictures that is a link is refused: nothing is written
+anywhere else. Pictures are named by the exporter and kept apart by their digest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class PictureFolder:
         self._paths: dict[str, str] = {}
 
     def add(self, picture: Picture, stem: str) -> str:
-        """Write the picture as `stem`.png unless it is there already; returns its path relative to the export."""
+        """Write the picture as `stem`.png unless it is there already; returns its path relative to the
+        export."""
         folder = self._folder / self._name
         if folder.is_symlink():
             raise JournalError(

@@ -1,7 +1,8 @@
 """A run as a moving picture: the frames that GIF and WebP share.
 
-Decision: one frame a step, as long as it takes to read; all frames have one size with the picture in the middle, since a
-moving picture cannot change its shape. Every try can be shown too: then refused ones are short and say so.
+Decision: one frame a step, as long as it takes to read; all frames have one size with the picture in the
+middle, since a moving picture cannot change its shape. Every try can be shown too: then refused ones are
+short and say so.
 """
 
 from __future__ import annotations

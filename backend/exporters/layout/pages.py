@@ -1,8 +1,9 @@
 """A story as pages of a book: what stands where, for every export that has pages (PDF, comic archive).
 
-Decision: one page a step, and all pages of one size, which is made from the story's own pictures, so that neither wide
-nor tall ones swim in an empty page. A text that does not fit goes on over the next page; a step's name is cut after
-three lines, and texts that would fill hundreds of pages where they do. Pages say in a small line how each picture was judged, for no export may sound better than the run was.
+Decision: one page a step, and all pages of one size, which is made from the story's own pictures, so that
+neither wide nor tall ones swim in an empty page. A text that does not fit goes on over the next page; a
+step's name is cut after three lines, and texts that would fill hundreds of pages where they do. Pages say in
+a small line how each picture was judged, for no export may sound better than the run was.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LOWEST, HIGHEST = 0.62, 1.5
 """Height of a page as a share of its width, at least and at most."""
 WHOLE = 1_000_000
 LONGEST = 200_000
-"""Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an ellipsis."""
+"""Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an
+ellipsis."""
 NAME_LINES = 3
 CONTENTS = 100
 COVER = 0.25

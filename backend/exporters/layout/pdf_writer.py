@@ -1,9 +1,9 @@
 """A PDF file written by hand: objects, pictures, and text that can be selected in any script.
 
-Decision: no library. What is seen of a text is drawn by Pillow at the page's resolution, exactly as on the sheet, so
-every script that an installed font has is right; over it lies the same text invisibly, which readers select, search and
-copy, as in a scanned book. That text's font has empty glyphs (Type 3), hence nothing is embedded and nothing licensed.
-Section numbers are those of ISO 32000-1:2008.
+Decision: no library. What is seen of a text is drawn by Pillow at the page's resolution, exactly as on the
+sheet, so every script that an installed font has is right; over it lies the same text invisibly, which
+readers select, search and copy, as in a scanned book. That text's font has empty glyphs (Type 3), hence
+nothing is embedded and nothing licensed. Section numbers are those of ISO 32000-1:2008.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class PdfFile:
         return self.put(b"<< %s /Length %d >>\nstream\n%s\nendstream" % (entries.encode(), len(data), data))
 
     def picture(self, image: Image.Image, name: str) -> int:
-        """Add an RGB picture, lossless or as JPEG of high quality, whichever is smaller; one `name`, one object."""
+        """Add an RGB picture, lossless or as JPEG of high quality, whichever is smaller; one `name`, one
+        object."""
         if name not in self._pictures:
             buffer = io.BytesIO()
             image.save(buffer, "JPEG", **JPEG)
@@ -71,7 +72,8 @@ class PdfFile:
         return self.stream(image.tobytes(), _image_entries(image, space))
 
     def letters(self, text: str) -> list[tuple[int, bytes]]:
-        """The text as runs of (font, codes) for `Tj`; fonts are named /T0, /T1... A font holds 255 letters."""
+        """The text as runs of (font, codes) for `Tj`; fonts are named /T0, /T1... A font holds 255
+        letters."""
         runs: list[tuple[int, bytes]] = []
         for letter in text:
             font, code = divmod(self._letters.setdefault(letter, len(self._letters)), CODES)
@@ -82,7 +84,8 @@ class PdfFile:
         return runs
 
     def fonts(self) -> str:
-        """The fonts of all letters so far, as the content of a resource dictionary's /Font (9.6.5, 9.10.3)."""
+        """The fonts of all letters so far, as the content of a resource dictionary's /Font (9.6.5,
+        9.10.3)."""
         letters = list(self._letters)
         empty = self.stream(f"{GLYPH // 2} 0 d0".encode())
         entries = []
@@ -94,7 +97,8 @@ class PdfFile:
             font = (
                 f"<< /Type /Font /Subtype /Type3 /FontBBox [0 -250 {GLYPH // 2} {GLYPH}] "
                 f"/FontMatrix [{1 / GLYPH} 0 0 {1 / GLYPH} 0 0] /CharProcs << {glyphs} >> "
-                f"/Encoding << /Type /Encoding /Differences [1 {names}] >> /FirstChar 1 /LastChar {len(part)} "
+                f"/Encoding << /Type /Encoding /Differences [1 {names}] >> /FirstChar 1 /LastChar "
+                f"{len(part)} "
                 f"/Widths [{widths}] /Resources << >> /ToUnicode {self.stream(_to_unicode(part))} 0 R >>"
             )
             entries.append(f"/T{first // CODES} {self.put(font.encode())} 0 R")

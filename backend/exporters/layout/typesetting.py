@@ -1,8 +1,8 @@
 """Text on a contact sheet: lines broken to a width, in a font that has the letters.
 
-Decision: Pillow's own scalable font, so that a sheet looks the same everywhere, as long as it has all letters of a text
-(it has little beyond ASCII). Else the installed font that has most of them; what no font has is drawn as its plain base
-letter where there is one (é as e), so that a sheet on a bare machine stays readable.
+Decision: Pillow's own scalable font, so that a sheet looks the same everywhere, as long as it has all letters
+of a text (it has little beyond ASCII). Else the installed font that has most of them; what no font has is
+drawn as its plain base letter where there is one (é as e), so that a sheet on a bare machine stays readable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ NOTED = 20
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of text with the font that they were measured in; `pitch` is the distance of two lines in pixels."""
+    """Lines of text with the font that they were measured in; `pitch` is the distance of two lines in
+    pixels."""
 
     lines: tuple[str, ...]
     font: Any
@@ -73,8 +74,8 @@ class Block:
 
 @lru_cache(maxsize=256)
 def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHARACTERS) -> Block:
-    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes after that
-    many `characters`, ends in an ellipsis.
+    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes
+    after that many `characters`, ends in an ellipsis.
 
     Breaks at blanks, and inside a word that is wider than a line (long addresses, scripts without blanks).
     """
@@ -107,7 +108,8 @@ def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHA
 
 
 def font_note(trajectory: Trajectory) -> str:
-    """A sentence that names the letters of a story that cannot be drawn here and what to do; empty if all can."""
+    """A sentence that names the letters of a story that cannot be drawn here and what to do; empty if all
+    can."""
     steps = {step.number: step for step in trajectory.plan.steps}
     steps |= {result.step.number: result.step for result in trajectory.results}
     texts = [trajectory.request.text]
@@ -117,7 +119,10 @@ def font_note(trajectory: Trajectory) -> str:
     if not missing:
         return ""
     shown = missing if len(missing) <= NOTED else f"{missing[:NOTED]}{ELLIPSIS}"
-    return f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese and Japanese)."
+    return (
+        f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese "
+        f"and Japanese)."
+    )
 
 
 def letters_without_font(texts: Iterable[str]) -> str:

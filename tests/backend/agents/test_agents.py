@@ -1,4 +1,5 @@
-"""Planner and Critic: what the model is shown, one second chance for an unreadable reply, and never a guess."""
+"""Planner and Critic: what the model is shown, one second chance for an unreadable reply, and never a
+guess."""
 
 from __future__ import annotations
 

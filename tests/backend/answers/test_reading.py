@@ -1,4 +1,5 @@
-"""What agents answer: every form seen in the wild is read, nothing is guessed, and what is written is read back."""
+"""What agents answer: every form seen in the wild is read, nothing is guessed, and what is written is read
+back."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from interleave_thinker.backend.answers.reply_text import TAG
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict
 
-# The word that models write for nothing, and tags within the reasoning, are refused (tested below), and Hypothesis tries words that it
-# finds in the sources.
+# The word that models write for nothing, and tags within the reasoning, are refused (tested below), and
+# Hypothesis tries words that it finds in the sources.
 texts = st.text(max_size=60).filter(lambda text: text.strip() != "None")
 thoughts = texts.filter(lambda text: TAG.search(text) is None)
 optional = st.none() | texts
@@ -77,7 +78,8 @@ def test_the_written_layout_is_exact() -> None:
     )
     plan = Plan(steps=(Step(number=3, name="n", prompt="p"),))
     assert write_plan(plan) == (
-        '<think></think>\n\n<answer>{"execution_plan": [{"step_number": 3, "step_name": "n", "instruction": null, '
+        '<think></think>\n\n<answer>{"execution_plan": [{"step_number": 3, "step_name": "n", '
+        '"instruction": null, '
         '"prompt": "p", "auxiliary_text": null}]}</answer>'
     )
 
@@ -109,7 +111,9 @@ def test_what_would_be_read_differently_is_not_written() -> None:
 WHOLE = '"previous_step_success": false, "refine_prompt": "make the boat blue"'
 WILD_VERDICTS = {
     "plain": f"<think>It is red.</think>\n\n<answer>{{{WHOLE}}}</answer>",
-    "python literal": "<answer>{'previous_step_success': False, 'refine_prompt': 'make the boat blue'}</answer>",
+    "python literal": (
+        "<answer>{'previous_step_success': False, 'refine_prompt': 'make the boat blue'}</answer>"
+    ),
     "verdict key": '<answer>{"success": false, "refine_prompt": "make the boat blue"}</answer>',
     "refined_prompt": '{"success": false, "refined_prompt": "make the boat blue"}',
     "Refine Prompt": '{"success": false, "Refine Prompt": "make the boat blue"}',
@@ -219,7 +223,9 @@ NEVER_GUESSED = {
     "one key twice": '{"success": true, "success": false, "refine_prompt": "a"}',
     "one key twice, repaired": '{"success": true, "success": False, "refine_prompt": "a",}',
     "one key twice, literal": "{'success': True, 'success': False}",
-    "two answers": '<answer>{"success": true}</answer><answer>{"success": false, "refine_prompt": "a"}</answer>',
+    "two answers": (
+        '<answer>{"success": true}</answer><answer>{"success": false, "refine_prompt": "a"}</answer>'
+    ),
     "two objects": '{"success": false, "refine_prompt": "a"} or {"success": true, "refine_prompt": ""}',
     "two refined prompts": '{"success": false, "refine_prompt": "a", "refined_prompt": "b"}',
     "maybe": '{"success": "maybe", "refine_prompt": "a"}',
@@ -240,15 +246,26 @@ NEVER_GUESSED = {
     "in a text without its braces": '"note": "not {\'success\': true}"',
     "on lines of a text without its braces": '"note": "not\n{\'success\': true}\n", "a": 1',
     "in a thought that is not closed": '<think>Is it <answer>{"success": true}</answer>? The hat',
-    "after a thought that is not closed": '<think>It is red.\n<answer>{"success": true, "refine_prompt": "x"}</answer>',
+    "after a thought that is not closed": (
+        '<think>It is red.\n<answer>{"success": true, "refine_prompt": "x"}</answer>'
+    ),
     "corrected": '<answer>{"success": true}</answer> Correction: {"success": false, "refine_prompt": "x"}',
     "corrected in words": '<answer>{"success": true}</answer> Wait: success is wrong, success: false',
     "corrected, cut off": '<answer>{"success": true}</answer> Correction: <answer>{"success": fal',
-    "corrected after its thought": '<answer>{"success": true}</answer>so</think><answer>{"success": false, "refine_prompt": "x"}</answer>',
-    "the grammar echoed, and an answer": '<answer>{"success": true|false}</answer><answer>{"success": true}</answer>',
+    "corrected after its thought": (
+        '<answer>{"success": true}</answer>so</think><answer>{"success": false, '
+        '"refine_prompt": "x"}</answer>'
+    ),
+    "the grammar echoed, and an answer": (
+        '<answer>{"success": true|false}</answer><answer>{"success": true}</answer>'
+    ),
     "the grammar echoed in quotes": '{"previous_step_success": "true" or "false", "refine_prompt": "..."}',
-    "quotes that are not escaped": '{"refine_prompt": "a "b" <answer>{\'success\': true}</answer>", "success": false}',
-    "a statement where quotes are not escaped": '{"success": true, "refine_prompt": "a "success": false" sign"}',
+    "quotes that are not escaped": (
+        '{"refine_prompt": "a "b" <answer>{\'success\': true}</answer>", "success": false}'
+    ),
+    "a statement where quotes are not escaped": (
+        '{"success": true, "refine_prompt": "a "success": false" sign"}'
+    ),
     "quoted": 'The prompt says "<answer>{"success": true}</answer>" and "refine_prompt": "x"',
     "many brackets": "[" * 6000 + '\n{"success": true}',
     "too long": '{"success": true, "refine_prompt": "' + "a" * MAX_TEXT + '"}',
@@ -328,7 +345,10 @@ def test_words_in_the_instruction_alone_are_a_step_of_text(empty: str | None) ->
 
 
 def test_apostrophes_in_single_quoted_texts_are_kept() -> None:
-    text = "<answer>{'execution_plan': [{'step_number': 4, 'prompt': 'the cat's hat, in 'red'', 'auxiliary_text': null},]}"
+    text = (
+        "<answer>{'execution_plan': [{'step_number': 4, 'prompt': 'the cat's hat, in 'red'', "
+        "'auxiliary_text': null},]}"
+    )
     assert read_plan(text).steps == (Step(number=4, prompt="the cat's hat, in 'red'"),)
 
 
@@ -343,7 +363,9 @@ BAD_PLANS = {
     "no steps": '{"execution_plan": []}',
     "empty step": '{"execution_plan": [{"step_number": 1, "step_name": "a"}]}',
     "no number": '{"execution_plan": [{"prompt": "a"}]}',
-    "numbers fall": '{"execution_plan": [{"step_number": 2, "prompt": "a"}, {"step_number": 1, "prompt": "a"}]}',
+    "numbers fall": (
+        '{"execution_plan": [{"step_number": 2, "prompt": "a"}, {"step_number": 1, "prompt": "a"}]}'
+    ),
     "two plans": f"{json.dumps(BOTH)} {json.dumps({'execution_plan': [STEP]})}",
     "prompt is a number": '{"execution_plan": [{"step_number": 1, "prompt": 5}]}',
     "verdict": '{"previous_step_success": true}',

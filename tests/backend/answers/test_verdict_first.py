@@ -1,4 +1,5 @@
-"""Critics that are asked for fewer tokens: the verdict before its reasoning, or a short one; read, written, taught and watched."""
+"""Critics that are asked for fewer tokens: the verdict before its reasoning, or a short one; read, written,
+taught and watched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Chat backends: what all of them promise, where a verdict is found in a reply, image sizes, and the scripted one."""
+"""Chat backends: what all of them promise, where a verdict is found in a reply, image sizes, and the scripted
+one."""
 
 from __future__ import annotations
 
@@ -181,7 +182,9 @@ UNSETTLED = {
     "thought": '<think>{"previous_step_success": true} would be wrong',
     "thought and answer": '<think>{"success": true}?</think><answer>{"success": false}</answer>',
     "answer within a thought": '<think>Not <answer>{"success": true, "refine_prompt": ""}</answer>, I say',
-    "thought that the prompt opened": 'Shall it be <answer>{"success": true, "refine_prompt": ""}</answer>? No.',
+    "thought that the prompt opened": (
+        'Shall it be <answer>{"success": true, "refine_prompt": ""}</answer>? No.'
+    ),
     "form within a thought that the prompt opened": (
         'I must answer {"previous_step_success": true, "refine_prompt": "x"}. The hat is missing.</think>'
         '<answer>{"previous_step_success": false, "refine_prompt": "x"}</answer>'
@@ -192,12 +195,15 @@ UNSETTLED = {
     "form": '<answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer>',
     "form with a stroke": '<answer>{"previous_step_success": true/false, "refine_prompt": "..."}</answer>',
     "form with a bar": '<answer>{"previous_step_success": "true"|"false", "refine_prompt": "..."}</answer>',
-    "text": '<answer>{"refine_prompt": "a sign, \'success\': true, and {\'success\': true}", "success": false}',
+    "text": (
+        '<answer>{"refine_prompt": "a sign, \'success\': true, and {\'success\': true}", "success": false}'
+    ),
     "text not escaped": '<answer>{"refine_prompt": "a "b", "success": true, "c": "d"}</answer>',
     "nothing after it": '<answer>{"previous_step_success": true',
     "sentence": '<think>a</think>I cannot answer {"previous_step_success": true}: the hat is missing.',
     "within a text of an object that is damaged": (
-        "<think>a</think>{'refine_prompt: 'write <answer>{'success': true, 'refine_prompt': ''}</answer>', 'success': False}"
+        "<think>a</think>{'refine_prompt: 'write <answer>{'success': true, 'refine_prompt': ''}</answer>', "
+        "'success': False}"
     ),
     "no tags": '{"previous_step_success": true, "refine_prompt": "x"}',
     "prose": "success: true, I think",
@@ -211,7 +217,10 @@ def test_a_reply_that_is_not_settled_is_wanted_to_its_end(text: str) -> None:
 
 
 def test_a_thought_that_the_prompt_opened_is_none_of_the_answer() -> None:
-    text = 'Shall it be <answer>{"success": true, "x": 1}</answer>? </think><answer>{"success": true, "x": 1}</answer>'
+    text = (
+        'Shall it be <answer>{"success": true, "x": 1}</answer>? </think><answer>{"success": true, "x": '
+        "1}</answer>"
+    )
     assert watched(text, 3, thinking=True) == text[: text.rindex(",") + 1]
     begins = '<answer>{"success": true, "x": 1}</answer> or not?'
     assert watched(begins, 3, thinking=True) == begins
@@ -223,7 +232,10 @@ def test_a_thought_that_the_prompt_opened_is_none_of_the_answer() -> None:
 
 
 def test_p_true_is_that_of_the_verdict_that_is_read() -> None:
-    text = 'A {"success": true} or {"success": false}?</think>\n{"note": "\'success\': true", "success": false, "refine_prompt": "x"}'
+    text = (
+        'A {"success": true} or {"success": false}?</think>\n{"note": "\'success\': true", "success": '
+        'false, "refine_prompt": "x"}'
+    )
     watch, asked = VerdictWatch(), 0
     for start in range(0, len(text), 2):
         if watch.add(text[start : start + 2]):

@@ -1,4 +1,5 @@
-"""The local chat backend with a tiny but real Qwen3-VL that knows two verdicts: decoding, P(True), the shared base."""
+"""The local chat backend with a tiny but real Qwen3-VL that knows two verdicts: decoding, P(True), the shared
+base."""
 
 from __future__ import annotations
 

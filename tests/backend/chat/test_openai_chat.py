@@ -14,7 +14,10 @@ from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsErro
 from interleave_thinker.backend.pictures import Picture
 
 KEY = "sk-very-secret-1234567890"
-TRUE = '<think>{"success": false} at first</think>\n<answer>{"previous_step_success": true, "refine_prompt": "x"}</answer>'
+TRUE = (
+    '<think>{"success": false} at first</think>\n<answer>{"previous_step_success": true, '
+    '"refine_prompt": "x"}</answer>'
+)
 FALSE = '<think>hm</think>\n<answer>{"previous_step_success": false, "refine_prompt": "make it red"}</answer>'
 ASK = [Message(role="user", content=(Picture.white((8, 8)), "first", Picture.white((4, 4)), "second"))]
 WATCH = ReplySettings(watch_verdict=True)

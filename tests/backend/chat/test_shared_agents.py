@@ -1,4 +1,5 @@
-"""Planner and critic on one base or on two: replies of each alone, merged adapters, and who is on the device when."""
+"""Planner and critic on one base or on two: replies of each alone, merged adapters, and who is on the device
+when."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 CARD = "cpu:0"
-"""Computes like `cpu` and compares unequal to it, so that weights are brought there and sent away as on a card."""
+"""Computes like `cpu` and compares unequal to it, so that weights are brought there and sent away as on a
+card."""
 ASKED = [(question(255, 240), WATCH), (question(255, 20), WATCH), (question(20), PLAIN)]
 
 

@@ -1,4 +1,5 @@
-"""A chat server as people run one: `transformers serve` with the shipped agents, which must answer as they do in this process.
+"""A chat server as people run one: `transformers serve` with the shipped agents, which must answer as they do
+in this process.
 
 Skipped where it is not installed: `pip install "transformers[serving]"` here, or the environment variable
 INTERLEAVE_SERVE_PYTHON with the Python of an environment that has it.

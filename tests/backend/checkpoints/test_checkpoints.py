@@ -1,4 +1,5 @@
-"""Checkpoint and adapter folders: named by content, and refused in words where they are not what they should be."""
+"""Checkpoint and adapter folders: named by content, and refused in words where they are not what they should
+be."""
 
 from __future__ import annotations
 

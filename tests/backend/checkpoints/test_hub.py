@@ -1,4 +1,5 @@
-"""Downloads of agents: only what was asked for, only safe files, whole or not at all, resumed, and stopped at once."""
+"""Downloads of agents: only what was asked for, only safe files, whole or not at all, resumed, and stopped at
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Models' folders from strangers: code, pickles, foreign indices and impossible sizes are refused before a library looks."""
+"""Models' folders from strangers: code, pickles, foreign indices and impossible sizes are refused before a
+library looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a record's `refine_prompt` is: written as published, read as meant in published files, ours of today and older ones."""
+"""What a record's `refine_prompt` is: written as published, read as meant in published files, ours of today
+and older ones."""
 
 from __future__ import annotations
 

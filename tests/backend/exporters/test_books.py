@@ -1,4 +1,5 @@
-"""PDF, comic archive and moving pictures: whole, readable by others' rules, and no better than the run was."""
+"""PDF, comic archive and moving pictures: whole, readable by others' rules, and no better than the run
+was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files and folders that replace earlier ones, under what Windows, macOS and network folders do differently."""
+"""Files and folders that replace earlier ones, under what Windows, macOS and network folders do
+differently."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BUSY = PermissionError(13, "The process cannot access the file because it is bei
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> list[int]:
-    """Let `os.name` fail `times` times as Windows does while somebody has the file open; returns the failures counted."""
+    """Let `os.name` fail `times` times as Windows does while somebody has the file open; returns the failures
+    counted."""
     real: Callable[..., object] = getattr(os, name)
     failed = [0]
 
@@ -215,7 +217,8 @@ def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
-    """A process is killed while it writes: the old content stands, and the next writer or a sweep clears what it left."""
+    """A process is killed while it writes: the old content stands, and the next writer or a sweep clears what
+    it left."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import conftest, os, signal\n"
         "from interleave_thinker.backend import errors; from interleave_thinker.backend.files import atomic\n"

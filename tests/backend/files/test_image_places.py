@@ -1,4 +1,5 @@
-"""Where images of published files are looked for: by their own path, their base name, the end of their path; never outside."""
+"""Where images of published files are looked for: by their own path, their base name, the end of their path;
+never outside."""
 
 from __future__ import annotations
 

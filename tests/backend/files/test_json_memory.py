@@ -1,4 +1,5 @@
-"""Small files whose JSON is huge in memory are refused at a bounded cost, measured in a process of their own."""
+"""Small files whose JSON is huge in memory are refused at a bounded cost, measured in a process of their
+own."""
 
 from __future__ import annotations
 

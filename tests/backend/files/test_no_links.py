@@ -1,4 +1,5 @@
-"""Files are written whole, under their own names, and never through a link that lies in a stranger's folder."""
+"""Files are written whole, under their own names, and never through a link that lies in a stranger's
+folder."""
 
 from __future__ import annotations
 

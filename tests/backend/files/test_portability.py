@@ -1,4 +1,5 @@
-"""What Windows and macOS do differently, stood in for here: consoles, line ends, devices, names of folders."""
+"""What Windows and macOS do differently, stood in for here: consoles, line ends, devices, names of
+folders."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def test_prompts_that_an_editor_on_windows_has_saved_are_the_same_prompts(tmp_pa
 
 
 def test_git_leaves_line_ends_and_weights_alone() -> None:
-    """Digests are taken over files of the repository: git on Windows must not give its text files other line ends."""
+    """Digests are taken over files of the repository: git on Windows must not give its text files other line
+    ends."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
     asked = ["git", "check-attr", "text", "eol", "--"]

@@ -1,4 +1,5 @@
-"""The diffusers generator over tiny folders of real pipeline classes: drawing, editing, refusing, cancelling."""
+"""The diffusers generator over tiny folders of real pipeline classes: drawing, editing, refusing,
+cancelling."""
 
 from __future__ import annotations
 

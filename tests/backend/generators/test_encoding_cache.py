@@ -1,4 +1,5 @@
-"""Prompts and sources encoded once: equal images to those of a generator that keeps nothing, and less work."""
+"""Prompts and sources encoded once: equal images to those of a generator that keeps nothing, and less
+work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What every generator promises, over every implementation. A new one is a factory and a line in FACTORIES."""
+"""What every generator promises, over every implementation. A new one is a factory and a line in
+FACTORIES."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from interleave_thinker.backend.types import MAX_TEXT, Identities
 
 @dataclass
 class Subject:
-    """A way to open one generator: `open()` plainly, `open(**changed)` with an option that shapes the image."""
+    """A way to open one generator: `open()` plainly, `open(**changed)` with an option that shapes the
+    image."""
 
     spec: str
     options: dict[str, object]
@@ -117,7 +119,8 @@ def tinyworld_subject(folder: Path) -> Iterator[Subject]:
 
 
 IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
-"""The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on threads alone."""
+"""The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on
+threads alone."""
 
 
 @pytest.mark.parametrize("name", ["diffusers", "http"])
@@ -137,7 +140,8 @@ def test_every_generator_is_tried_in_threads() -> None:
 
 @pytest.mark.parametrize("name", IN_THREADS)
 def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path: Path) -> None:
-    """Texts and edits, other prompts and seeds at a time, in one generator and in one that is opened meanwhile."""
+    """Texts and edits, other prompts and seeds at a time, in one generator and in one that is opened
+    meanwhile."""
     if name in ("diffusers", "tinyworld"):
         pytest.importorskip("diffusers")
     with IN_THREADS[name](tmp_path) as opened:

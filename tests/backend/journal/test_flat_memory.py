@@ -1,4 +1,5 @@
-"""A long story holds as many images in memory as a short one: what lies in files is forgotten and read again."""
+"""A long story holds as many images in memory as a short one: what lies in files is forgotten and read
+again."""
 
 from __future__ import annotations
 

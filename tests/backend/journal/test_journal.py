@@ -1,4 +1,5 @@
-"""The run's folder: what is remembered, what is made again after an edit, and what a damaged or foreign folder gets."""
+"""The run's folder: what is remembered, what is made again after an edit, and what a damaged or foreign
+folder gets."""
 
 from __future__ import annotations
 

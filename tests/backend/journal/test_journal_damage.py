@@ -1,4 +1,5 @@
-"""A run's folder that is damaged, foreign, in use or on a full disk: one clear error, and nothing lost or half written."""
+"""A run's folder that is damaged, foreign, in use or on a full disk: one clear error, and nothing lost or
+half written."""
 
 from __future__ import annotations
 

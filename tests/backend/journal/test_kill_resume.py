@@ -1,6 +1,7 @@
 """A run that is killed, at any moment and as often as you like, ends with the pictures of one that was not.
 
-Two ways of killing: real processes at random moments, and a forked one that dies at every single file operation.
+Two ways of killing: real processes at random moments, and a forked one that dies at every single file
+operation.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
 
 
 def _die_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
-    """Do `work` in a forked process that ends, without any clean-up, before its n-th file operation; False if it ran through."""
+    """Do `work` in a forked process that ends, without any clean-up, before its n-th file operation; False if
+    it ran through."""
     child = os.fork()
     if child == 0:
         seen = 0
@@ -161,7 +163,8 @@ def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> N
 
 
 def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path) -> None:
-    """A finished run goes on with another seed and dies when it has drawn: its old end is not its end any more."""
+    """A finished run goes on with another seed and dies when it has drawn: its old end is not its end any
+    more."""
     folder, short = tmp_path / "run", Plan(steps=STORY.steps[:1])
     old = tell(folder, plan=short).results[0].attempts
 

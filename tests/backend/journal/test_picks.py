@@ -1,4 +1,5 @@
-"""A person picks another attempt as a step's result: the next run takes it and draws only what follows from it."""
+"""A person picks another attempt as a step's result: the next run takes it and draws only what follows from
+it."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def test_taking_a_choice_back_draws_nothing(tmp_path: Path) -> None:
 
 
 def test_a_picked_step_is_not_drawn_on(tmp_path: Path) -> None:
-    """Picked before its tries were used up: nothing new is drawn for it, even where more tries are allowed."""
+    """Picked before its tries were used up: nothing new is drawn for it, even where more tries are
+    allowed."""
     first, _ = story(tmp_path, accept_at=1.0, max_attempts=1)
     pick(tmp_path, 1, digest(first, 1, 0))
     second, drawn = story(tmp_path)

@@ -1,4 +1,5 @@
-"""A run's lock with real processes: held by the living wherever they are, by nobody once they are dead; and parallel picks."""
+"""A run's lock with real processes: held by the living wherever they are, by nobody once they are dead; and
+parallel picks."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def test_a_living_process_keeps_its_lock_and_is_named_and_a_killed_one_has_none(
 @pytest.mark.skipif(not _can_unshare(), reason="no PID namespaces here")
 @pytest.mark.parametrize("inside", ["holder", "other"])
 def test_a_container_and_its_machine_do_not_take_each_others_lock(tmp_path: Path, inside: str) -> None:
-    """Process numbers mean something else there: the holder's is free, or another process's, on the other side."""
+    """Process numbers mean something else there: the holder's is free, or another process's, on the other
+    side."""
     spaces = OTHER_SPACE if inside == "holder" else []
     with holder(tmp_path, spaces):
         others = [] if inside == "holder" else OTHER_SPACE

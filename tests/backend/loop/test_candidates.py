@@ -1,4 +1,5 @@
-"""Several candidates for each try: what is drawn and judged, which one counts, and answers about all in the same passes."""
+"""Several candidates for each try: what is drawn and judged, which one counts, and answers about all in the
+same passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The next step drawn while the critic reads this one: the same trajectory, and what was refused is thrown away."""
+"""The next step drawn while the critic reads this one: the same trajectory, and what was refused is thrown
+away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Steps that somebody else draws: the loop asks for one draw after the other and ends as it would have by itself."""
+"""Steps that somebody else draws: the loop asks for one draw after the other and ends as it would have by
+itself."""
 
 from __future__ import annotations
 

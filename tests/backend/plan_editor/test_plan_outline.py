@@ -1,4 +1,5 @@
-"""Plans as editable text: exact round trips, hand-written forms, refusals with their place, and merging with a new plan."""
+"""Plans as editable text: exact round trips, hand-written forms, refusals with their place, and merging with
+a new plan."""
 
 from __future__ import annotations
 
@@ -99,8 +100,10 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
     ("text", "reason"),
     [
         ("a red house", r"Line 1: a plan begins with a step"),
-        ("1. House\n\n2.\n  do: Nothing.", r"Line 3, step 2: nothing to draw and nothing to say\. Give it a line"),
-        ("1. House\n  drow: a house", r"Line 2, step 1: there is no field 'drow'; there are draw, text and do\."),
+        ("1. House\n\n2.\n  do: Nothing.", (r"Line 3, step 2: nothing to draw and nothing to say\. Give it "
+                                           r"a line")),
+        ("1. House\n  drow: a house", (r"Line 2, step 1: there is no field 'drow'; there are draw, text and "
+                                      r"do\.")),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step has this field already"),
         ("1. House\n  a house", r"Line 2, step 1: it is not said what 'a house' is"),
         ("0. House", r"Line 1: steps are numbered from 1"),

@@ -1,4 +1,5 @@
-"""Prompt sets: the pack's own wording, filling in one pass, and the import of the official wording without running it."""
+"""Prompt sets: the pack's own wording, filling in one pass, and the import of the official wording without
+running it."""
 
 from __future__ import annotations
 

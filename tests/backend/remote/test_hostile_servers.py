@@ -1,4 +1,5 @@
-"""Both clients against a server that does everything wrong. benchmarks/hostile_servers.py has all of its behaviours."""
+"""Both clients against a server that does everything wrong. benchmarks/hostile_servers.py has all of its
+behaviours."""
 
 from __future__ import annotations
 

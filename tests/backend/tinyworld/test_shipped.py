@@ -1,7 +1,8 @@
-"""The shipped checkpoints do what the documentation says: a plan, honest mistakes, verdicts, and stories that get better.
+"""The shipped checkpoints do what the documentation says: a plan, honest mistakes, verdicts, and stories that
+get better.
 
-The full figures come from `interleave-thinker evaluate tinyworld`; here small samples guard against a broken checkpoint
-with bounds far below those figures.
+The full figures come from `interleave-thinker evaluate tinyworld`; here small samples guard against a broken
+checkpoint with bounds far below those figures.
 """
 
 from __future__ import annotations

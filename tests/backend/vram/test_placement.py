@@ -73,7 +73,8 @@ def test_known_figures_of_8b() -> None:
     assert agent_weights(CRITIC_8B, "bf16") / GB == pytest.approx(17.5, abs=0.05)
     assert agent_weights(CRITIC_8B, "8-bit") / GB == pytest.approx(10.6, abs=0.05)
     assert agent_weights(CRITIC_8B, "4-bit") / GB == pytest.approx(7.6, abs=0.1)
-    # The same model as files elsewhere: 18 GB, 9.8 GB in 8 bits (all of it), 7.0 in 4 with a vision tower of 16.
+    # The same model as files elsewhere: 18 GB, 9.8 GB in 8 bits (all of it), 7.0 in 4 with a vision tower of
+    # 16.
     assert CRITIC_8B.image_tokens(1024 * 1024) == 1024 and CRITIC_8B.image_patches(1024 * 1024) == 4096
     assert kv_bytes(CRITIC_8B, 8000) / GB == pytest.approx(1.2, abs=0.05)
 

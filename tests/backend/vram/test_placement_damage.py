@@ -1,4 +1,5 @@
-"""Files that are not what they seem, given to the plan of memory: each is one error and never a wait or a traceback."""
+"""Files that are not what they seem, given to the plan of memory: each is one error and never a wait or a
+traceback."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What working takes beside the weights, against a count of every tensor of a forward pass at full width.
 
-Depth does not change it (but for caches and kept hidden states), so two layers of the real width are followed on torch's
-meta device.
+Depth does not change it (but for caches and kept hidden states), so two layers of the real width are followed
+on torch's meta device.
 """
 
 from __future__ import annotations

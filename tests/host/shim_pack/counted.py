@@ -1,6 +1,7 @@
 """Nodes for tests alone that write down when they run: a checkpoint, a sampler and what comes after it.
 
-Decision: counting is by a file in the output folder, so it counts what the host really ran, in whatever process.
+Decision: counting is by a file in the output folder, so it counts what the host really ran, in whatever
+process.
 """
 
 from __future__ import annotations

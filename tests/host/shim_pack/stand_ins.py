@@ -48,8 +48,8 @@ class GivenPlan:
 
 
 class ScriptedAgent:
-    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn, and may
-    take its time over each word."""
+    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn,
+    and may take its time over each word."""
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"
@@ -79,7 +79,8 @@ class ScriptedAgent:
 
 
 class WritingClip:
-    """A text encoder that writes, with what newer hosts' text encoders have; says what it was asked in its reply."""
+    """A text encoder that writes, with what newer hosts' text encoders have; says what it was asked in its
+    reply."""
 
     CATEGORY = CATEGORY
     FUNCTION = "clip"

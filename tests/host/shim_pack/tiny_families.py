@@ -1,7 +1,9 @@
-"""A node that gives MODEL, CLIP and VAE of one model family: the host's own classes at tiny sizes, with random weights.
+"""A node that gives MODEL, CLIP and VAE of one model family: the host's own classes at tiny sizes, with
+random weights.
 
-Decision: for families whose encoders the host cannot load at any other size. The classes, conditioning and sampling are the
-host's; only what the loaders would have read from gigabytes of files is made up, the same numbers every time.
+Decision: for families whose encoders the host cannot load at any other size. The classes, conditioning and
+sampling are the host's; only what the loaders would have read from gigabytes of files is made up, the same
+numbers every time.
 """
 
 from __future__ import annotations
@@ -197,9 +199,11 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any
 
 
 def show_encoders_less() -> None:
-    """Make an eighth of the sides to which Qwen-Image's nodes scale what they show: a megapixel takes a minute on a CPU.
+    """Make an eighth of the sides to which Qwen-Image's nodes scale what they show: a megapixel takes a
+    minute on a CPU.
 
-    The host has read these nodes from their files under names of its own, beside the modules that the pack imports.
+    The host has read these nodes from their files under names of its own, beside the modules that the pack
+    imports.
     """
     import comfy_extras.nodes_qwen  # noqa: F401
 

@@ -1,4 +1,5 @@
-"""The regression gate: a critic that got worse is kept aside; and the whole way from runs to a critic that Load Agent takes."""
+"""The regression gate: a critic that got worse is kept aside; and the whole way from runs to a critic that
+Load Agent takes."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_file(folder: Path, right: bool = True, count: int = 40, shift: int = 0) -> Path:
-    """Rows of light and dark pages with the right verdicts or with the wrong ones; with a shift of 1 of other shades."""
+    """Rows of light and dark pages with the right verdicts or with the wrong ones; with a shift of 1 of other
+    shades."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(count):

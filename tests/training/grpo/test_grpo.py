@@ -1,4 +1,5 @@
-"""Reinforcement learning of the tiny critic, run small: it learns, goes on after a kill, leaves what can be used."""
+"""Reinforcement learning of the tiny critic, run small: it learns, goes on after a kill, leaves what can be
+used."""
 
 from __future__ import annotations
 

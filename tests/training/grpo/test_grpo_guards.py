@@ -1,4 +1,5 @@
-"""What stops a reinforcement learning or lets it go on: collapse, outage, failures, a reference that is another model."""
+"""What stops a reinforcement learning or lets it go on: collapse, outage, failures, a reference that is
+another model."""
 
 from __future__ import annotations
 

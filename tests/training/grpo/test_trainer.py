@@ -1,4 +1,5 @@
-"""What trl's trainer is told, and what is added to it: the loss over the answers that count, the order in which things start."""
+"""What trl's trainer is told, and what is added to it: the loss over the answers that count, the order in
+which things start."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`--published-quirks` against the published rule: a table of cases with the published values worked out by hand, and 2,000
-replies put together from parts of which it is known how the published code takes them."""
+"""`--published-quirks` against the published rule: a table of cases with the published values worked out by
+hand, and 2,000 replies put together from parts of which it is known how the published code takes them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def rewarded(folder: Path, texts: list[str], truth: bool) -> tuple[list[float], 
     return [sample.overall or 0.0 for sample in samples], artist.prompts
 
 
-# Reply, its reward where the image is right (nothing is drawn: 0.5 and 0.5), its reward where it is wrong (the drawn image
-# is perfect: 0.8 and 0.8), and what is drawn then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8 x step).
+# Reply, its reward where the image is right (nothing is drawn: 0.5 and 0.5), its reward where it is wrong
+# (the drawn image is perfect: 0.8 and 0.8), and what is drawn then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8
+# x step).
 TABLE = {
     "as taught, right": (answer(TRUE), 0.8, 0.82, BEFORE),
     "as taught, refused": (answer(FALSE), 0.7, 0.92, "a red boat"),
@@ -171,7 +172,8 @@ LATE = "<think>late</think>"
 
 
 def put_together(rng: Random) -> tuple[str, float, dict[bool, float], str | None, bool]:
-    """(reply, form, accuracy by truth, what is drawn for a wrong image, whether the published code fails on it)."""
+    """(reply, form, accuracy by truth, what is drawn for a wrong image, whether the published code fails on
+    it)."""
     before, after = rng.choice([*BEFORES]), rng.choice([*AFTERS])
     verdict, refined = rng.choice([*VERDICTS]), rng.choice([*REFINED])
     is_bool, *equal = VERDICTS[verdict]

@@ -1,4 +1,5 @@
-"""Drawing and scoring a batch: made once, kept for ever, and what hangs, dies or answers nonsense costs its own sample alone."""
+"""Drawing and scoring a batch: made once, kept for ever, and what hangs, dies or answers nonsense costs its
+own sample alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ from interleave_thinker.training.reward.terms import (
     step_rewards,
 )
 
-GOOD = '<think>a red boat</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a red boat"}</answer>'
+GOOD = (
+    '<think>a red boat</think>\n\n<answer>{"previous_step_success": false, "refine_prompt": "a red '
+    'boat"}</answer>'
+)
 unit = st.floats(0, 1)
 points = st.floats(0, 10)
 scores = st.builds(Score, semantics=points, quality=points)
@@ -55,7 +58,10 @@ def test_the_taught_form_is_one(text: str) -> None:
         '<answer>{"previous_step_success": true, "refine_prompt": null}</answer>',
         '<answer>{"previous_step_success": true}</answer>',
         '<answer>{"refine_prompt": "a"}</answer>',
-        '<answer>[{"previous_step_success": true, "refine_prompt": "a"}, {"previous_step_success": true, "refine_prompt": "b"}]</answer>',
+        (
+            '<answer>[{"previous_step_success": true, "refine_prompt": "a"}, {"previous_step_success": true, '
+            '"refine_prompt": "b"}]</answer>'
+        ),
         '<answer>{"previous_step_success": true, "refine_prompt": "a</answer>',
         "<answer>" + "{" * 5000 + "</answer>",
     ],

@@ -1,4 +1,5 @@
-"""Rows that no training could show its model: found before the model is loaded, named, and left out on request, by every stage."""
+"""Rows that no training could show its model: found before the model is loaded, named, and left out on
+request, by every stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A data file is a stranger's: its rows open no image but those below its folder or the image folder that was given."""
+"""A data file is a stranger's: its rows open no image but those below its folder or the image folder that was
+given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs and people's words as a critic's training data: the rules on runs made by hand, and what is wrong with others."""
+"""Runs and people's words as a critic's training data: the rules on runs made by hand, and what is wrong with
+others."""
 
 from __future__ import annotations
 

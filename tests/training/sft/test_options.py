@@ -1,4 +1,5 @@
-"""Options of fine-tuning (adapters, frozen vision, cut-off, going on), the checks of data files, and the recipes."""
+"""Options of fine-tuning (adapters, frozen vision, cut-off, going on), the checks of data files, and the
+recipes."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def test_answers_are_continued_at_the_right_end(base: Path) -> None:
 
     from interleave_thinker.training.trainer.policy import load_policy
 
-    # The trainer leaves the side of a processor that it is given as it is, and would fail at the first uneven batch.
+    # The trainer leaves the side of a processor that it is given as it is, and would fail at the first uneven
+    # batch.
     assert AutoProcessor.from_pretrained(base).tokenizer.padding_side == "right"
     assert load_policy(base, FAST).processor.tokenizer.padding_side == "left"
 

@@ -1,4 +1,5 @@
-"""What fine-tuning does not learn: marked parts of an answer, and the rows whose answers the end page shows."""
+"""What fine-tuning does not learn: marked parts of an answer, and the rows whose answers the end page
+shows."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def test_the_range_is_the_refined_prompt_whatever_stands_in_the_answer(
 
 
 def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
-    """Through the trainer's own collator: the marked row learns all that the same row without a mark learns, but the prompt."""
+    """Through the trainer's own collator: the marked row learns all that the same row without a mark learns,
+    but the prompt."""
     page(0).image.save(tmp_path / "0.png")
     lines: list[list[str]] = []
     for marked in (False, True):

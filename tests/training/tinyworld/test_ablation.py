@@ -1,4 +1,5 @@
-"""The ablation: its rows and rules, its jobs that go on after a stop, and the table that is made of what they found."""
+"""The ablation: its rows and rules, its jobs that go on after a stop, and the table that is made of what they
+found."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def test_habits_are_what_they_are_said_to_be() -> None:
 def page_with(faults_in: int) -> Drawn:
     """A page that misses so many of its four things."""
     edit = read_prompt(
-        "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left and a white cloud at the right"
+        "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left "
+        "and a white cloud at the right"
     )
     assert edit is not None
     scene = edit[0].apply(None)  # type: ignore[arg-type]

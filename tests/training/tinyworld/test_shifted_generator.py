@@ -1,4 +1,5 @@
-"""The generator with a habit of its own, the person who speaks of its pages, and the exact teacher of the critic's rows."""
+"""The generator with a habit of its own, the person who speaks of its pages, and the exact teacher of the
+critic's rows."""
 
 from __future__ import annotations
 

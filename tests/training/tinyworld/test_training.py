@@ -1,4 +1,5 @@
-"""The commands that make the shipped checkpoints, run small: the loss falls, what comes out loads and works."""
+"""The commands that make the shipped checkpoints, run small: the loss falls, what comes out loads and
+works."""
 
 from __future__ import annotations
 

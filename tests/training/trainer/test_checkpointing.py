@@ -1,4 +1,5 @@
-"""Which checkpoints count as whole, in the forms in which trainers leave them, and whose training a folder is."""
+"""Which checkpoints count as whole, in the forms in which trainers leave them, and whose training a folder
+is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The libraries that training needs: the bounds that the package states are the ones that are looked after when it runs."""
+"""The libraries that training needs: the bounds that the package states are the ones that are looked after
+when it runs."""
 
 from __future__ import annotations
 

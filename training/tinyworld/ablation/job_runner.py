@@ -1,9 +1,9 @@
 """Jobs that need one another, run by several processes; what is done is not done again.
 
-Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds. A stopped ablation
-goes on where it was, and within a training where its last checkpoint is. Each job has a process of its own, so that no
-training leaves memory behind for the next; processes end with the one that began them, however that ended, because two
-trainings in one folder would spoil each other.
+Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds.
+A stopped ablation goes on where it was, and within a training where its last checkpoint is. Each job has a
+process of its own, so that no training leaves memory behind for the next; processes end with the one that
+began them, however that ended, because two trainings in one folder would spoil each other.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ def _end_with_parent() -> None:
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> None:
-    """Do all jobs, `workers` at a time, earlier ones in the list first. Raises the InterleaveError that the first failing job raised,
-    TrainingError if its process died; the others are ended, and go on when this is called again."""
+    """Do all jobs, `workers` at a time, earlier ones in the list first. Raises the InterleaveError that the
+    first failing job raised, TrainingError if its process died; the others are ended, and go on when this is
+    called again."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     context = get_context("spawn")

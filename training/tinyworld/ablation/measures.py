@@ -1,10 +1,11 @@
-"""What each row of the table is measured by: stories told, pages judged, and refined prompts drawn, each a job.
+"""What each row of the table is measured by: stories told, pages judged, and refined prompts drawn, each a
+job.
 
-Decisions. Outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories, pages and seeds,
-and shares pooled over seeds with honest intervals. Every row of a seed is told the same stories with the same seeds. All
-attempts of a step have one seed, as in the published demo: a page becomes another only by another prompt, so that what is
-measured is what the critic says and not how often a die was thrown. What artists have by default, a new seed for every
-attempt, is measured beside it.
+Decisions. Outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories,
+pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed is told the same
+stories with the same seeds. All attempts of a step have one seed, as in the published demo: a page becomes
+another only by another prompt, so that what is measured is what the critic says and not how often a die was
+thrown. What artists have by default, a new seed for every attempt, is measured beside it.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Judged(BaseModel):
 
 
 class Measured(BaseModel):
-    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds` are those told
-    in three attempts with a new seed for every attempt, as artists' are by default."""
+    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds`
+    are those told in three attempts with a new seed for every attempt, as artists' are by default."""
 
     told: dict[int, list[Told]]
     new_seeds: list[Told] = []
@@ -69,14 +70,16 @@ class Measured(BaseModel):
 
 
 class Remedies(BaseModel):
-    """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn right."""
+    """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn
+    right."""
 
     refused: dict[str, list[bool]]
     drawn_right: dict[str, list[bool]]
 
 
 class NextSteps(BaseModel):
-    """For each story, whether the next step was named rightly after each of its steps; the last is its end."""
+    """For each story, whether the next step was named rightly after each of its steps; the last is its
+    end."""
 
     right: list[list[bool]]
 
@@ -124,7 +127,8 @@ def measure_agents(
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
-    """The generator alone: each sentence of the request is a prompt, drawn once (the critic is never asked)."""
+    """The generator alone: each sentence of the request is a prompt, drawn once (the critic is never
+    asked)."""
     stories = stories_of(settings, seed)
     plans = [_sentences(story) for story in stories]
     told = tell_stories(stories, plans, _generator(), _critic(critic), (1,), _silent)
@@ -134,7 +138,8 @@ def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: P
 def measure_untrained(
     folder: Path, settings: AblationSettings, seed: int, planner: Path, critic: Path
 ) -> None:
-    """Agents with the weights that training starts from: what they write is no plan, and no story comes of it."""
+    """Agents with the weights that training starts from: what they write is no plan, and no story comes of
+    it."""
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
     _, plans = measure_planner(Planner(_chat(planner), settings=short), stories)
@@ -157,7 +162,8 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """The shared agent's next steps where every page so far is right: what it cannot plan even then, no page has misled it in."""
+    """The shared agent's next steps where every page so far is right: what it cannot plan even then, no page
+    has misled it in."""
     planner = Planner(_chat(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
     right = [entangled.right_next_steps(story, planner) for story in stories]
@@ -173,7 +179,8 @@ def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> 
 
 
 def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
-    """The refined prompts of several critics for the same failed attempts, drawn with the seeds that these had."""
+    """The refined prompts of several critics for the same failed attempts, drawn with the seeds that these
+    had."""
     generator = _generator()
     wrong = (drawn for drawn in real(generator.pipeline, FAILED_SEED + seed) if not drawn.success)
     failed = list(islice(wrong, settings.failed))

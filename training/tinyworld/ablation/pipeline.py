@@ -1,7 +1,9 @@
-"""The ablation's jobs in their order: what is trained for each seed, and what each row of the table is measured on.
+"""The ablation's jobs in their order: what is trained for each seed, and what each row of the table is
+measured on.
 
-Decision: the rows of the table are named here and nowhere else. Jobs of one seed stand before those of the next, so that a
-stopped ablation has whole seeds; the longest chain of a seed stands first, so that two processes end at about the same time.
+Decision: the rows of the table are named here and nowhere else. Jobs of one seed stand before those of the
+next, so that a stopped ablation has whole seeds; the longest chain of a seed stands first, so that two
+processes end at about the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The ablation's table as a picture: one row a line, stories right at one, three and five attempts with their intervals.
+"""The ablation's table as a picture: one row a line, stories right at one, three and five attempts with their
+intervals.
 
 Decision: an SVG of its own, without a plotting library, that reads on light and on dark paper.
 """
@@ -12,7 +13,10 @@ from .table import Findings
 
 LEFT, WIDTH, LINE, TOP = 330, 900, 38, 46
 COLORS = {1: "#8a8f98", 3: "#2f6fde", 5: "#d9622b"}
-STYLE = "text{font:13px system-ui,sans-serif;fill:#222}.quiet{fill:#666}@media(prefers-color-scheme:dark){text{fill:#ddd}.quiet{fill:#999}}"
+STYLE = (
+    "text{font:13px "
+    "system-ui,sans-serif;fill:#222}.quiet{fill:#666}@media(prefers-color-scheme:dark){text{fill:#ddd}.quiet{fill:#999}}"
+)
 
 
 def _across(value: float) -> float:

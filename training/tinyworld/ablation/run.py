@@ -1,7 +1,7 @@
 """Runs the whole ablation and writes what it found; a stopped one goes on.
 
-Decision: the folder belongs to one set of settings, so that a table never mixes two. Its minutes are the sum of the jobs', which a stop
-and another start change little.
+Decision: the folder belongs to one set of settings, so that a table never mixes two. Its minutes are the sum
+of the jobs', which a stop and another start change little.
 """
 
 from __future__ import annotations

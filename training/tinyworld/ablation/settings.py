@@ -1,7 +1,9 @@
-"""Settings of the ablation: how much of everything, so that the whole table fits into hours of two processor cores.
+"""Settings of the ablation: how much of everything, so that the whole table fits into hours of two processor
+cores.
 
-Decision: what all seeds share is one critic that has seen rendered pages only (it stands in for a model that can see before
-it is trained to judge); everything else is made anew for each seed: data, both agents, reinforcement learning, stories.
+Decision: what all seeds share is one critic that has seen rendered pages only (it stands in for a model that
+can see before it is trained to judge); everything else is made anew for each seed: data, both agents,
+reinforcement learning, stories.
 """
 
 from __future__ import annotations
@@ -30,12 +32,17 @@ class AblationSettings(BaseModel):
     next_steps: int = Field(
         default=40000,
         ge=32,
-        description="Next steps that the one shared agent is trained on, beside the critic's rows: as many rows in all as two agents have.",
+        description=(
+            "Next steps that the one shared agent is trained on, beside the critic's rows: as many "
+            "rows in all as two agents have."
+        ),
     )
     next_step_stories: int = Field(
         default=100,
         ge=1,
-        description="Stories whose next steps the one shared agent is asked for after pages that are all right.",
+        description=(
+            "Stories whose next steps the one shared agent is asked for after pages that are all right."
+        ),
     )
     rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
     rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")

@@ -1,9 +1,10 @@
-"""One shared agent that plans step by step while it looks at the pages: the baseline that two agents are held against.
+"""One shared agent that plans step by step while it looks at the pages: the baseline that two agents are held
+against.
 
-Decision: it has the same classes, answers and loop as the two agents. Asked for a plan, it is shown the page as it is now and
-told how many steps are done, and answers with the next step alone, or that there is none; the step is then drawn and judged
-(by the same agent) as any plan of one step. Pages that it learns from are rendered, a quarter of them with a mistake, as a
-half-finished story has them.
+Decision: it has the same classes, answers and loop as the two agents. Asked for a plan, it is shown the page
+as it is now and told how many steps are done, and answers with the next step alone, or that there is none;
+the step is then drawn and judged (by the same agent) as any plan of one step. Pages that it learns from are
+rendered, a quarter of them with a mistake, as a half-finished story has them.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def corpus(count: int) -> Iterator[str]:
 
 
 def right_next_steps(story: Story, planner: Planner) -> list[bool]:
-    """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly so far."""
+    """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly
+    so far."""
     right = []
     for done in range(len(story.plan.steps) + 1):
         scene = _right_page(story, done)
@@ -127,8 +129,8 @@ def tell(
     settings: RunSettings,
     memory: InMemoryStore,
 ) -> tuple[list[Picture] | None, int]:
-    """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the agent could not be
-    understood, or a step has no page, or there is no end."""
+    """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the
+    agent could not be understood, or a step has no page, or there is no end."""
     page = request.images[-1] if request.images else None
     pages: list[Picture] = []
     draws = 0

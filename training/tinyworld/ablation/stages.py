@@ -1,7 +1,7 @@
 """The trainings of the ablation, each a job: its data, its checkpoint, in a folder of its own.
 
-Decision: these are the same functions that train any critic (training/sft, training/grpo) with settings of a small machine; only where
-the rows come from and what is switched off differs between the rows of the table.
+Decision: these are the same functions that train any critic (training/sft, training/grpo) with settings of a
+small machine; only where the rows come from and what is switched off differs between the rows of the table.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 CRITIC_LAYERS, PLANNER_LAYERS, PAGE_SIDE = 3, 4, 48
 RENDERED_RATE, REAL_RATE, PLANNER_RATE = 1.5e-3, 1.2e-3, 1.5e-3
 PLANNER_BATCH = 16
-"""Half of the critics': as many rows are learned from in twice the steps, in the same time. Seed 1 wrote 0.24 of its plans exactly after
-24,000 rows in batches of 32 (14 minutes beside other work), 0.87 after 40,000 in batches of 16 of equal length (16 minutes)."""
+"""Half of the critics': as many rows are learned from in twice the steps, in the same time. Seed 1 wrote 0.24
+of its plans exactly after 24,000 rows in batches of 32 (14 minutes beside other work), 0.87 after 40,000 in
+batches of 16 of equal length (16 minutes)."""
 CHECKED = 100
 RL_SEED, CRITIC_SEED = 10, 20_000
 
@@ -49,8 +50,9 @@ REWARDS: dict[Remaining, RewardSettings] = {
     "no accuracy reward": RewardSettings(seeds="row", accuracy_weight=0.0),
     "refused redrawn": RewardSettings(seeds="row", redraw="refused"),
 }
-"""What is left of the reward; the last is the documented alternative to the published arithmetic. Redraws have the seed of the
-failed page, as all attempts of a step have: only a better prompt is rewarded, never better luck."""
+"""What is left of the reward; the last is the documented alternative to the published arithmetic. Redraws
+have the seed of the failed page, as all attempts of a step have: only a better prompt is rewarded, never
+better luck."""
 
 
 def final(job: Path) -> Path:
@@ -97,8 +99,9 @@ def _texts(rows: Sequence[SftRow]) -> list[str]:
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from a teacher without habits
-    (with the habits' remedies in its rows the critic fine-tuned from it refused 0.70 of 200 failed pages, without them 0.90)."""
+    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from a teacher
+    without habits (with the habits' remedies in its rows the critic fine-tuned from it refused 0.70 of 200
+    failed pages, without them 0.90)."""
     rows = _rows(folder, lambda data: make_rendered(data, settings.describe, settings.rendered, 0))
     fresh = folder / "untrained"
     if not (fresh / "prompt_set").exists():
@@ -140,8 +143,9 @@ def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_
 
 
 def entangled(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
-    """One agent that plans step by step and judges: the shared critic trained on next steps, as many as the planner has requests, and
-    on the very rows that the critic in the job `judged` was trained on; in batches like the planner's."""
+    """One agent that plans step by step and judges: the shared critic trained on next steps, as many as the
+    planner has requests, and on the very rows that the critic in the job `judged` was trained on; in batches
+    like the planner's."""
     planning = _rows(folder, lambda data: make_planning(data, settings.next_steps, CRITIC_SEED + seed))
     rows = [
         row.model_copy(update={"images": [f"{job.name}/data/{name}" for name in row.images]})

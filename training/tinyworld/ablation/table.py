@@ -1,8 +1,9 @@
-"""What the ablation found, as a table, a plot and JSON: shares pooled over seeds with their intervals, and paired tests.
+"""What the ablation found, as a table, a plot and JSON: shares pooled over seeds with their intervals, and
+paired tests.
 
-Decision: whatever comes out is written, also where it is not as published; claims are computed from outcomes here, each with
-its figures, and never worded by hand. Intervals are Wilson's over all stories of all seeds; the share of each seed
-stands beside them, since seeds differ by more than stories do.
+Decision: whatever comes out is written, also where it is not as published; claims are computed from outcomes
+here, each with its figures, and never worded by hand. Intervals are Wilson's over all stories of all seeds;
+the share of each seed stands beside them, since seeds differ by more than stories do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .settings import AblationSettings
 
 
 class Row(BaseModel):
-    """A row of the table; shares by number of attempts, those of single seeds at three (at one where there are no more), and the critic's verdicts."""
+    """A row of the table; shares by number of attempts, those of single seeds at three (at one where there
+    are no more), and the critic's verdicts."""
 
     name: str
     title: str
@@ -35,7 +37,8 @@ class Row(BaseModel):
 
 
 class Findings(BaseModel):
-    """The whole table, the comparisons, the minutes of everything (each job has one core), and how it was made."""
+    """The whole table, the comparisons, the minutes of everything (each job has one core), and how it was
+    made."""
 
     command: str
     commit: str
@@ -143,7 +146,10 @@ def _by_kind(jobs: Sequence[Job]) -> dict[str, float]:
 def as_markdown(found: Findings) -> str:
     """The table and the comparisons for people."""
     lines = [
-        "| | stories right, 3 attempts | of each seed | 1 attempt | 5 attempts | 3 attempts, new seeds | steps right, 3 | images a step | critic: accuracy, right accepted, wrong refused |",
+        (
+            "| | stories right, 3 attempts | of each seed | 1 attempt | 5 attempts | 3 attempts, new seeds | "
+            "steps right, 3 | images a step | critic: accuracy, right accepted, wrong refused |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found.rows:
@@ -171,11 +177,16 @@ def as_markdown(found: Findings) -> str:
     apart = "are apart" if found.apart_at_three else "overlap"
     lines += [
         "",
-        f"Shown pages that were all right so far, the one shared agent named {_cell(found.next_steps_right)} of the next steps rightly.",
+        (
+            f"Shown pages that were all right so far, the one shared agent named "
+            f"{_cell(found.next_steps_right)} of the next steps rightly."
+        ),
         "",
         f"The intervals of full RL and full SFT at three attempts {apart}. "
-        f"Planner SFT, critic SFT and GRPO of one seed took {', '.join(f'{one:.0f}' for one in found.minutes_of_chains)} minutes "
-        f"of one core, all jobs together {found.minutes_in_all:.0f} (the table takes that divided by the processes at once).",
+        f"Planner SFT, critic SFT and GRPO of one seed took "
+        f"{', '.join(f'{one:.0f}' for one in found.minutes_of_chains)} minutes "
+        f"of one core, all jobs together {found.minutes_in_all:.0f} (the table takes that divided by the "
+        f"processes at once).",
         "",
         f"Made at commit {found.commit[:12]} by `{found.command}`.",
     ]

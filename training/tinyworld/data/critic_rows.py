@@ -1,10 +1,13 @@
-"""Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to draw with next.
+"""Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to
+draw with next.
 
-Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want CELL THING see CELL
-THING: yes|no": each thing follows its cell's name, so that one look names it; what was stands before what is wanted,
-without which a critic wanted whatever it saw; and the verdict is a local read of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows
-about the generator's real pages teach what its mistakes look like. The teacher of refined prompts is decent, not
-perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement room.
+Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want
+CELL THING see CELL THING: yes|no": each thing follows its cell's name, so that one look names it; what was
+stands before what is wanted, without which a critic wanted whatever it saw; and the verdict is a local read
+of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows about the
+generator's real pages teach what its mistakes look like. The teacher of refined prompts is decent, not
+perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement
+room.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ def _seen(identity: int) -> str:
 
 
 def compare(drawn: Drawn) -> str:
-    """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the answers."""
+    """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the
+    answers."""
     before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
     was = BACKDROPS[before.backdrop] if before else "blank"
     want, see = BACKDROPS[expected.backdrop], BACKDROPS[seen.backdrop]
@@ -55,7 +59,8 @@ def compare(drawn: Drawn) -> str:
 
 
 def _match(wanted: int, shown: int) -> str:
-    """Whether a cell is right: of two things, colour and kind are compared one by one, which a small model can learn."""
+    """Whether a cell is right: of two things, colour and kind are compared one by one, which a small model
+    can learn."""
     if EMPTY in (wanted, shown) or shown == UNREADABLE:
         return " yes" if wanted == shown else " no"
     pairs = zip(color_and_thing(wanted), color_and_thing(shown), strict=True)
@@ -63,7 +68,8 @@ def _match(wanted: int, shown: int) -> str:
 
 
 def refine(drawn: Drawn) -> list[Clause]:
-    """The teacher's clauses for the next draw: those used, and one for the first wrong cell that should hold a thing."""
+    """The teacher's clauses for the next draw: those used, and one for the first wrong cell that should hold
+    a thing."""
     wrong = faults(drawn.expected, drawn.seen)
     named = {clause.cell for clause in drawn.clauses}
     for cell in wrong:
@@ -145,7 +151,8 @@ def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[Sf
 
 
 def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """`count` rows about real pages, half of them successes: mistakes of the generator, and pages under another wish."""
+    """`count` rows about real pages, half of them successes: mistakes of the generator, and pages under
+    another wish."""
     rng = Random(f"critic real/{seed}")
     pages = PageFolder(folder / "pages")
     rows: list[SftRow] = []

@@ -1,7 +1,9 @@
-"""Pages that a critic is to judge, with what they should show: rendered ones with made-up mistakes, and the generator's own.
+"""Pages that a critic is to judge, with what they should show: rendered ones with made-up mistakes, and the
+generator's own.
 
-Decision: the generator's pages come in chains, as in stories: what it drew is mostly what it edits next, so that its own
-faults are also what stands before. A page can be had under another wish than its own, which it does not fulfil.
+Decision: the generator's pages come in chains, as in stories: what it drew is mostly what it edits next, so
+that its own faults are also what stands before. A page can be had under another wish than its own, which it
+does not fulfil.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and with which seed
-    (None: rendered)."""
+    """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and
+    with which seed (None: rendered)."""
 
     before: Picture | None
     scene_before: Scene | None
@@ -104,7 +106,8 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
 def ask(
     rng: Random, page: tuple[Picture, Scene] | None
 ) -> tuple[tuple[Picture, Scene] | None, Edit | Start, list[Clause]]:
-    """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come of it."""
+    """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come
+    of it."""
     if page is None and rng.random() < 0.5:
         scene = random_scene(rng)
         page = draw(scene), scene
@@ -171,7 +174,8 @@ def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
 
 
 def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[Drawn]:
-    """`count` real pages under their own wish, half of them right ones, in the order in which they were drawn.
+    """`count` real pages under their own wish, half of them right ones, in the order in which they were
+    drawn.
 
     Raises SettingsError for a generator that is so good or so bad that one half cannot be found.
     """

@@ -1,8 +1,10 @@
-"""The habits of whoever wrote the critic's first training data: verdicts that are right, remedies of uneven quality.
+"""The habits of whoever wrote the critic's first training data: verdicts that are right, remedies of uneven
+quality.
 
-Decision: a language model that writes refined prompts for training data has habits, good and bad, and supervised training
-copies the commonest one. So it is here: half of the time the page is asked for again in the same words, sometimes what
-matters is stated, sometimes the wish becomes another. What supervised training copies, reinforcement can weigh by its fruit.
+Decision: a language model that writes refined prompts for training data has habits, good and bad, and
+supervised training copies the commonest one. So it is here: half of the time the page is asked for again in
+the same words, sometimes what matters is stated, sometimes the wish becomes another. What supervised training
+copies, reinforcement can weigh by its fruit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the tiny world's critic should have said of a page, written from the pixels and the prompts alone.
 
-Decision: it is the maker of the shipped critic's own rows, so that a critic taught from runs goes on in the same words. It
-speaks only where the pages say the same as whoever gave the verdict: a reasoning that contradicts it would teach nonsense.
+Decision: it is the maker of the shipped critic's own rows, so that a critic taught from runs goes on in the
+same words. It speaks only where the pages say the same as whoever gave the verdict: a reasoning that
+contradicts it would teach nonsense.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .judged_pages import Drawn
 
 
 def drawn_of(before: Picture | None, after: Picture, original_prompt: str, prompt_used: str) -> Drawn | None:
-    """A page of a run as the row makers want it; None if a prompt is foreign or the page before cannot be read."""
+    """A page of a run as the row makers want it; None if a prompt is foreign or the page before cannot be
+    read."""
     wish, used = read_prompt(original_prompt), read_prompt(prompt_used)
     if wish is None:
         return None

@@ -1,4 +1,5 @@
-"""Training rows for the tiny planner: requests and their canonical plans, in the data format that every planner uses."""
+"""Training rows for the tiny planner: requests and their canonical plans, in the data format that every
+planner uses."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ def prompt_of(story: Story) -> str:
 
 
 def in_buckets(rows: list[SftRow], batch: int, seed: int) -> list[SftRow]:
-    """The rows in batches of about equal length, the batches in random order within windows of BUCKETS: less padding, a third more rows a
-    second (6,800 against 5,300 tokens/s)."""
+    """The rows in batches of about equal length, the batches in random order within windows of BUCKETS: less
+    padding, a third more rows a second (6,800 against 5,300 tokens/s)."""
     rng, ordered = Random(f"buckets/{seed}"), []
     for start in range(0, len(rows), BUCKETS * batch):
         window = sorted(rows[start : start + BUCKETS * batch], key=_length)

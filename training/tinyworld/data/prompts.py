@@ -1,4 +1,5 @@
-"""The wording that the tiny world's agents are trained with: a few words, since every token is a step of a small model."""
+"""The wording that the tiny world's agents are trained with: a few words, since every token is a step of a
+small model."""
 
 from __future__ import annotations
 

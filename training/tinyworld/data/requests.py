@@ -1,8 +1,8 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
-Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its canonical form.
-Requests are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. All lengths
-are equally frequent in both.
+Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its
+canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained on,
+whatever the seeds. All lengths are equally frequent in both.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Story:
-    """A request with its plan, the page it continues from (None: none), and the right page after each drawn step."""
+    """A request with its plan, the page it continues from (None: none), and the right page after each drawn
+    step."""
 
     text: str
     plan: Plan
@@ -163,7 +164,10 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
     """One step in words, lower case, without a full stop; `last` is the thing that "it" would mean."""
     match act:
         case Words(text):
-            return f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: {text.rstrip('.')}"
+            return (
+                f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: "
+                f"{text.rstrip('.')}"
+            )
         case Start(scene):
             backdrop = BACKDROPS[scene.backdrop]
             things = " and ".join(_object(rng, scene.cells[c], c) for c in act.order)

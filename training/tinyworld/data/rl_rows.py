@@ -1,8 +1,9 @@
 """Rows of the tiny critic's reinforcement learning: the generator's own pages, judged exactly.
 
-Decision: half of the pages are right and half are wrong under their own wish, which is what a running critic meets; a wrong
-one was drawn with the plain prompt or with clauses, so that refined prompts have something to add. Half of the rows are
-what the critic answers with certainty and half what redrawing can mend, and both recalls can be watched.
+Decision: half of the pages are right and half are wrong under their own wish, which is what a running critic
+meets; a wrong one was drawn with the plain prompt or with clauses, so that refined prompts have something to
+add. Half of the rows are what the critic answers with certainty and half what redrawing can mend, and both
+recalls can be watched.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def rl_row(drawn: Drawn, pages: PageFolder, generator: str = "") -> CriticRlRow:
 
 
 def make_rl(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, generator: str = "") -> Path:
-    """Write `count` rows of new pages, half of them right, below `folder`; returns the data file. Raises SettingsError
-    for a generator that is so good or so bad that one half cannot be found."""
+    """Write `count` rows of new pages, half of them right, below `folder`; returns the data file. Raises
+    SettingsError for a generator that is so good or so bad that one half cannot be found."""
     pages = PageFolder(folder / "pages")
     rows = [rl_row(drawn, pages, generator) for drawn in balanced(pipeline, count, RL_SEED + seed)]
     path = folder / RL_FILE

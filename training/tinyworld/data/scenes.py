@@ -1,8 +1,9 @@
 """Random pages and edits, and the mistakes that pictures under terse captions come with.
 
-Decision: mistakes are made in the scene, not in the pixels, and every mistake belongs to a cell (or the backdrop). A
-clause that names the cell takes its mistakes away. That one rule is why a precise prompt is drawn more reliably than a
-terse one, why naming the cell that went wrong repairs it, and why a lazy remedy does not.
+Decision: mistakes are made in the scene, not in the pixels, and every mistake belongs to a cell (or the
+backdrop). A clause that names the cell takes its mistakes away. That one rule is why a precise prompt is
+drawn more reliably than a terse one, why naming the cell that went wrong repairs it, and why a lazy remedy
+does not.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from ....backend.tinyworld.scene import (
 from ....backend.tinyworld.wording import Clause, clauses_of
 
 MAX_THINGS = 5
-# Chances of a mistake under a caption that does not name the cell: where the edit acts (shared by its cells), for the
-# backdrop where it is new, for a thing to keep, for an empty cell; and anywhere that is named. Chosen so that about
-# three steps of four come out right at the first attempt.
+# Chances of a mistake under a caption that does not name the cell: where the edit acts (shared by its cells),
+# for the backdrop where it is new, for a thing to keep, for an empty cell; and anywhere that is named. Chosen
+# so that about three steps of four come out right at the first attempt.
 TARGET_MISTAKES, BACKDROP_MISTAKES, KEPT_MISTAKES, EMPTY_MISTAKES = 0.16, 0.08, 0.03, 0.003
 PRECISE_MISTAKES = 0.004
 
@@ -99,7 +100,8 @@ def changed_cells(before: Scene | None, after: Scene) -> list[int]:
 
 
 def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 4) -> list[Clause]:
-    """True clauses about `after`: mostly about cells that change or hold something, sometimes about an empty one."""
+    """True clauses about `after`: mostly about cells that change or hold something, sometimes about an empty
+    one."""
     likely = sorted({*changed_cells(before, after), *after.occupied})
     cells = set(rng.sample(likely, rng.randint(0, min(most, len(likely)))))
     if after.free and rng.random() < 0.25:
@@ -110,11 +112,13 @@ def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 
 
 
 Luck = Sequence[tuple[float, float, float]]
-"""For each cell three numbers in 0..1: whether a mistake happens there, which kind, and which of that kind."""
+"""For each cell three numbers in 0..1: whether a mistake happens there, which kind, and which of that
+kind."""
 
 
 def misdraw(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause], luck: Luck) -> Scene:
-    """The scene that a draughtsman of uneven care draws: right, or with mistakes where `luck` (nine cells) has them.
+    """The scene that a draughtsman of uneven care draws: right, or with mistakes where `luck` (nine cells)
+    has them.
 
     The backdrop shares the middle cell's luck, from the other end of its range.
     """
@@ -148,7 +152,8 @@ def _pick(choices: Sequence[int], which: float) -> int:
 
 
 def _spoil(drawn: Scene, after: Scene, cell: int, old: int, kind: float, which: float) -> Scene:
-    """One mistake in a cell: a stray thing, something left or lost, the wrong cell, the wrong colour or thing."""
+    """One mistake in a cell: a stray thing, something left or lost, the wrong cell, the wrong colour or
+    thing."""
     right = after.cells[cell]
     if right == EMPTY:
         return drawn.put(cell, old if old != EMPTY else 1 + int(which * (IDENTITIES - 1)) % (IDENTITIES - 1))

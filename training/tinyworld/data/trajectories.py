@@ -1,8 +1,10 @@
-"""Trajectories of the tiny world's generator under a teacher of uneven habits, and the critic's training rows that come of them.
+"""Trajectories of the tiny world's generator under a teacher of uneven habits, and the critic's training rows
+that come of them.
 
-Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt scores at least
-as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are balanced. The unfiltered rows are
-all attempts as they came, remedies that made it worse included, right pages as frequent as they are.
+Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt
+scores at least as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are
+balanced. The unfiltered rows are all attempts as they came, remedies that made it worse included, right pages
+as frequent as they are.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Taught:
-    """One attempt: the page, the prompt it was drawn with, and the prompt that the teacher would have next."""
+    """One attempt: the page, the prompt it was drawn with, and the prompt that the teacher would have
+    next."""
 
     drawn: Drawn
     prompt: str
@@ -57,7 +60,8 @@ class _Slot:
 
 
 def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[list[Taught]]:
-    """Steps without end, each drawn until it is right or MAX_ATTEMPTS pages were drawn; pages go on from one another."""
+    """Steps without end, each drawn until it is right or MAX_ATTEMPTS pages were drawn; pages go on from one
+    another."""
     rng = Random(f"trajectories/{seed}")
     slots = [_new(rng, None) for _ in range(batch)]
     count = 0
@@ -87,8 +91,8 @@ def _new(rng: Random, page: tuple[Picture, Scene] | None) -> _Slot:
 
 
 def filtered(attempts: Sequence[Taught]) -> list[Taught]:
-    """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first, else all up to
-    the best; the best one only if it is right, since nothing better came of its remedy."""
+    """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first,
+    else all up to the best; the best one only if it is right, since nothing better came of its remedy."""
     if len(attempts) > 1 and max(one.overall for one in attempts[1:]) < attempts[0].overall:
         return []
     best = max(range(len(attempts)), key=lambda number: attempts[number].overall)
@@ -114,7 +118,8 @@ def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed:
 
 
 def make_filtered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """`count` attempts that the rules keep, half of them right pages, in the order in which they were drawn."""
+    """`count` attempts that the rules keep, half of them right pages, in the order in which they were
+    drawn."""
     pages = PageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []

@@ -1,8 +1,8 @@
 """Untrained planner and critic for the tiny world: the real Qwen3-VL classes at about two million weights.
 
-Decisions, measured before (a page in one token a cell is what makes so small a model see): pages are scaled to 48x48
-and cut into nine patches; weights start at 1/sqrt(width), without which the vision never breaks through; answers'
-fixed fragments and cell names are single tokens, so that an answer is short.
+Decisions, measured before (a page in one token a cell is what makes so small a model see): pages are scaled
+to 48x48 and cut into nine patches; weights start at 1/sqrt(width), without which the vision never breaks
+through; answers' fixed fragments and cell names are single tokens, so that an answer is short.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ FRAGMENTS = [
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
     "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
-    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% endif %}"
+    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% "
+    "endif %}"
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
@@ -59,8 +60,9 @@ def untrained(
 ) -> Path:
     """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
 
-    `seeing`, for a critic: pages are seen at this many pixels a side (else PICTURE_SIDE), coloured things are single tokens, so that one look at a cell names what is there, and the
-    patch embedding starts at the principal components of page cells (see `_see_cells`).
+    `seeing`, for a critic: pages are seen at this many pixels a side (else PICTURE_SIDE), coloured things are
+    single tokens, so that one look at a cell names what is there, and the patch embedding starts at the
+    principal components of page cells (see `_see_cells`).
     """
     import torch
 
@@ -116,7 +118,8 @@ def untrained(
 def _see_cells(embedding: torch.nn.Conv3d) -> None:
     """Set a patch embedding to the principal components of all cells, each of about unit variance.
 
-    From random weights the colours of things were told apart after a few hundred steps, their shapes not at all.
+    From random weights the colours of things were told apart after a few hundred steps, their shapes not at
+    all.
     """
     import torch
 

@@ -1,8 +1,8 @@
 """Trains the tiny world's generator: flow matching on captions of uneven quality (generator_batches.py).
 
-Decisions. What to draw is learned at high noise; then a second, shorter run at the noise levels of sampling takes the
-ghosts of other things away. What ships are averaged weights in half precision. A run is resumable: its state is saved
-every SAVE_EVERY steps, and goes on to the same weights.
+Decisions. What to draw is learned at high noise; then a second, shorter run at the noise levels of sampling
+takes the ghosts of other things away. What ships are averaged weights in half precision. A run is resumable:
+its state is saved every SAVE_EVERY steps, and goes on to the same weights.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class _Run:
             torch.save({"step": step, "settings": _written(self.settings), **state}, temporary)
 
     def restore(self, path: Path) -> int:
-        """Go on from a state; returns its step, 0 if there is none. Raises SettingsError for a damaged or foreign one."""
+        """Go on from a state; returns its step, 0 if there is none. Raises SettingsError for a damaged or
+        foreign one."""
         import torch
 
         if not path.exists():

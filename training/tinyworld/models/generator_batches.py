@@ -1,12 +1,13 @@
 """What the tiny world's generator is shown at each step of its training.
 
-Decisions. A page's mistakes are tied to the noise that it is drawn from: four steps of plain flow matching average rare
-mistakes away (measured: removals and backdrops came out right always, although one training page in six was wrong).
-Three latent channels of a cell's noise are the luck of that cell; the noise as a whole stays Gaussian. The four noise
-levels of sampling are the only ones trained, since no others are ever used. Words come first: with long captions and
-mistakes from the start places were not learned in 3000 steps, with terse captions and right pages in 300. Changed cells
-weigh more, for most of a page stays as it was. Sources are slightly spoilt, so that a chain of edits does not drift.
-A step's data depend on the seed and its number only.
+Decisions. A page's mistakes are tied to the noise that it is drawn from: four steps of plain flow matching
+average rare mistakes away (measured: removals and backdrops came out right always, although one training page
+in six was wrong). Three latent channels of a cell's noise are the luck of that cell; the noise as a whole
+stays Gaussian. The four noise levels of sampling are the only ones trained, since no others are ever used.
+Words come first: with long captions and mistakes from the start places were not learned in 3000 steps, with
+terse captions and right pages in 300. Changed cells weigh more, for most of a page stays as it was. Sources
+are slightly spoilt, so that a chain of edits does not drift. A step's data depend on the seed and its number
+only.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class GeneratorTraining(BaseModel):
 
 
 def vocabulary() -> list[str]:
-    """Every word of the prompts, in a fixed order; a cell's name is one word, so that it is met as a whole."""
+    """Every word of the prompts, in a fixed order; a cell's name is one word, so that it is met as a
+    whole."""
     words = set(CELLS)
     words |= {*THINGS, *COLORS, *BACKDROPS, ";", "nothing"}
     words |= set(
@@ -87,7 +89,8 @@ def vocabulary() -> list[str]:
 def sample(
     rng: Random, settings: GeneratorTraining, luck: Luck, step: int
 ) -> tuple[str, Scene | None, Scene]:
-    """A caption, the source page (None: no source) and the page drawn for it with this luck, at a step of training."""
+    """A caption, the source page (None: no source) and the page drawn for it with this luck, at a step of
+    training."""
     sharpening, plain = step >= settings.steps, step < settings.plain_steps
     # First pages are the hardest: nothing but words to go by.
     if rng.random() < settings.first_pages * (2 if sharpening else 1):
@@ -103,7 +106,8 @@ def sample(
 
 
 class Batch(NamedTuple):
-    """Prompts; clean and noisy latents [n, channels, 3, 3]; placed sources; noise levels [n]; weights [n, 1, 3, 3]."""
+    """Prompts; clean and noisy latents [n, channels, 3, 3]; placed sources; noise levels [n]; weights [n, 1,
+    3, 3]."""
 
     prompts: list[str]
     clean: torch.Tensor

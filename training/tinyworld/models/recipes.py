@@ -1,7 +1,9 @@
-"""The three commands that make the tiny world's checkpoints, each with the settings that made the shipped ones.
+"""The three commands that make the tiny world's checkpoints, each with the settings that made the shipped
+ones.
 
-Decision: a recipe is data, an untrained model and the same SFT that trains any planner or critic; every part is seeded and
-skipped when its result is there already, so that a stopped run goes on. Only what is finished is moved into place.
+Decision: a recipe is data, an untrained model and the same SFT that trains any planner or critic; every part
+is seeded and skipped when its result is there already, so that a stopped run goes on. Only what is finished
+is moved into place.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def _drawn_rows(
     cached_calls: int,
     log: Log,
 ) -> list[SftRow]:
-    """Rows about the generator's pages, made in shards by up to `cached_calls` processes; their number changes no row."""
+    """Rows about the generator's pages, made in shards by up to `cached_calls` processes; their number
+    changes no row."""
     shards = max(1, min(MOST_SHARDS, count // 1000))
     counts = [count // shards + (number < count % shards) for number in range(shards)]
 
@@ -175,7 +178,8 @@ def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
 
 
 def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
-    """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint folder."""
+    """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint
+    folder."""
     data = out / "data"
     rows = _rows(
         data,

@@ -1,8 +1,9 @@
-"""A Qwen3-VL of a size of one's own, with random weights and a vocabulary learned from a few texts, saved as a checkpoint folder.
+"""A Qwen3-VL of a size of one's own, with random weights and a vocabulary learned from a few texts, saved as
+a checkpoint folder.
 
-Decisions. The real classes at a small size run the real code: the tiny world's agents, the tests' and the benchmarks' models
-are made here, and differ in their figures only. The real vocabulary of 151 936 would make the head of so small a model many times its
-body, so a byte-level BPE is learned.
+Decisions. The real classes at a small size run the real code: the tiny world's agents, the tests' and the
+benchmarks' models are made here, and differ in their figures only. The real vocabulary of 151 936 would make
+the head of so small a model many times its body, so a byte-level BPE is learned.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def learn_processor(
     padding_side: str = "right",
     **pictures: Any,
 ) -> Any:
-    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides. Pictures have between
-    `pixels[0]` and `pixels[1]` pixels, in patches of `patch` a side, `merge` by `merge` of them a token; `pictures`: more of the
-    library's settings for them."""
+    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides.
+    Pictures have between `pixels[0]` and `pixels[1]` pixels, in patches of `patch` a side, `merge` by `merge`
+    of them a token; `pictures`: more of the library's settings for them."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
         PreTrainedTokenizerFast,
@@ -99,8 +100,9 @@ def save_untrained(
     seed: int,
     prepare: Callable[[Any], None] | None = None,
 ) -> Path:
-    """Save a model with random weights from `seed` beside its processor. `text`, `vision`: the library's settings of the two
-    towers, but for what follows from the processor and from each other; `prepare` may change the weights before they are saved."""
+    """Save a model with random weights from `seed` beside its processor. `text`, `vision`: the library's
+    settings of the two towers, but for what follows from the processor and from each other; `prepare` may
+    change the weights before they are saved."""
     import torch
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
@@ -132,7 +134,8 @@ def save_untrained(
 
 
 def rotary(theta: float, *sections: int) -> dict[str, Any]:
-    """Settings of rotary positions whose sections are for time, height and width (interleaved, as Qwen3-VL has them)."""
+    """Settings of rotary positions whose sections are for time, height and width (interleaved, as Qwen3-VL
+    has them)."""
     return {
         "rope_type": "default",
         "rope_theta": theta,

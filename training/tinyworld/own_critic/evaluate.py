@@ -1,9 +1,11 @@
-"""Your own critic, end to end in the tiny world: a generator with a new habit, runs, a person's words, one training, figures.
+"""Your own critic, end to end in the tiny world: a generator with a new habit, runs, a person's words, one
+training, figures.
 
-Decisions. The person is the exact scorer, speaking through the same feedback file as the browser: it accepts or rejects every
-image it can judge and, where it rejects, writes a better prompt. Runs are of requests to train on, figures of requests that
-were never trained on, with pages and seeds of their own. Both critics tell the same stories, so that the comparison is
-paired. The old world is measured as well as the new one: a critic that learned the habit and forgot the rest has not won.
+Decisions. The person is the exact scorer, speaking through the same feedback file as the browser: it accepts
+or rejects every image it can judge and, where it rejects, writes a better prompt. Runs are of requests to
+train on, figures of requests that were never trained on, with pages and seeds of their own. Both critics tell
+the same stories, so that the comparison is paired. The old world is measured as well as the new one: a critic
+that learned the habit and forgot the rest has not won.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class ShowSettings(BaseModel):
 
 
 class World(BaseModel):
-    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (torn) ones, whole stories."""
+    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (torn) ones, whole
+    stories."""
 
     accuracy: Share
     right_accepted: Share
@@ -78,7 +81,8 @@ class World(BaseModel):
 
 
 class Comparison(BaseModel):
-    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one told right."""
+    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one told
+    right."""
 
     before: World
     after: World
@@ -101,7 +105,8 @@ class ShowReport(BaseModel):
 
 
 def told(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, log: Log) -> int:
-    """Make the runs below `folder`, going on where it was, and let the person speak of each; returns their words."""
+    """Make the runs below `folder`, going on where it was, and let the person speak of each; returns their
+    words."""
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     rng = Random(f"own critic/{settings.seed}")
     words = 0
@@ -136,7 +141,8 @@ def speak(folder: Path) -> int:
 
 
 def word_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
-    """The person's word on an attempt; None where the page before is so torn that nobody could say what is right."""
+    """The person's word on an attempt; None where the page before is so torn that nobody could say what is
+    right."""
     if attempt.image is None:
         return None
     try:
@@ -278,7 +284,10 @@ def _world(critic: Path, rows: list[SftRow], pages: list[Drawn], folder: Path, s
 def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
-        f"{report.settings.runs} runs, {report.words} words, {report.rows} rows ({report.overruled} overrule the critic)",
+        (
+            f"{report.settings.runs} runs, {report.words} words, {report.rows} rows ({report.overruled} "
+            f"overrule the critic)"
+        ),
         "",
         "| 95 % intervals | habit, before | habit, after | old world, before | old world, after |",
         "|---|---|---|---|---|",

@@ -1,10 +1,10 @@
 """A generator with a habit that the shipped critic never saw: now and then the top of a thing is torn off.
 
-Decision: the habit is put on top of the learned generator, from the seed alone, so the same prompt, source and seed give
-the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that the edit acts in, and a clause
-that names the cell keeps it away, so a critic that sees it can also mend it. The exact scorer calls such a cell unreadable;
-the shipped critic sees a whole thing in it (of 48 right pages torn so it accepted 42; of 64 torn in the middle from below, 10),
-which is why it is the top 13 of 32 rows.
+Decision: the habit is put on top of the learned generator, from the seed alone, so the same prompt, source
+and seed give the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that
+the edit acts in, and a clause that names the cell keeps it away, so a critic that sees it can also mend it.
+The exact scorer calls such a cell unreadable; the shipped critic sees a whole thing in it (of 48 right pages
+torn so it accepted 42; of 64 torn in the middle from below, 10), which is why it is the top 13 of 32 rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a local model saves changes nothing: every lever alone and all together, against transformers' own `generate`."""
+"""What a local model saves changes nothing: every lever alone and all together, against transformers' own
+`generate`."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path)
 
 @pytest.mark.parametrize("written_out", [True, False])
 def test_guesses_save_passes_and_change_no_token(checkpoint: Path, written_out: bool) -> None:
-    """Whatever is guessed: an answer that repeats itself and the question, hot ones, and one that ends in the middle."""
+    """Whatever is guessed: an answer that repeats itself and the question, hot ones, and one that ends in the
+    middle."""
     one_by_one = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out}))
     guessing = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out, "draft_tokens": 8}))
     repeated = "the door the door the door the door "

@@ -1,4 +1,5 @@
-"""Replies held to the grammar of their answer: all can be read, and those of agents that know the form stay as they are."""
+"""Replies held to the grammar of their answer: all can be read, and those of agents that know the form stay
+as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The check that switches off what would change answers, the cache that grows in place, and what keeps within a budget."""
+"""The check that switches off what would change answers, the cache that grows in place, and what keeps within
+a budget."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def faulty(
     checkpoint: Path, wrong: Callable[[int, int], bool], dtype: str = "float32", written_out: bool = True
 ) -> Any:
-    """A model in a library with a fault: tokens land one place too far where `wrong(tokens, tokens before)`."""
+    """A model in a library with a fault: tokens land one place too far where `wrong(tokens, tokens
+    before)`."""
     levers = EngineSettings(written_out=written_out)
     chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, levers=levers)
     language = chat.model.model.language_model
@@ -107,7 +109,7 @@ def test_nothing_is_switched_off_where_all_is_exact(checkpoint: Path, dtype: str
 
 def opened(
     checkpoint: Path, dtype: str = "float32", levers: EngineSettings = EngineSettings(), device: str = "cpu"
-) -> Any:  # noqa: B008
+) -> Any:
     return local.open(str(checkpoint), device=device, dtype=dtype, share=False, levers=levers)
 
 

@@ -1,4 +1,5 @@
-"""Buffers of a fixed size: the same replies, one compilation for a bucket, and nothing compiled where that cannot be."""
+"""Buffers of a fixed size: the same replies, one compilation for a bucket, and nothing compiled where that
+cannot be."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def answers(own: Any, chat: Any, greys: tuple[int, ...], tokens: int) -> list[An
 
 
 def test_a_step_is_compiled_once_for_a_bucket_and_not_for_a_prompt(checkpoint: Path) -> None:
-    """Traced whole, without a break; the compiler behind it is only a counter, since the real one needs a card."""
+    """Traced whole, without a break; the compiler behind it is only a counter, since the real one needs a
+    card."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
