@@ -108,7 +108,10 @@ def test_nothing_is_switched_off_where_all_is_exact(checkpoint: Path, dtype: str
 
 
 def opened(
-    checkpoint: Path, dtype: str = "float32", levers: EngineSettings = EngineSettings(), device: str = "cpu"
+    checkpoint: Path,
+    dtype: str = "float32",
+    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    device: str = "cpu",
 ) -> Any:
     return local.open(str(checkpoint), device=device, dtype=dtype, share=False, levers=levers)
 
