@@ -1,0 +1,54 @@
+"""A workflow that an earlier version saved (`tests/data/workflow.json`) loads in the running host as it was
+saved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .comfy_server import ROOT, ComfyServer
+from .test_words_in_host import FOUND_HERE
+
+WIDGETS = {"INT": (int,), "FLOAT": (int, float), "STRING": (str,), "BOOLEAN": (bool,), "COMBO": (str,)}
+"""Types of inputs that are widgets, with those of their values."""
+
+
+def widgets(node: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Name, type and options of every widget in the order of saved values; a seed's is followed by what
+    happens to it after a run."""
+    found = []
+    for kind in ("required", "optional"):
+        for name in node["input_order"].get(kind, []):
+            declared = node["input"][kind][name]
+            type_name = "COMBO" if isinstance(declared[0], list) else declared[0]
+            options = dict(declared[1]) if len(declared) > 1 else {}
+            if isinstance(declared[0], list):
+                options["options"] = declared[0]
+            if type_name not in WIDGETS or options.get("forceInput"):
+                continue
+            found.append((name, type_name, options))
+            if options.get("control_after_generate"):
+                found.append(("", "COMBO", {"options": ["fixed", "increment", "decrement", "randomize"]}))
+    return found
+
+
+def test_its_nodes_inputs_and_values_are_those_of_today(host: ComfyServer) -> None:
+    nodes = host.get("/object_info")
+    graph = json.loads((ROOT / "tests" / "data" / "workflow.json").read_text(encoding="utf-8"))
+    ours = [node for node in graph["nodes"] if node["type"].startswith("Interleave")]
+    assert len(ours) == 10
+    for saved in ours:
+        node = nodes[saved["type"]]
+        today = widgets(node)
+        named = [one["name"] for one in saved.get("inputs", []) if "widget" in one]
+        assert [name for name, _, _ in today if name][: len(named)] == named, saved["type"]
+        for value, (name, kind, options) in zip(saved.get("widgets_values") or [], today, strict=False):
+            assert isinstance(value, WIDGETS[kind]), (saved["type"], name, value)
+            if options.get("options") and (saved["type"], name) not in FOUND_HERE:
+                assert value in options["options"], (saved["type"], name, value)
+            if kind in ("INT", "FLOAT"):
+                assert options["min"] <= value <= options["max"], (saved["type"], name, value)
+        sockets = {one["name"].partition(".")[0] for one in saved.get("inputs", []) if "widget" not in one}
+        assert sockets <= {*node["input"].get("required", {}), *node["input"].get("optional", {})}
+        outputs = [one["type"] for one in saved.get("outputs", [])]
+        assert node["output"][: len(outputs)] == outputs, saved["type"]

@@ -1,0 +1,158 @@
+"""Files made by an earlier version (`tests/data`, which is never made anew) are read whole by this one.
+
+What is in there: a run with feedback and a pick, of the tiny world's agents and the fake
+generator; the rows that were made of it, by the node and by the command; an adapter trained on them with its
+run's note; a workflow. Names on disk, identities and cache keys are a format: a run that was finished draws
+nothing when it is run again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli_calls import call
+
+from interleave_thinker.backend.checkpoints.checkpoint import check_adapter
+from interleave_thinker.backend.feedback.log import Feedback, read_feedback
+from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.rows.sft import read_rows
+from interleave_thinker.training.runs.convert import make_data
+from interleave_thinker.training.runs.filter import RunsData
+from interleave_thinker.training.sft.train import SftTraining, train
+
+DATA = Path(__file__).parent / "data"
+ROOT = DATA.parents[1]
+REQUEST = "Draw a sea page with a red boat in the middle. Then make it blue."
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def records(run: Path) -> dict[str, bytes]:
+    """Everything that was drawn and judged, by its key."""
+    found = (path for name in ("attempts", "verdicts", "pictures") for path in (run / name).iterdir())
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DATA / "run", tmp_path / "run"))
+
+
+def test_a_run_is_read_whole(run: Path) -> None:
+    trajectory = load_trajectory(run)
+    assert trajectory.model_dump(mode="json") == content(run / "trajectory.json")
+    pictures = [attempt.image for result in trajectory.results for attempt in result.attempts]
+    assert {f"{picture.digest}.png" for picture in pictures if picture and picture.image} <= {
+        path.name for path in (run / "pictures").iterdir()
+    }
+    picked = read_choices(run).steps[1]
+    assert trajectory.results[0].image and trajectory.results[0].image.digest == picked
+
+
+def test_a_run_is_read_from_its_records_alone(run: Path) -> None:
+    whole = load_trajectory(run)
+    (run / "trajectory.json").unlink()
+    assert load_trajectory(run).results == whole.results
+
+
+def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(*arguments: object) -> None:
+        raise AssertionError(f"drawn again: {arguments[1:]}")
+
+    monkeypatch.setattr(FakeGenerator, "draw", draw)
+    before, noted = records(run), content(run / "run.json")
+    ended_as = content(run / "trajectory.json")
+    ended = call("run", REQUEST, "--out", run, "--seed", 3, "--generator", "painted:48", "--max-attempts", 3)
+    assert ended.exit_code == 3, ended.output  # as then: no attempt was accepted
+    assert records(run) == before
+    assert content(run / "run.json") == noted
+    assert content(run / "trajectory.json") == ended_as
+
+
+def test_feedback_is_read(run: Path) -> None:
+    pictures = [line["image"] for line in map(json.loads, (run / "feedback.jsonl").read_text().splitlines())]
+    assert read_feedback(run) == [
+        Feedback(step=1, attempt=0, accepted=False, note="The boat is not red.", image=pictures[0]),
+        Feedback(step=1, attempt=1, accepted=True, image=pictures[1]),
+        Feedback(
+            step=2,
+            attempt=0,
+            accepted=False,
+            better_prompt="make the boat bright blue",
+            image=pictures[2],
+        ),
+    ]
+
+
+def test_feedback_becomes_the_same_rows_in_the_node(run: Path, tmp_path: Path) -> None:
+    add_feedback_rows(tmp_path / "rows", load_trajectory(run), read_feedback(run))
+    assert content(tmp_path / "rows" / "critic_sft.json") == content(DATA / "node_rows" / "critic_sft.json")
+
+
+def test_feedback_becomes_the_same_rows_on_the_command_line(run: Path, tmp_path: Path) -> None:
+    wording = PromptSet.load(checkpoint("critic") / "prompt_set")
+    made = make_data([run], tmp_path / "rows", RunsData(rl_variance=0), wording, log=str)
+    assert made.sft and content(made.sft) == content(DATA / "rows" / "critic_sft.json")
+    images = {path.name for path in (DATA / "rows" / "images").iterdir()}
+    assert {path.name for path in (tmp_path / "rows" / "images").iterdir()} == images
+
+
+def test_rows_are_added_to_a_file_that_is_there(run: Path, tmp_path: Path) -> None:
+    rows = Path(shutil.copytree(DATA / "node_rows", tmp_path / "rows"))
+    word = Feedback(step=2, attempt=2, accepted=True)
+    assert add_feedback_rows(rows, load_trajectory(run), [word]).rows == 4
+    assert read_rows(rows / "critic_sft.json")[:3] == read_rows(DATA / "node_rows" / "critic_sft.json")
+
+
+def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
+    pytest.importorskip("peft", reason="adapters need peft")
+    from interleave_thinker.backend.agents.critic import Critic
+    from interleave_thinker.backend.chat import open_chat
+
+    adapter, said = DATA / "training" / "final", content(DATA / "training" / "reply.json")
+    check_adapter(adapter)
+    spec = f"transformers:{checkpoint('critic')}"
+    critic = Critic(open_chat(spec, adapter=str(adapter), device="cpu", dtype="float32"))
+    first = load_trajectory(run).results[0]
+    attempt = first.attempts[1]
+    assert attempt.image
+    verdict = critic.judge(attempt.source, attempt.image, first.step.prompt or "", attempt.prompt)
+    assert verdict.model_dump(exclude={"probability"}) == said["verdict"]
+    # What made a reply beside how it was computed: the checkpoint, the adapter and the wording.
+    wanted, found = (set(identity.split(":")) for identity in (said["identity"], critic.identity))
+    assert {part for part in wanted if "=" not in part or part.startswith("adapter")} - found <= {"heads"}
+
+
+def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
+    out = Path(shutil.copytree(DATA / "training", tmp_path / "training"))
+    known = content(out / "training.json")
+    settings = SftTraining.model_validate(
+        {name: known[name] for name in SftTraining.model_fields if name in known}
+        | {"samples": 0, "tensorboard": False, "device": "cpu"}
+    )
+    rows, lines = read_rows(DATA / "rows" / "critic_sft.json"), list[str]()
+    assert train(checkpoint("critic"), rows, DATA / "rows", out, settings, log=lines.append) == out / "final"
+    assert lines == ["this training is finished"]
+
+
+def test_a_workflow_names_only_nodes_and_inputs_that_there_are() -> None:
+    nodes = content(ROOT / "locales" / "en" / "nodeDefs.json")
+    graph = content(DATA / "workflow.json")
+    ours = [node for node in graph["nodes"] if node["type"].startswith("Interleave")]
+    assert len(ours) == 10
+    for node in ours:
+        known = nodes[node["type"]]
+        names = {one["name"].replace(".", "_") for one in node.get("inputs", [])}
+        assert names <= set(known.get("inputs", {})), node["type"]
+        assert len(node.get("outputs", [])) <= len(known.get("outputs", {})), node["type"]
