@@ -34,6 +34,6 @@ app.registerExtension({
     node.setSize([Math.max(node.size[0], 420), Math.max(node.size[1], 480)]);
     after(node, "onConfigure", () => list.edits.read());
     after(node, "onConnectionsChange", () => list.show());
-    after(node, "onExecuted", (output) => list.edits.hear(output?.[DISPLAY]?.[0]));
+    after(node, "onExecuted", (output) => list.edits.update(output?.[DISPLAY]?.[0]));
   }
 });

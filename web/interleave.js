@@ -110,17 +110,17 @@ async function recall(node) {
   const shown = shownFor(node);
   if (!shown) return;
   const known = shown.state.version;
-  let told = { messages: [] };
+  let received = { messages: [] };
   for (const path of pathsOf(node)) {
-    told = await requests.live(path, rootGraph()?.id);
-    if (told.messages.length) break;
+    received = await requests.live(path, rootGraph()?.id);
+    if (received.messages.length) break;
   }
   const run = shown.state.run || node.properties?.[RUN_PROPERTY];
-  if (!told.messages.length && run) told = await requests.run(run);
+  if (!received.messages.length && run) received = await requests.run(run);
   // What came over the wire in the meantime is newer.
-  if (!told.messages.length || shown.state.version !== known) return;
+  if (!received.messages.length || shown.state.version !== known) return;
   const wasEmpty = shown.state.isEmpty;
-  shown.state.restore(told);
+  shown.state.restore(received);
   makeRoom(node, wasEmpty, shown.state);
   shown.view.update();
 }
@@ -129,7 +129,7 @@ function recallAll() {
   for (const node of views.keys()) recall(node).catch((error) => console.warn("InterleaveThinker:", error));
 }
 
-// Where the host lays nodes out itself it has no way to leave its own preview out, so it is not told of ours. This has to be
+// Where the host lays nodes out itself it has no way to leave its own preview out, so it does not learn of ours. This has to be
 // heard first, hence before the host listens.
 api.addEventListener("b_preview_with_metadata", (event) => {
   const { displayNodeId, nodeId, blob } = event.detail ?? {};

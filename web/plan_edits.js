@@ -17,7 +17,7 @@ export class PlanEdits {
     this.steps = [];
     this.madeFrom = [];
     this.fault = "";
-    this.told = {};
+    this.display = {};
     this.undo = null;
     this.reading = 0;
     this.listenToText();
@@ -43,7 +43,7 @@ export class PlanEdits {
 
   readSoon() {
     clearTimeout(this.timer);
-    this.told.isNews = false;
+    this.display.isNews = false;
     this.timer = setTimeout(() => this.read(), PAUSE);
   }
 
@@ -52,7 +52,7 @@ export class PlanEdits {
     clearTimeout(this.timer);
     const turn = ++this.reading;
     const text = this.text;
-    const answer = text.trim() ? await readPlan(text) : { plan: this.told.planned };
+    const answer = text.trim() ? await readPlan(text) : { plan: this.display.planned };
     if (turn !== this.reading) return;
     this.fault = answer.error ?? "";
     if (!this.fault) {
@@ -64,8 +64,8 @@ export class PlanEdits {
   }
 
   /** What the node said when it ran. */
-  hear(told) {
-    this.told = { ...told, isNews: Boolean(told?.note) };
+  update(display) {
+    this.display = { ...display, isNews: Boolean(display?.note) };
     this.read();
   }
 
@@ -80,7 +80,7 @@ export class PlanEdits {
   setText(text) {
     this.isWriting = true;
     // What the node said was said of an older text; its result is not to be put over this one.
-    this.told.isNews = false;
+    this.display.isNews = false;
     this.reading++;
     clearTimeout(this.timer);
     this.widget.value = text;
@@ -137,11 +137,11 @@ export class PlanEdits {
     const locked = this.steps.filter((step) => step.locked);
     this.undo = { change: say("This is the planner's plan."), text: this.text };
     if (locked.length) {
-      const planned = this.told.planned.execution_plan.filter(
+      const planned = this.display.planned.execution_plan.filter(
         (step) => !locked.some((one) => one.step_number === step.step_number)
       );
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
-      this.madeFrom = this.told.planned.made_from;
+      this.madeFrom = this.display.planned.made_from;
       this.undo.change = say("This is the planner's plan. Locked steps stayed.");
       this.setText(planText(this.steps, this.madeFrom, false));
     } else {
@@ -153,7 +153,7 @@ export class PlanEdits {
   /** What the node made of the edits and the planner's newest plan, to be edited further. */
   takeResult() {
     this.undo = { change: say("The new steps are in the list."), text: this.text };
-    const { execution_plan: steps, made_from: madeFrom } = this.told.result;
+    const { execution_plan: steps, made_from: madeFrom } = this.display.result;
     this.setText(planText(steps, madeFrom, this.isJson));
     this.read();
   }

@@ -49,8 +49,8 @@ export class Requests {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
-    const told = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error(told.error ?? say("The server answered {status}.", { status: answer.status }));
-    return told;
+    const content = await answer.json().catch(() => ({}));
+    if (!answer.ok) throw new Error(content.error ?? say("The server answered {status}.", { status: answer.status }));
+    return content;
   }
 }

@@ -1,4 +1,4 @@
-// The state of one run, put together from messages: the newest of every key counts, so nothing is told twice or out of order.
+// The state of one run, put together from messages: the newest of every key counts, so a message that comes twice or late changes nothing.
 
 export class RunState {
   constructor() {
@@ -55,16 +55,16 @@ export class RunState {
   }
 
   /** A whole state, as the server gives it to who connects later. */
-  restore(told) {
+  restore(received) {
     this.#clear(null);
-    for (const message of told.messages) this.take(message);
-    this.noted(told);
+    for (const message of received.messages) this.take(message);
+    this.noted(received);
   }
 
   /** Choices and words of people, as the server has them now. */
-  noted(told) {
-    this.choices = told.choices ?? {};
-    this.feedback = new Map((told.feedback ?? []).map((word) => [`${word.step} ${word.attempt}`, word]));
+  noted(received) {
+    this.choices = received.choices ?? {};
+    this.feedback = new Map((received.feedback ?? []).map((word) => [`${word.step} ${word.attempt}`, word]));
     this.version += 1;
   }
 

@@ -1,5 +1,5 @@
 // The view of a run on its node: steps as a row of cards, the attempts of one step below, and the comparison of any two images.
-// It draws at most once a frame and only when something was told; nothing of it runs while the graph is drawn.
+// It draws at most once a frame and only when a message has come; nothing of it runs while the graph is drawn.
 
 import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
@@ -25,7 +25,7 @@ export class RunView {
     );
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
-    this.told = make("p", "it-told");
+    this.caption = make("p", "it-caption");
     this.compare = new Compare(this.pictureUrl);
     this.list = make("div", "it-attempts");
     this.detail = make(
@@ -33,7 +33,7 @@ export class RunView {
       "it-detail",
       {},
       make("header", "it-step-head", {}, this.name, this.sentence),
-      this.told,
+      this.caption,
       this.list,
       this.compare.element,
     );
@@ -142,8 +142,8 @@ export class RunView {
     if (!shown) return;
     setText(this.name, `${step}. ${shown.name}`);
     setText(this.sentence, heard(shown.sentence));
-    setText(this.told, shown.text);
-    show(this.told, Boolean(shown.text));
+    setText(this.caption, shown.text);
+    show(this.caption, Boolean(shown.text));
     const attempts = (state.attempts.get(step) ?? []).filter(Boolean);
     const views = attempts.map((attempt) => this.#attemptView(attempt));
     const elements = views.map((view) => view.element);
