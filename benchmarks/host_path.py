@@ -26,10 +26,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.host.comfy_server import HOW_TO_ENABLE, ComfyServer, HostError, HostHome, find_host  # noqa: E402
-from tests.host.klein_graphs import Graph, loaders, node  # noqa: E402
-from tests.host.listener import Listener  # noqa: E402
-from tests.host.try_graphs import verdict  # noqa: E402
+from tests.host.graphs.klein import Graph, loaders, node  # noqa: E402
+from tests.host.graphs.replies import verdict  # noqa: E402
+from tests.host.server.comfy_server import HOW_TO_ENABLE, ComfyServer, HostError, HostHome, find_host  # noqa: E402
+from tests.host.server.listener import Listener  # noqa: E402
 
 CLIENT = "benchmark"
 TEST_NODES = Path("tests") / "execution" / "testing_nodes" / "testing-pack"

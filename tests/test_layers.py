@@ -120,6 +120,19 @@ def test_no_circles_of_modules_and_none_of_folders() -> None:
     assert not circles(rooms)
 
 
+def test_no_test_file_imports_another() -> None:
+    """What tests lend each other lies in support modules, and fixtures in a conftest."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            )
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            lent = [name for name in names if name.rpartition(".")[2].startswith("test_")]
+            assert not lent, f"{path.relative_to(ROOT)} imports {lent}"
+
+
 def test_circles_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
     assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})

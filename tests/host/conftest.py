@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .comfy_server import HOW_TO_ENABLE, ComfyServer, HostHome, find_host
+from .server.comfy_server import HOW_TO_ENABLE, ComfyServer, HostHome, find_host
 
 
 @pytest.fixture(scope="session")

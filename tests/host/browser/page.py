@@ -1,0 +1,89 @@
+"""The front end in a browser: what is asked of it, a graph opened and run, a screenshot taken."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..server.comfy_server import ComfyServer
+
+READY = (
+    "window.app && app.vueAppReady && app.graph && Object.keys(LiteGraph.registered_node_types).length > 100"
+    " && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
+)
+WORKFLOW_READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in LiteGraph.registered_node_types
+  && app.extensionManager?.workflow?.activeWorkflow"""
+OPEN = """async name => {
+  const answer = await fetch(`/api/workflow_templates/interleave-thinker/${name}.json`);
+  await app.loadGraphData(await answer.json(), true, true, name);
+}"""
+RUN = """async () => {
+  const ended = new Promise(resolve => {
+    for (const kind of ['execution_success', 'execution_error', 'execution_interrupted'])
+      app.api.addEventListener(kind, event => resolve([kind, event.detail]), {once: true});
+  });
+  await app.queuePrompt(0, 1);
+  const late = new Promise(resolve => setTimeout(() => resolve(["timeout", {}]), 120000));
+  return await Promise.race([ended, late]);
+}"""
+FIT = """() => {
+  const boxes = [...app.graph._nodes.map(node => node.boundingRect), ...app.graph._groups.map(one => one._bounding)];
+  const left = Math.min(...boxes.map(b => b[0])), top = Math.min(...boxes.map(b => b[1]));
+  const right = Math.max(...boxes.map(b => b[0] + b[2])), bottom = Math.max(...boxes.map(b => b[1] + b[3]));
+  const scale = Math.min(1780 / (right - left), 930 / (bottom - top));
+  app.canvas.ds.scale = scale;
+  app.canvas.ds.offset[0] = 90 / scale - left;
+  app.canvas.ds.offset[1] = 115 / scale - top;
+  app.canvas.setDirty(true, true);
+}"""
+SET_LANGUAGE = "language => app.extensionManager.setting.set('Comfy.Locale', language)"
+LOOP = "app.graph._nodes.find(node => node.type === 'InterleaveCriticLoop')"
+CLOSE_UP = f"""() => {{
+  const node = {LOOP}, scale = 1.25;
+  app.canvas.ds.scale = scale;
+  app.canvas.ds.offset[0] = 500 / scale - node.pos[0];
+  app.canvas.ds.offset[1] = 110 / scale - node.pos[1];
+  app.canvas.setDirty(true, true);
+}}"""
+
+
+def opened(page: Any, name: str) -> None:
+    """Open an example graph from the templates."""
+    page.evaluate(OPEN, name)
+    page.wait_for_timeout(500)
+    assert page.locator(".p-dialog").count() == 0, page.locator(".p-dialog").first.inner_text()
+
+
+def opened_graph(page: Any, graph: dict[str, Any]) -> None:
+    """Open a graph in API form, its Critic Loop close up."""
+    page.evaluate("async graph => await app.loadApiJson(graph, 'live')", graph)
+    page.wait_for_timeout(300)
+    page.evaluate(CLOSE_UP)
+
+
+def ran(page: Any, settle_ms: int = 500) -> None:
+    """Run the graph on the canvas to its end, and give the page time to show it."""
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_timeout(settle_ms)
+
+
+def setting(host: ComfyServer, name: str, value: Any) -> None:
+    """Change a setting of the front end on the server."""
+    host.post(f"/api/settings/{name}", value).raise_for_status()
+
+
+def photographed(page: Any, name: str, folder: Path) -> None:
+    """Fit the whole graph into view and take a screenshot."""
+    page.evaluate(FIT)
+    page.wait_for_timeout(800)
+    screenshot(page, name, folder)
+
+
+def screenshot(page: Any, name: str, folder: Path) -> None:
+    """Write what is to be seen to `folder`, or where INTERLEAVE_SCREENSHOTS says."""
+    folder = Path(os.environ.get("INTERLEAVE_SCREENSHOTS") or folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name}.png")

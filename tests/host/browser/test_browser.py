@@ -1,0 +1,126 @@
+"""The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run,
+looked at.
+
+The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.examples import NAMES, surroundings, twin
+from ..server.comfy_server import ComfyServer
+from .page import opened, photographed, ran
+
+BOXES = """() => app.graph._nodes.map(node => {
+  const title = LiteGraph.NODE_TITLE_HEIGHT;
+  return {name: node.title, box: [node.pos[0], node.pos[1] - title, node.size[0], node.size[1] + title]};
+})"""
+GROUPS = "() => app.graph._groups.map(group => ({name: group.title, box: Array.from(group._bounding)}))"
+CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nodes
+  .filter(node => node.type === type && (title === null || node.title === title))
+  .forEach(node => Object.entries(values).forEach(([name, value]) => {
+    const widget = node.widgets.find(one => one.name === name);
+    widget.value = value;
+    widget.callback?.(value);
+  })))"""
+SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' && (node.imgs?.length ?? 0) > 0)
+  .map(node => node.type)"""
+BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
+  app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),
+]).filter(([from, to]) => from.pos[0] > to.pos[0]).map(([from, to]) => `${from.title} -> ${to.title}`)"""
+CHOOSE_NEWEST = """() => {
+  const widget = app.graph._nodes.find(node => node.type === 'InterleaveLoadTrajectory').widgets[0];
+  widget.value = widget.options.values.find(name => name.includes('saved/feedback'));
+}"""
+BETTER = "Add a yellow sun at the top left corner"
+UNMUTE = "() => app.graph._nodes.forEach(node => { node.mode = 0 })"
+
+
+def apart(one: list[float], other: list[float]) -> bool:
+    return (
+        one[0] + one[2] <= other[0]
+        or other[0] + other[2] <= one[0]
+        or one[1] + one[3] <= other[1]
+        or other[1] + other[3] <= one[1]
+    )
+
+
+def inside(one: list[float], other: list[float]) -> bool:
+    return (
+        one[0] >= other[0]
+        and one[1] >= other[1]
+        and one[0] + one[2] <= other[0] + other[2]
+        and one[1] + one[3] <= other[1] + other[3]
+    )
+
+
+def set_values(page: Any, changes: list[Any]) -> None:
+    page.evaluate(CHANGE, [[change.class_type, change.title, change.inputs] for change in changes])
+
+
+def assert_tidy(page: Any) -> None:
+    """Nothing overlaps, nothing stands across the border of a group, and everything goes on to the right."""
+    nodes, groups = page.evaluate(BOXES), page.evaluate(GROUPS)
+    for index, one in enumerate(nodes):
+        for other in nodes[index + 1 :]:
+            assert apart(one["box"], other["box"]), f"{one['name']} overlaps {other['name']}"
+        for group in groups:
+            assert apart(one["box"], group["box"]) or inside(one["box"], group["box"]), (
+                f"{one['name']} stands across the border of {group['name']}"
+            )
+    back = page.evaluate(BACKWARDS)
+    assert back == [], f"wires that lead to the left: {back}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_opens_whole_tidy_and_runs(
+    page: Any, host: ComfyServer, name: str, tmp_path: Path
+) -> None:
+    with surroundings(host, name) as changes:
+        opened(page, name)
+        photographed(page, name, tmp_path)
+        assert_tidy(page)
+        assert page.evaluate("async () => (await app.graphToPrompt()).output") == twin(name)
+        set_values(page, changes)
+        ran(page, settle_ms=1500)
+    photographed(page, f"{name}-done", tmp_path)
+    assert_tidy(page)
+    graph = twin(name)
+    shown = page.evaluate(SHOWING)
+    for kind in ("InterleaveStoryboard", "PreviewImage", "SaveImage"):
+        if any(node["class_type"] == kind for node in graph.values()):
+            assert kind in shown
+    assert page.locator(".p-dialog").count() == 0
+    assert page.outside == []
+
+
+def test_feedback_goes_round(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+    """What the note of the template says: run, unmute the last group, choose the story, run."""
+    name = "feedback_round_trip"
+    with surroundings(host, name):
+        opened(page, name)
+        ran(page, settle_ms=1500)
+        data = host.base / "output" / "interleave-thinker" / "feedback" / "critic_sft.json"
+        assert BETTER not in data.read_text(encoding="utf-8")
+        page.evaluate(UNMUTE)
+        page.evaluate("() => app.refreshComboInNodes()")
+        page.wait_for_timeout(500)
+        page.evaluate(CHOOSE_NEWEST)
+        ran(page, settle_ms=1500)
+    photographed(page, f"{name}-round", tmp_path)
+    assert page.evaluate(SHOWING).count("InterleaveStoryboard") == 1
+    assert BETTER in data.read_text(encoding="utf-8")
+
+
+def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServer) -> None:
+    opened(page, "flux2_klein_4b_story")
+    page.evaluate(
+        "() => app.graph._nodes.find(node => node.type === 'InterleaveLoadAgent').widgets[0].value = "
+        "'Nobody-8B'"
+    )
+    page.evaluate("() => { app.queuePrompt(0, 1) }")
+    page.get_by_text("There is no agent 'Nobody-8B'").first.wait_for(timeout=15_000)

@@ -1,0 +1,202 @@
+"""The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks
+in both themes.
+
+The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, EditedStep
+from interleave_thinker.backend.plan_editor.json_form import plan_object
+from interleave_thinker.backend.plan_editor.merge import read_edits
+from interleave_thinker.backend.plan_editor.outline import write_outline
+from interleave_thinker.backend.types import Step
+
+from ..graphs.replies import reply
+from ..server.comfy_server import ComfyServer
+from .edit_plan_page import PLANNED, SET_TEXT, TEXT
+from .page import photographed, ran
+
+SET_REPLIES = """replies => {
+  const node = app.graph._nodes.find(node => node.type === 'InterleaveTestAgent');
+  node.widgets[0].value = replies;
+}"""
+WRITE = """async ([plans]) => {
+  const {planText} = await import('/extensions/interleave-thinker/plan_outline.js');
+  return plans.map(([steps, from]) => [planText(steps, from, false), planText(steps, from, true)]);
+}"""
+PROMPTS = (
+    "a wide meadow at dawn with a red house in the middle, soft light",
+    "add a yellow sun",
+    "make it night",
+)
+
+
+@pytest.fixture
+def planned(page: Any, host: ComfyServer, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page with agent, Planner and Edit Plan, queued once."""
+    page.evaluate(PLANNED, [json.dumps([reply(*PROMPTS, thought=request.node.name)]), "in a browser"])
+    ran(page)
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    yield page
+
+
+def steps(page: Any) -> list[EditedStep]:
+    edits = read_edits(page.evaluate(TEXT))
+    return list(edits.steps) if edits else []
+
+
+def prompts(page: Any) -> list[str | None]:
+    return [one.step.prompt for one in steps(page)]
+
+
+def row(page: Any, number: int) -> Any:
+    return page.locator(".itp-step").nth(number - 1)
+
+
+def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
+    texts = [
+        "",
+        " edge",
+        "a\nb\n",
+        "\n",
+        '\\"q"',
+        "1. a",
+        "draw: x",
+        "[locked]",
+        "x [LOCKED]",
+        "\x07",
+        "日本",
+        "😀",
+        "\u2028",
+        "| a\n\n| b",
+    ]
+    plans = [
+        EditedPlan(
+            steps=(
+                EditedStep(
+                    step=Step(number=3, name=text, instruction=text, prompt="p", auxiliary_text=text),
+                    locked=True,
+                ),
+                EditedStep(step=Step(number=7, prompt=text or "p")),
+            ),
+            made_from=("0123abcd",) if text else (),
+        )
+        for text in texts
+    ]
+    sent = [[plan_object(plan)["execution_plan"], list(plan.made_from)] for plan in plans]
+    for plan, (outline, as_json) in zip(plans, page.evaluate(WRITE, [sent]), strict=True):
+        assert read_edits(outline) == plan == read_edits(as_json)
+        assert outline == write_outline(plan)
+
+
+def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> None:
+    page = planned
+    assert page.evaluate(TEXT) == ""
+    row(page, 2).locator("textarea").first.fill("add a pale moon")
+    assert prompts(page) == [PROMPTS[0], "add a pale moon", PROMPTS[2]]
+    row(page, 3).get_by_label("Locked").click()
+    row(page, 3).get_by_label("Move up").click()
+    assert prompts(page) == [PROMPTS[0], PROMPTS[2], "add a pale moon"]
+    assert [(one.step.number, one.locked) for one in steps(page)] == [(1, False), (2, True), (3, False)]
+    row(page, 1).get_by_label("Delete").click()
+    assert prompts(page) == [PROMPTS[2], "add a pale moon"]
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    page.get_by_role("button", name="Add step").click()
+    row(page, 4).locator("textarea").nth(1).fill("The end.")
+    assert steps(page)[3].step == Step(number=4, auxiliary_text="The end.")
+    output = page.evaluate("async () => (await app.graphToPrompt()).output")
+    (node,) = [one for one in output.values() if one["class_type"] == "InterleaveEditPlan"]
+    assert node["inputs"]["edits"] == page.evaluate(TEXT) and "steps" not in node["inputs"]
+    ran(page)
+
+
+def test_queued_again_the_planner_does_not_run_again(planned: Any) -> None:
+    page = planned
+    page.get_by_text("3 steps").wait_for()
+    output = page.evaluate("async () => (await app.graphToPrompt()).output")
+    assert [key for node in output.values() for key in node["inputs"] if key.startswith("$$")] == []
+    ran(page)  # the scripted agent has no second reply
+
+
+def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) -> None:
+    page = planned
+    row(page, 2).locator("textarea").first.fill("by hand")
+    row(page, 3).get_by_label("Locked").click()
+    before = page.evaluate(TEXT)
+    page.evaluate(SET_REPLIES, json.dumps([reply("x", "y", "z", "w")]))
+    ran(page)
+    assert page.evaluate(TEXT) == before
+    page.get_by_text("The planner has written another plan").first.wait_for()
+    photographed(page, "edit-plan-new-plan", tmp_path)
+    page.get_by_role("button", name="Show it here").click()
+    assert prompts(page) == ["x", "by hand", PROMPTS[2], "w"]
+    page.get_by_role("button", name="Planner's plan").click()
+    assert prompts(page) == ["x", "y", PROMPTS[2], "w"]
+
+
+def test_a_typed_fault_is_shown_at_once_and_mended(planned: Any, tmp_path: Path) -> None:
+    page = planned
+    page.get_by_role("button", name="Edit as text").click()
+    page.evaluate(SET_TEXT, "1. House\n   drow: a house")
+    page.get_by_text("Line 2, step 1: there is no field 'drow'").wait_for()
+    photographed(page, "edit-plan-fault", tmp_path)
+    page.evaluate(SET_TEXT, "1. House\n   draw: a house")
+    page.get_by_role("button", name="As JSON").click()
+    assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["prompt"] == "a house"
+    page.get_by_role("button", name="Edit as list").click()
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 1")
+    row(page, 1).locator("input").fill("Home")
+    assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["step_name"] == "Home"
+
+
+def test_a_saved_workflow_brings_its_edits_back(planned: Any) -> None:
+    page = planned
+    row(page, 1).locator("input").fill("Kept")
+    page.evaluate("async () => await app.loadGraphData(app.graph.serialize(), true, true)")
+    page.wait_for_function("() => document.querySelector('.itp-step input')?.value === 'Kept'")
+    assert steps(page)[0].step.name == "Kept"
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_it_looks_right_in_both_themes(planned: Any, theme: str, tmp_path: Path) -> None:
+    page = planned
+    try:
+        page.evaluate("name => app.extensionManager.setting.set('Comfy.ColorPalette', name)", theme)
+        row(page, 2).get_by_label("Locked").click()
+        page.get_by_role("button", name="Add step").click()
+        photographed(page, f"edit-plan-{theme}", tmp_path)
+        colors = page.evaluate(
+            "() => ['.itp-step textarea', '.itp-step', '.itp-plan button'].map(one => getComputedStyle("
+            "document.querySelector(one))).map(style => [style.color, style.backgroundColor])"
+        )
+        heights = page.evaluate(
+            "() => [...document.querySelectorAll('.itp-plan button')].map(one => one.offsetHeight)"
+        )
+        assert len(heights) > 12 and min(heights) >= 18, heights
+        for text, ground in colors:
+            assert contrast(text, ground) > 4.5, (theme, colors)
+    finally:
+        page.evaluate("() => app.extensionManager.setting.set('Comfy.ColorPalette', 'dark')")
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two CSS colours (WCAG 2.1)."""
+
+    def luminance(color: str) -> float:
+        parts = [float(part) for part in color[color.index("(") + 1 : -1].replace(",", " ").split()[:3]]
+        linear = [
+            part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)

@@ -1,0 +1,153 @@
+"""The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from
+there.
+
+The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.examples import need_checkpoints
+from ..graphs.klein import story
+from ..graphs.replies import verdict
+from ..server.comfy_server import ComfyServer
+from ..server.runs import journals
+from .page import CLOSE_UP, LOOP, RUN, opened, opened_graph, screenshot, setting
+
+SIZE = (64, 64)
+# A step of the tiny world takes a tenth of a second: too short to be waited for from outside.
+WATCH_CARDS = """() => {
+  window.seenStatuses = new Set();
+  const look = () => document.querySelectorAll(".it-card").forEach((card) => seenStatuses.add(card.dataset.status));
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributes: true });
+}"""
+PICTURES = "document.querySelectorAll('.it-card-image:not([hidden])').length"
+HOSTILE = 'a house <img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_story_is_followed_while_it_is_drawn(
+    page: Any,
+    host: ComfyServer,
+    theme: str,
+    tmp_path: Path,
+) -> None:
+    need_checkpoints()
+    setting(host, "Comfy.ColorPalette", theme)
+    page.reload()
+    page.wait_for_function("window.app && app.vueAppReady && app.graph && app.extensionManager")
+    page.wait_for_function("'InterleaveCriticLoop' in LiteGraph.registered_node_types")
+    opened(page, "tiny_world_story")
+    page.evaluate(CLOSE_UP)
+    page.evaluate(WATCH_CARDS)
+    first = int(time.time()) % 10_000
+    # The whole story takes a second or two: a page on a busy machine may look only when all is over.
+    for seed in range(first, first + 5):
+        page.evaluate(f"() => {{ {LOOP}.widgets.find(one => one.name === 'seed').value = {seed} }}")
+        assert page.evaluate(RUN)[0] == "execution_success"
+        page.wait_for_selector(".it-live[data-status=finished]", timeout=120_000)
+        page.wait_for_function(f"{PICTURES} === 5", timeout=60_000)
+        if "running" in page.evaluate("() => [...window.seenStatuses]"):
+            break
+    else:
+        pytest.fail("no step was ever shown while it was drawn")
+    screenshot(page, f"live-{theme}-finished", tmp_path)
+    assert page.locator(".it-card").count() == 6
+    assert page.evaluate(f"() => {LOOP}.imgs ?? []") == [], "images are shown once, not twice"
+    # A page that is opened later shows the same: from the server first, and from the run's folder when it
+    # forgot.
+    page.evaluate("async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }")
+    page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
+    page.evaluate(
+        "async () => { const graph = app.graph.serialize(); graph.id = crypto.randomUUID(); await "
+        "app.loadGraphData(graph) }"
+    )
+    page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
+    assert page.locator(".it-card").count() == 6
+    assert page.outside == []
+    setting(host, "Comfy.ColorPalette", "dark")
+
+
+def test_a_person_compares_corrects_and_goes_on(
+    page: Any,
+    host: ComfyServer,
+    tmp_path: Path,
+) -> None:
+    replies = [verdict(False, HOSTILE, 0.25), verdict(True, "", 0.9), *[verdict(True, "", 0.8)] * 3]
+    graph = story(
+        "by hand", [HOSTILE.split("<")[0], "a tree"], SIZE, critic=json.dumps(replies), max_attempts=3
+    )
+    opened_graph(page, graph)
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_selector(".it-live[data-status=finished]")
+    page.locator(".it-card").first.click()
+    tries = page.locator(".it-attempt")
+    assert tries.count() == 2 and "<script>" in (
+        page.locator(".it-prompt ins").first.text_content(timeout=60_000)
+    )
+    tries.nth(0).locator("summary").click()
+    tries.nth(0).get_by_title("This image is wrong").click()
+    tries.nth(0).get_by_text("Better prompt").click()
+    tries.nth(0).locator("textarea").fill("a red house with a door")
+    tries.nth(0).get_by_text("Save").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-editor:not([hidden])').length === 0")
+    (folder,) = journals(host, "by hand")
+    words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
+    assert words[-1]["accepted"] is False and words[-1]["better_prompt"] == "a red house with a door"
+    page.locator(".it-compare select").nth(0).select_option("Try 1")
+    page.locator(".it-compare select").nth(1).select_option("Try 2")
+    page.locator(".it-compare-slider").evaluate(
+        "one => { one.value = 30; one.dispatchEvent(new Event('input')) }"
+    )
+    assert "70%" in page.locator(".it-compare-over").evaluate("one => one.style.clipPath")
+    before = page.locator(".it-card-image").first.get_attribute("src")
+    tries.nth(0).get_by_text("Use this try").click()
+    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for(timeout=60_000)
+    screenshot(page, "live-by-hand", tmp_path)
+    page.get_by_text("Run again").click()
+    page.wait_for_function(
+        (
+            "() => [...document.querySelectorAll('.it-card-state')].some(one => "
+            "one.textContent.includes('picked by hand'))"
+        ),
+        timeout=60_000,
+    )
+    page.wait_for_selector(".it-live[data-status=finished]", timeout=60_000)
+    assert page.locator(".it-card-image").first.get_attribute("src") != before
+    assert page.evaluate("() => window.hacked") is None
+    assert page.outside == []
+
+
+def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
+    """Drawing the graph runs nothing of ours: a frame with a hundred loops takes no longer than without the
+    view."""
+    milliseconds = page.evaluate("""async () => {
+      app.graph.clear();
+      for (let index = 0; index < 100; index++) {
+        const node = LiteGraph.createNode('InterleaveCriticLoop');
+        node.pos = [(index % 10) * 450, Math.floor(index / 10) * 650];
+        app.graph.add(node);
+      }
+      app.canvas.ds.scale = 0.15;
+      const took = () => {
+        const began = performance.now();
+        for (let index = 0; index < 20; index++) { app.canvas.ds.offset[0] += 1; app.canvas.draw(true, true); }
+        return (performance.now() - began) / 20;
+      };
+      took();
+      const withView = took();
+      for (const node of app.graph._nodes) {
+        node.widgets = node.widgets.filter(widget => widget.name !== 'interleave_live');
+      }
+      took();
+      return [withView, took()];
+    }""")
+    print(f"a frame with 100 nodes: {milliseconds[0]:.1f} ms, without the view {milliseconds[1]:.1f} ms")
+    assert milliseconds[0] < 2 * milliseconds[1] + 10

@@ -1,0 +1,68 @@
+"""A language's words are missing or half-written, or a plan is too much to be read: one line, and the page
+goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..server.comfy_server import ComfyServer
+from .edit_plan_page import SET_TEXT
+from .page import SET_LANGUAGE, WORKFLOW_READY, photographed, setting
+
+EDIT_PLAN = """() => {
+  const ours = () => app.graph._nodes.length === 1 && app.graph._nodes[0].type === 'InterleaveEditPlan';
+  if (!ours()) { app.graph.clear(); app.graph.add(LiteGraph.createNode('InterleaveEditPlan')) }
+  return document.querySelector('.itp-plan') !== null;
+}"""
+TOO_MUCH = {
+    "1. a\n   draw: " + "x" * 5_000_000: "The text is too long for the list",
+    "[" * 100_000: "The plan is not JSON that can be read",
+}
+
+
+def edit_plan(page: Any) -> None:
+    """Have one Edit Plan; again, where the front end opened its first graph only now."""
+    page.wait_for_function(EDIT_PLAN, polling=500)
+    page.wait_for_timeout(1500)
+    page.wait_for_function(EDIT_PLAN, polling=500)
+
+
+@pytest.fixture
+def german(page: Any, host: ComfyServer) -> Iterator[Any]:
+    setting(host, "Comfy.Locale", "de")
+    yield page
+    setting(host, "Comfy.Locale", "en")
+
+
+def test_without_its_words_a_language_is_english_until_they_come(german: Any) -> None:
+    page = german
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if "nterleave" in message.text else None)
+    page.route("**/words/de.json", lambda route: route.fulfill(body='{"view": {"Add step": "Schri'))
+    page.reload()
+    page.wait_for_function(WORKFLOW_READY)
+    edit_plan(page)
+    page.get_by_role("button", name="Add step").wait_for()
+    assert said and all(line.startswith("InterleaveThinker: no words for de, ") for line in said), said
+    page.unroute("**/words/de.json")
+    page.evaluate("async () => await app.loadGraphData(app.graph.serialize())")
+    page.get_by_role("button", name="Schritt hinzufügen").wait_for()
+    page.route("**/words/fr.json", lambda route: route.abort())
+    page.evaluate(SET_LANGUAGE, "fr")
+    page.get_by_role("button", name="Add step").wait_for()
+
+
+def test_a_plan_that_is_too_much_is_refused_in_a_line_and_mended(page: Any, tmp_path: Path) -> None:
+    edit_plan(page)
+    for text, line in TOO_MUCH.items():
+        page.evaluate(SET_TEXT, text)
+        page.locator(".itp-fault", has_text=line).wait_for()
+        assert page.locator(".itp-step").count() == 0
+    photographed(page, "edit-plan-too-much", tmp_path)
+    page.evaluate(SET_TEXT, "1. House\n   draw: a house")
+    page.locator(".itp-step").wait_for()
+    assert page.locator(".itp-fault").count() == 0

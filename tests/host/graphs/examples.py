@@ -1,0 +1,153 @@
+"""The example graphs in API form, as the front end makes them (`api/`), and what they need to run small.
+
+Decision: the host has no converter from the front end's form, so the twins are committed and the browser test
+checks that the front end still makes them; every other test then runs an example without a browser. What is
+set to run them small is said once, by class and title, for both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from support.chat_server import chat_server
+from support.image_service import image_service
+
+from ..server.comfy_server import ROOT, ComfyServer
+from .klein import Graph
+
+WORKFLOWS = ROOT / "workflows"
+BUILT_IN = ("tiny_world_story", "plan_by_hand", "feedback_round_trip")
+NAMES = tuple(sorted(path.stem for path in WORKFLOWS.glob("*.json")))
+TWINS = Path(__file__).parent / "api"
+CHECKPOINTS = ROOT / "backend" / "tinyworld" / "checkpoints"
+KLEIN_AGENT = "Qwen3-VL-4B-Instruct"
+PIPELINE = "stabilityai/sdxl-turbo"
+REQUEST = "Show a meadow with a red house in the middle. Then add a yellow sun at the top left."
+STEPS = [
+    {
+        "step_number": number,
+        "step_name": f"Step {number}",
+        "instruction": None,
+        "prompt": prompt,
+        "auxiliary_text": "So.",
+    }
+    for number, prompt in enumerate(("a bowl of dough", "put it into the oven"), 1)
+]
+INPUT_IMAGE = "example.png"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is set at the nodes of a class, at all of them or at those of a title."""
+
+    class_type: str
+    inputs: dict[str, Any]
+    title: str | None = None
+
+
+def twin(name: str) -> Graph:
+    """An example graph in API form."""
+    return json.loads((TWINS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def need_checkpoints() -> None:
+    """Skip a test for which the tiny world's agents and generator are not there."""
+    missing = [part for part in ("planner", "critic", "generator") if not (CHECKPOINTS / part).is_dir()]
+    if missing:
+        pytest.skip(f"The tiny world's {', '.join(missing)} must be trained first: {CHECKPOINTS} has none.")
+
+
+def lend_agent(host: ComfyServer) -> None:
+    """Put the tiny world's planner where the graphs look for their agent."""
+    folder = host.base / "models" / "interleave_agents" / KLEIN_AGENT
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.symlink_to(CHECKPOINTS / "planner", target_is_directory=True)
+
+
+@contextmanager
+def surroundings(host: ComfyServer, name: str) -> Iterator[list[Change]]:
+    """What an example graph asks of its surroundings, and what to set so that it runs small."""
+    need_checkpoints()
+    lend_agent(host)
+    host.put_input(Image.new("RGB", (96, 96), "skyblue"), INPUT_IMAGE)
+    with ExitStack() as stack:
+        if name == "remote_agents":
+            yield remote(stack)
+            return
+        if name == "diffusers_pipeline_story":
+            lend_pipeline(host)
+        yield [] if name in BUILT_IN else small(name)
+
+
+def small(name: str, side: int = 128) -> list[Change]:
+    """A request that the lent agents understand, small images and few tries."""
+    request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
+    size = {"width": side, "height": side}
+    return [
+        Change("InterleavePlanner", {"request": request}),
+        Change("InterleaveStepGenerator", size | {"steps": 2}),
+        Change("InterleaveDiffusersGenerator", size | {"steps": 2}),
+        Change("EmptyLatentImage", size),
+        Change("KSampler", {"steps": 2}),
+        Change("InterleaveCriticLoop", {"max_attempts": 2}),
+        Change("InterleaveTryClose", {"max_attempts": 2}),
+        *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
+    ]
+
+
+SHOWN_IMAGES = {"qwen_image_edit_story": 1, "guided_continuation": 2}
+"""How many images a graph shows its planner."""
+
+JUDGED = ("judge_only", "your_own_nodes_until_right")
+"""Graphs whose only agent judges."""
+
+
+def remote(stack: ExitStack) -> list[Change]:
+    """Servers that plan, judge and draw, and their addresses."""
+    plan = json.dumps({"execution_plan": STEPS})
+    verdict = json.dumps({"previous_step_success": True, "refine_prompt": ""})
+    planner = stack.enter_context(chat_server(f"<think>easy</think><answer>{plan}</answer>"))
+    critic = stack.enter_context(chat_server(f"<think>looked</think><answer>{verdict}</answer>"))
+    service = stack.enter_context(image_service())
+    return [
+        Change("InterleaveRemoteAgent", {"base_url": address(planner)}, "Planning agent"),
+        Change("InterleaveRemoteAgent", {"base_url": address(critic)}, "Judging agent"),
+        Change("InterleaveServiceGenerator", {"url": service.url}),
+    ]
+
+
+def address(server: Any) -> str:
+    return server.spec.partition("@")[2]
+
+
+def lend_pipeline(host: ComfyServer) -> None:
+    """Put a tiny pipeline where the graph looks for its own."""
+    folder = host.base / "models" / "diffusers" / PIPELINE
+    if not folder.exists():
+        from support.tiny_pipelines import stable_diffusion
+
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        stable_diffusion(folder)
+
+
+def changed(graph: Graph, changes: list[Change]) -> Graph:
+    """The graph with these values at its nodes."""
+    for change in changes:
+        for node in graph.values():
+            if node["class_type"] == change.class_type and change.title in (None, node["_meta"]["title"]):
+                node["inputs"] |= change.inputs
+    return graph
+
+
+def id_of(graph: Graph, class_type: str) -> str:
+    """Id of the only node of a class."""
+    (found,) = [key for key, node in graph.items() if node["class_type"] == class_type]
+    return found

@@ -1,0 +1,274 @@
+"""Agents in the real host: found, loaded, downloaded only when asked, judged by, cancelled, and plain words
+otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+
+from ..graphs.examples import CHECKPOINTS, REQUEST, need_checkpoints
+from ..graphs.klein import Graph, node, story
+from ..server.comfy_server import ComfyServer, HostError
+
+AGENT = "someone/tiny-agent"
+STEP = {
+    "step_number": 1,
+    "step_name": "Boat",
+    "instruction": None,
+    "prompt": "a boat",
+    "auxiliary_text": "Ahoy.",
+}
+PLAN = f"<think>easy</think><answer>{json.dumps({'execution_plan': [STEP]})}</answer>"
+
+
+@pytest.fixture(scope="module")
+def agent(host: ComfyServer) -> Path:
+    """An untrained checkpoint of the real architecture in the host's agent folder."""
+    from support.tiny_checkpoint import build_checkpoint
+
+    folder = host.base / "models" / "interleave_agents" / AGENT
+    folder.mkdir(parents=True)
+    return build_checkpoint(folder)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with chat_server(PLAN) as running:
+        yield running
+
+
+def options(host: ComfyServer, name: str) -> list[str]:
+    inputs = host.get("/object_info/InterleaveLoadAgent")["InterleaveLoadAgent"]["input"]
+    return {**inputs["required"], **inputs["optional"]}[name][1]["options"]
+
+
+def planning(**agent_inputs: Any) -> Graph:
+    """Load Agent with these inputs, asked for a plan."""
+    given = {"class_type": "InterleaveLoadAgent", **agent_inputs}
+    kind = given.pop("class_type")
+    return {
+        "agent": node(kind, **given),
+        "planner": node("InterleavePlanner", agent="@agent", request=f"a boat {agent_inputs}"),
+        "text": node("PreviewAny", source=["planner", 1]),
+    }
+
+
+def log_of(host: ComfyServer) -> str:
+    return host.log_path.read_text(errors="replace")
+
+
+def wait_until(host: ComfyServer, true: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, host.log_tail()
+        time.sleep(0.05)
+
+
+def cancelled_within(host: ComfyServer, prompt: str) -> float:
+    """Seconds from pressing cancel to the end of the prompt, which must have ended as interrupted."""
+    pressed = time.monotonic()
+    host.post("/interrupt")
+    entry = host.wait(prompt)
+    assert [kind for kind, _ in entry["status"]["messages"]][-1] == "execution_interrupted"
+    return time.monotonic() - pressed
+
+
+# Load Agent
+
+
+def test_checkpoints_are_offered_and_other_folders_are_not(host: ComfyServer, agent: Path) -> None:
+    need_checkpoints()
+    other = agent.parent / "not-an-agent"
+    other.mkdir()
+    (other / "config.json").write_text('{"model_type": "llama"}')
+    (agent.parent / "a-text-file").write_text("not a folder")
+    elsewhere = host.base / "elsewhere" / "agents" / "in-extra-paths"
+    elsewhere.parent.mkdir(parents=True)
+    shutil.copytree(CHECKPOINTS / "planner", elsewhere)
+    names = options(host, "agent")
+    assert AGENT in names and "in-extra-paths" in names
+    assert not any("not-an-agent" in name or "text-file" in name for name in names)
+    folder = str(host.base / "models" / "interleave_agents")
+    about = host.get("/object_info/InterleaveLoadAgent")["InterleaveLoadAgent"]
+    assert folder in about["description"] and str(elsewhere.parent) in about["description"]
+
+
+def test_an_agent_from_the_extra_paths_plans(host: ComfyServer, agent: Path) -> None:
+    graph = planning(agent="in-extra-paths")
+    graph["planner"]["inputs"]["request"] = REQUEST
+    assert "red house" in host.run(graph)["text"]["text"][0]
+
+
+def test_cancel_stops_an_agent_in_the_middle_of_a_reply(host: ComfyServer, agent: Path) -> None:
+    graph = story("interrupted judge", ["a house"], (64, 64), max_attempts=5)
+    graph["critic"] = node("InterleaveLoadAgent", agent=AGENT)
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    before = log_of(host).count("Requested to load AgentModel")
+    started = host.queue(graph)
+    wait_until(host, lambda: log_of(host).count("Requested to load AgentModel") > before)
+    time.sleep(0.3)
+    assert cancelled_within(host, started) < 30
+
+
+def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
+    """The tiny critic's own word against a probability that no image can have on this nonsense."""
+    need_checkpoints()
+
+    def report(**inputs: Any) -> str:
+        graph = story("strict", ["a house"], (64, 64), max_attempts=2)
+        graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic", **inputs)
+        graph["loop"]["inputs"] |= {"critic": ["critic", 0]}
+        host.run(graph)
+        (folder,) = (host.base / "output" / "interleave-thinker").glob("strict-*")
+        return json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["settings"]["accept_at"]
+
+    assert report(strictness="lenient") == 0.3
+    assert report(strictness="strict", precision="bf16") == 0.8
+    assert report() is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"agent": "tiny world planner", "precision": "8-bit"}, "built-in agents are too small for 8-bit"),
+        ({"agent": AGENT, "precision": "int3"}, "no precision 'int3'.*Choose one of auto"),
+        ({"agent": AGENT, "adapter": "../x"}, "no adapter '../x'.*interleave_agents"),
+        (
+            {"agent": "gone", "hub_id": "Qwen/Qwen3-VL-8B"},
+            "Qwen/Qwen3-VL-8B is not in .*Switch on 'download'",
+        ),
+        ({"agent": AGENT, "hub_id": "../../etc"}, "not the name of a model"),
+        ({"agent": AGENT, "hub_id": "Qwen/Qwen3-VL-8B", "download": True}, "HF_HUB_OFFLINE"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    host: ComfyServer, agent: Path, inputs: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HostError, match=said):
+        host.run(planning(**inputs))
+
+
+def test_precisions_that_need_a_missing_library_are_not_offered(host: ComfyServer, agent: Path) -> None:
+    offered = options(host, "precision")
+    assert offered[:4] == ["auto", "bf16", "fp16", "fp32"]
+    if "4-bit" not in offered:
+        with pytest.raises(HostError, match=r"not installed.*pip install"):
+            host.run(planning(agent=AGENT, precision="4-bit"))
+
+
+def broken(agent: Path, name: str) -> Path:
+    folder = agent.parent / name
+    shutil.copytree(agent, folder)
+    return folder
+
+
+def test_a_checkpoint_that_is_none_says_what_is_wrong(host: ComfyServer, agent: Path) -> None:
+    (broken(agent, "no-weights") / "model.safetensors").unlink()
+    (broken(agent, "text") / "model.safetensors").write_text("Access denied. Please log in.\n" * 9)
+    (broken(agent, "pointer") / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\n"
+    )
+    pickled = broken(agent, "pickled") / "model.safetensors"
+    pickled.rename(pickled.with_name("pytorch_model.bin"))
+    (broken(agent, "renamed") / "model.safetensors").write_bytes(b"PK\x03\x04" + bytes(99))
+    expected = {
+        "no-weights": r"has no weights.*Is the download complete",
+        "text": r"it is a text file",
+        "pointer": r"only a pointer.*git lfs pull",
+        "pickled": r"pickles, which can run code.*Only safetensors",
+        "renamed": r"it is a pickle",
+    }
+    for name, said in expected.items():
+        with pytest.raises(HostError, match=f"InterleaveLoadAgent: .*{said}") as error:
+            host.run(planning(agent=f"someone/{name}"))
+        assert "\n" not in error.value.details["exception_message"].strip()
+
+
+# Remote Agent
+
+
+def remote(server: ChatServer, **inputs: Any) -> Graph:
+    url = server.spec.partition("@")[2]
+    return planning(class_type="InterleaveRemoteAgent", **{"base_url": url, "model": "tiny", **inputs})
+
+
+def test_a_server_plans(host: ComfyServer, server: ChatServer) -> None:
+    outputs = host.run(remote(server))
+    assert "1. Boat" in outputs["text"]["text"][0]
+    assert "authorization" not in server.headers_seen[-1]
+
+
+def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: ChatServer) -> None:
+    server.silent_seconds = 20.0
+    asked = len(server.requests)
+    try:
+        started = host.queue(remote(server, timeout=100))
+        wait_until(host, lambda: len(server.requests) > asked)
+        time.sleep(0.3)
+        assert cancelled_within(host, started) < 12, "the server is silent for 20 s"
+    finally:
+        server.silent_seconds = 0.0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"key_variable": "sk-proj-0123456789abcdef"}, "may be a key itself"),
+        ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
+        ({"model": " "}, "name of the model is missing"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "cannot be reached.*Is the server running"),
+        ({"base_url": "file:///etc/passwd"}, "is not MODEL@BASE_URL"),
+        ({"base_url": "http://me:secret@127.0.0.1/v1"}, "host, a port and a path only"),
+    ],
+)
+def test_a_wrong_server_or_key_is_said(
+    host: ComfyServer, server: ChatServer, inputs: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HostError, match=said) as error:
+        host.run(remote(server, **inputs))
+    assert "0123456789abcdef" not in f"{error.value} {error.value.details}"
+
+
+# Host Agent
+
+
+def host_agent(kind: str, reply: str = PLAN) -> Graph:
+    return planning(class_type="InterleaveHostAgent", clip="@writer") | {
+        "clip": node("CLIPLoader", clip_name="qwen_3_4b.safetensors", type="flux2", device="default"),
+        "writer": node("InterleaveTestClip", reply=reply, kind=kind, clip="@clip"),
+    }
+
+
+def test_a_text_encoder_that_cannot_write_is_told_from_one_that_can(host: ComfyServer) -> None:
+    plain = host_agent("sees") | {"agent": node("InterleaveHostAgent", clip="@clip")}
+    for graph in (plain, host_agent("cannot")):
+        with pytest.raises(
+            HostError,
+            match=r"InterleaveHostAgent: .*(ComfyUI has no text encoders that can write|cannot write)",
+        ):
+            host.run(graph)
+    assert "1. Boat" in host.run(host_agent("sees"))["text"]["text"][0]
+
+
+def test_a_text_encoder_judges_by_its_word_if_it_sees(host: ComfyServer) -> None:
+    answer = json.dumps({"previous_step_success": True, "refine_prompt": ""})
+    for kind, expected in (("sees", "Accepted at try 1"), ("blind", "saw 0 of 2 images")):
+        graph = story(f"host critic {kind}", ["a house"], (64, 64), max_attempts=2)
+        writer = host_agent(kind, f"<think>looked</think><answer>{answer}</answer>")
+        graph |= {"writer": writer["writer"], "critic": node("InterleaveHostAgent", clip="@writer")}
+        graph["loop"]["inputs"]["critic"] = ["critic", 0]
+        assert expected in host.run(graph)["report"]["text"][0]
+
+
+def test_cancel_stops_a_text_encoder(host: ComfyServer) -> None:
+    started = host.queue(host_agent("slow"))
+    wait_until(host, lambda: host.get("/queue")["queue_running"])
+    time.sleep(1.5)
+    assert cancelled_within(host, started) < 12, "the encoder would write for 20 s"

@@ -1,0 +1,87 @@
+"""The Judge node in the real host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import Graph, node
+from ..graphs.replies import verdict
+from ..server.comfy_server import ComfyServer, HostError
+
+WHITE, BLACK = 0xFFFFFF, 0x000000
+
+
+def judged(*replies: Any, before: bool = False, **inputs: Any) -> Graph:
+    """A Judge on a black image with the scripted replies; its outputs as text under their names."""
+    graph = {
+        "agent": node("InterleaveTestAgent", replies=json.dumps(replies)),
+        "after": node("EmptyImage", width=64, height=64, batch_size=1, color=BLACK),
+        "before": node("EmptyImage", width=32, height=64, batch_size=1, color=WHITE),
+        "judge": node(
+            "InterleaveJudge",
+            **{
+                "agent": "@agent",
+                "after": "@after",
+                "instruction": "a black page",
+                "accept_at": 0.0,
+                **inputs,
+            },
+        ),
+    }
+    if before:
+        graph["judge"]["inputs"]["before"] = ["before", 0]
+    for slot, name in enumerate(("success", "probability", "prompt", "reasoning", "text")):
+        graph[name] = node("PreviewAny", source=["judge", slot])
+    return graph
+
+
+def said(outputs: dict[str, Any], name: str) -> str:
+    return outputs[name]["text"][0]
+
+
+def test_a_verdict_comes_out_in_all_its_parts(host: ComfyServer) -> None:
+    outputs = host.run(judged(verdict(False, "a blacker page", 0.25)))
+    assert said(outputs, "success") == "False" and said(outputs, "probability") == "0.25"
+    assert said(outputs, "prompt") == "a blacker page" and said(outputs, "reasoning") == "looked"
+    text = said(outputs, "text")
+    assert text.startswith("Refused, P(success) 25%") and "Draw next: a blacker page" in text
+    assert outputs["judge"]["text"] == [text]
+
+
+def test_an_accepted_image_keeps_the_prompt_that_it_was_drawn_with(host: ComfyServer) -> None:
+    graph = judged(verdict(True, "another", 0.9), before=True, prompt="as drawn")
+    outputs = host.run(graph)
+    assert said(outputs, "success") == "True" and said(outputs, "prompt") == "as drawn"
+    assert "Draw next" not in said(outputs, "text")
+
+
+@pytest.mark.parametrize(("accept_at", "passes"), [(0.0, True), (0.5, True), (0.95, False)])
+def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passes: bool) -> None:
+    outputs = host.run(judged(*[verdict(True, "", 0.9)] * 3, accept_at=accept_at))
+    assert said(outputs, "success") == str(passes)
+    assert ("critic's own word: right" in said(outputs, "text")) is not passes
+
+
+def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) -> None:
+    outputs = host.run(judged(verdict(True)))
+    assert said(outputs, "success") == "True" and "probability" not in outputs
+    assert said(outputs, "text").startswith("Accepted") and "P(success)" not in said(outputs, "text")
+
+
+def test_a_reply_that_cannot_be_read_is_an_error_that_shows_it(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match=r"could not be understood.*lovely picture"):
+        host.run(judged("What a lovely picture!", "Such a lovely picture!"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [({"instruction": "  "}, "no instruction"), ({"after": "@many"}, "after has 3 images")],
+)
+def test_what_cannot_be_judged_says_so(host: ComfyServer, inputs: dict[str, str], message: str) -> None:
+    graph = judged(verdict(True), **inputs)
+    graph["many"] = node("EmptyImage", width=64, height=64, batch_size=3, color=BLACK)
+    with pytest.raises(HostError, match=message):
+        host.run(graph)

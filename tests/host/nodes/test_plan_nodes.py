@@ -1,0 +1,170 @@
+"""Planner and Edit Plan in the real host: images, counts and captions, hand edits, refusals, and
+cancelling."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from ..graphs.klein import Graph, node
+from ..graphs.plans import edited, planned, text_of
+from ..graphs.replies import reply
+from ..server.comfy_server import ComfyServer, HostError
+
+
+def shown(outputs: dict[str, Any]) -> dict[str, Any]:
+    """What Edit Plan tells the browser."""
+    (told,) = outputs["edit"]["interleave_plan"]
+    return told
+
+
+def test_a_planner_sees_every_connected_image(host: ComfyServer) -> None:
+    graph = planned(reply("a"), request="<image> <image> <image> compare")
+    for index, color in enumerate(("red", "green", "blue")):
+        name = host.put_input(Image.new("RGB", (32, 32), color), f"plan-{color}.png")
+        graph[f"image{index}"] = node("LoadImage", image=name)
+    graph["batch"] = node("ImageBatch", image1="@image0", image2="@image1")
+    graph["planner"]["inputs"] |= {"images.image0": ["batch", 0], "images.image1": ["image2", 0]}
+    assert "draw: a" in text_of(host.run(graph), "planned")
+    graph["planner"]["inputs"]["request"] = "<image> <image> compare"
+    with pytest.raises(HostError, match=r"2 <image> mark\(s\) but 3 image"):
+        host.run(graph)
+
+
+def test_a_wrong_number_of_steps_is_asked_for_again_and_then_refused(host: ComfyServer) -> None:
+    outputs = host.run(planned(reply("a", "b"), reply("a", "b", "c"), request="counted", step_count=3))
+    assert "3. Step 3" in text_of(outputs, "planned")
+    with pytest.raises(HostError, match=r"3 steps were asked for, but the agent planned 2 and then 1"):
+        host.run(planned(reply("a", "b"), reply("a"), request="counted again", step_count=3))
+
+
+def test_captions_can_be_left_out(host: ComfyServer) -> None:
+    outputs = host.run(planned(reply("a"), request="mute", captions="none"))
+    assert text_of(outputs, "planned") == "1. Step 1\n   draw: a"
+
+
+def test_edits_stay_when_the_planner_writes_another_plan(host: ComfyServer) -> None:
+    first = planned(reply("a", "b", "c"), request="stay")
+    untouched = host.run(edited("", first))
+    assert text_of(untouched) == text_of(untouched, "planned")
+    base = shown(untouched)["planned"]
+    steps = base["execution_plan"]
+    steps[1]["prompt"] = "B, by hand"
+    steps[2]["locked"] = True
+    edits = json.dumps(base)
+    outputs = host.run(edited(edits, first))
+    assert "draw: B, by hand" in text_of(outputs) and not shown(outputs)["stale"]
+    again = host.run(edited(edits, planned(reply("x", "y", "z", "w"), request="stay")))
+    text = text_of(again)
+    assert [part in text for part in ("draw: x", "draw: B, by hand", "draw: c", "draw: w")] == [True] * 4
+    assert shown(again)["stale"] and "steps 2 and 3 as you wrote or locked them" in shown(again)["note"]
+    assert shown(again)["result"]["execution_plan"][2]["locked"]
+
+
+def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
+    graph = edited(
+        "1. a red house\n2. add a tree\n3. The end\n   text: Good night.", request="Twelve images by hand"
+    )
+    # Twelve, since image10 must come after image9.
+    for index in range(12):
+        name = host.put_input(Image.new("RGB", (96, 96), (index * 20,) * 3), f"by-hand-{index}.png")
+        graph[f"source{index}"] = node("LoadImage", image=name)
+        graph["edit"]["inputs"][f"images.image{index}"] = [f"source{index}", 0]
+    graph |= {
+        "generator": node("InterleaveTinyWorldGenerator"),
+        "loop": node(
+            "InterleaveCriticLoop", plan="@edit", generator="@generator", max_attempts=1, accept_at=0.0, keep="best",
+            source="previous", on_failure="keep", seed=0,
+        ),
+        "report": node("PreviewAny", source=["loop", 3]),
+    }  # fmt: skip
+    outputs = host.run(graph)
+    assert "Text only" in text_of(outputs, "report") and len(outputs["loop"]["images"]) == 2
+    (folder,) = (host.base / "output" / "interleave-thinker").glob("twelve-images-by-hand-*")
+    digests = json.loads((folder / "run.json").read_text(encoding="utf-8"))["request"]["images"]
+    kept = [Image.open(folder / "pictures" / f"{digest}.png").getpixel((0, 0)) for digest in digests]
+    assert kept == [(index * 20,) * 3 for index in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        ("1. House\n  drow: a house", "Line 2, step 1: there is no field 'drow'"),
+        ("2. End\n  do: nothing", "Line 1, step 2: nothing to draw and nothing to say"),
+        ('[{"prompt": 5}]', "Line 1, step 1, prompt: Input should be a valid string"),
+        ("[" * 100_000, "is not JSON"),
+        ("x" * 1_000_001, "has 1000001 characters"),
+        ("1. a\n" * 101, "at most 100 steps"),
+        ("1. ../../etc/passwd\nmade from: ../..", "'made from' line was damaged"),
+    ],
+)  # fmt: skip
+def test_a_broken_plan_is_refused_before_anything_runs(host: ComfyServer, edits: str, reason: str) -> None:
+    with pytest.raises(HostError) as refused:
+        host.queue(edited(edits))
+    errors = json.loads(refused.value.details)["node_errors"]["edit"]["errors"]
+    assert len(errors) == 1 and reason in errors[0]["details"] and "\n" not in errors[0]["details"]
+
+
+def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> None:
+    graph = edited("") | {"typed": node("PrimitiveString", value="1. House\n  a house")}
+    graph["edit"]["inputs"]["edits"] = ["typed", 0]
+    with pytest.raises(
+        HostError, match=r"InterleaveEditPlan: Line 2, step 1: it is not said what 'a house' is"
+    ):
+        host.run(graph)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "reason"),
+    [(" ", "The request is empty"), ("x" * 100_001, "has 100001 characters")],
+)
+def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
+    with pytest.raises(HostError, match=reason) as error:
+        host.run(planned(reply("a"), request=request_text))
+    assert "\n" not in str(error.value).strip()
+
+
+@pytest.mark.parametrize(
+    "graph", [edited("1. a \ud800"), edited("1. a", request="\ud800"), planned("", request="\ud800")]
+)
+def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
+    body = json.dumps({"prompt": graph, "client_id": "tests"})
+    answer = httpx.post(f"{host.url}/prompt", content=body, headers={"Content-Type": "application/json"})
+    words = answer.text
+    if answer.status_code == 200:
+        words = json.dumps(host.wait(answer.json()["prompt_id"], 10)["status"])
+    assert "half a character" in words and host.get("/system_stats")
+
+
+def test_neither_planner_nor_text_says_what_to_do(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match=r"There is no plan\. Connect a Planner, or write steps"):
+        host.run(edited(""))
+
+
+def test_cancel_ends_the_planning_within_a_word(host: ComfyServer) -> None:
+    graph = planned(reply(*["word " * 200] * 5), request="cancelled while planning", seconds=0.02)
+    started = host.queue(graph)
+    deadline = time.monotonic() + 60
+    while not host.get("/queue")["queue_running"]:
+        assert time.monotonic() < deadline, host.log_tail()
+    time.sleep(1.0)
+    pressed = time.monotonic()
+    host.post("/interrupt")
+    entry = host.wait(started)
+    assert time.monotonic() - pressed < 12, "the plan would take 20 s"
+    assert [kind for kind, _ in entry["status"]["messages"]][-1] == "execution_interrupted"
+    assert "draw: a" in text_of(host.run(planned(reply("a"), request="after the cancel")), "planned")
+
+
+def test_the_list_editor_is_told_how_a_text_is_read(host: ComfyServer) -> None:
+    good = host.post("/interleave-thinker/plan", {"text": "1. House [locked]\n draw: a house"}).json()
+    assert good["plan"]["execution_plan"][0]["locked"] and json.loads(good["json_text"]) == good["plan"]
+    bad = host.post("/interleave-thinker/plan", {"text": "1. House\n drow: a"}).json()
+    assert bad["line"] == 2 and "drow" in bad["error"] and bad["plan"] is None
+    assert host.post("/interleave-thinker/plan", {"text": 5}).status_code == 400
+    assert host.post("/interleave-thinker/plan", {"text": "x" * 2_000_000}).status_code in (400, 413)

@@ -1,0 +1,211 @@
+"""Stories in files, in the real host: saved and loaded, exported, commented on; and nothing outside its
+folders."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.feedback.log import read_feedback
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.types import Trajectory
+from interleave_thinker.nodes.inputs.run_folder import run_folder
+from interleave_thinker.training.rows.sft import read_rows
+
+from ..graphs.klein import Graph, node
+from ..server.comfy_server import ComfyServer, HostError
+
+EXPORTS = {
+    "page (HTML)": ".html",
+    "PDF": ".pdf",
+    "comic (CBZ)": ".cbz",
+    "GIF": ".gif",
+    "WebP": ".webp",
+    "contact sheet (PNG)": ".png",
+    "Markdown": ".md",
+    "execution record (JSON)": ".json",
+}
+
+
+@pytest.fixture(scope="module")
+def run(host: ComfyServer) -> Iterator[Trajectory]:
+    """A run of the host, as the Critic Loop leaves it."""
+    trajectory = make_trajectory(3, request="Stories in files")
+    folder = run_folder(host.base / "output", trajectory.request)
+    save_trajectory(trajectory, folder)
+    yield trajectory
+    shutil.rmtree(folder)
+
+
+def name_of(host: ComfyServer, trajectory: Trajectory) -> str:
+    return f"output/{run_folder(host.base / 'output', trajectory.request).relative_to(host.base / 'output').as_posix()}"
+
+
+def graph(story: str, kind: str, **inputs: Any) -> Graph:
+    """A story loaded and handed to one more node."""
+    return {
+        "load": node("InterleaveLoadTrajectory", story=story),
+        "report": node("PreviewAny", source=["load", 1]),
+        "out": node(kind, trajectory=["load", 0], **inputs),
+    }
+
+
+def feedback(**changed: Any) -> dict[str, Any]:
+    return {"step": 1, "attempt": 0, "word": "accept", "better_prompt": "", "reason": ""} | changed
+
+
+def export(**changed: Any) -> dict[str, Any]:
+    return {"format": "PDF", "filename_prefix": "books/boat", "seconds": 1.0, "attempts": False} | changed
+
+
+def test_a_story_is_saved_under_a_new_name_and_loaded_as_it_was(host: ComfyServer, run: Trajectory) -> None:
+    saving = graph(name_of(host, run), "InterleaveSaveTrajectory", filename_prefix="kept/boat")
+    folder = Path(host.run(saving)["out"]["text"][0])
+    assert folder == host.base / "output" / "kept" / "boat_00001_"
+    assert load_trajectory(folder) == run
+    again = graph("output/kept/boat_00001_", "InterleaveSaveTrajectory", filename_prefix="kept/boat")
+    second = Path(host.run(again)["out"]["text"][0])
+    assert second.name == "boat_00002_" and load_trajectory(second) == run
+    offered = host.get("/object_info")["InterleaveLoadTrajectory"]["input"]["required"]["story"][1]["options"]
+    assert offered[:2] == ["output/kept/boat_00002_", "output/kept/boat_00001_"]
+
+
+@pytest.mark.parametrize(("kind", "ending"), EXPORTS.items())
+def test_every_export_is_a_file_that_the_host_serves(
+    host: ComfyServer, run: Trajectory, kind: str, ending: str
+) -> None:
+    made = graph(
+        name_of(host, run), "InterleaveExport", **export(format=kind, filename_prefix="shown/%year%")
+    )
+    shown = host.run(made)["out"]
+    path = Path(shown["text"][0])
+    assert path.suffix == ending and path.is_relative_to(host.base / "output" / "shown")
+    (link,) = shown["interleave_files"]
+    query = {key: link[key] for key in ("filename", "subfolder", "type")}
+    assert httpx.get(f"{host.url}{link['url']}").status_code == 200
+    served = httpx.get(f"{host.url}/view", params=query).raise_for_status().content
+    assert served == path.read_bytes()
+    if ending in (".png", ".gif", ".webp"):
+        picture = Image.open(io.BytesIO(served))
+        assert shown["images"] and getattr(picture, "n_frames", 1) == (1 if ending == ".png" else 4)
+    if ending == ".cbz":
+        assert "ComicInfo.xml" in zipfile.ZipFile(io.BytesIO(served)).namelist()
+    assert not list(path.parent.glob(".*"))
+
+
+def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Trajectory) -> None:
+    folder = host.base / "input" / "published" / "boat"
+    export_by_name("record", run, folder)
+    shown = host.run(graph("input/published/boat", "InterleaveExport", **export(format="GIF")))
+    assert "1. The harbour at dawn: Accepted at try 2" in shown["report"]["text"][0]
+    # The file changes: the host must not hand out what it read before.
+    record = json.loads((folder / "execution_record.json").read_text())
+    record["global_context"]["execution_plan"][0]["step_name"] = "Another morning"
+    (folder / "execution_record.json").write_text(json.dumps(record))
+    shown = host.run(graph("input/published/boat", "InterleaveExport", **export(format="GIF")))
+    assert "1. Another morning" in shown["report"]["text"][0]
+
+
+@pytest.mark.parametrize(
+    "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
+)
+def test_what_is_not_in_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
+    with pytest.raises(HostError, match="There is no story"):
+        host.run(graph(story, "InterleaveExport", **export()))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "newer", "foreign", "picture"])
+def test_a_damaged_story_is_one_line(host: ComfyServer, run: Trajectory, damage: str) -> None:
+    folder = host.base / "input" / damage
+    save_trajectory(run, folder)
+    file = folder / "trajectory.json"
+    if damage == "truncated":
+        file.write_bytes(file.read_bytes()[:-200])
+    elif damage == "newer":
+        file.write_text(json.dumps({"version": 99}))
+    elif damage == "foreign":
+        (folder / "run.json").write_text("[]")
+    else:
+        next((folder / "pictures").iterdir()).write_bytes(b"no picture")
+    with pytest.raises(HostError) as error:
+        host.run(graph(f"input/{damage}", "InterleaveExport", **export()))
+    message = str(error.value).strip()
+    assert "\n" not in message and ("newer version" in message) == (damage == "newer")
+
+
+def test_a_record_shows_no_image_from_outside_its_folder(host: ComfyServer) -> None:
+    folder = host.base / "input" / "outside"
+    folder.mkdir()
+    Image.new("RGB", (16, 16), (255, 0, 0)).save(host.base / "secret.png")
+    entry = {"step": 1, "prompt": "p", "target_img": "../../secret.png"}
+    (folder / "execution_record.json").write_text(json.dumps({"steps": [entry]}))
+    outputs = host.run(graph("input/outside", "InterleaveExport", **export()))
+    assert outputs, "an image that is not there is missing, as one on another machine is"
+    before = {path.name for path in host.base.joinpath("output").rglob("*.png")}
+    assert "secret.png" not in before
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["../out", "/tmp/out", "a/../../out", "..", "", ".hidden", "a\0b", "C:\\out", "x" * 300, "a/", "a/./b"],
+)
+def test_nothing_is_written_outside_the_output_folder(
+    host: ComfyServer, run: Trajectory, prefix: str
+) -> None:
+    before = {path for path in host.base.parent.rglob("*") if "output" not in path.parts}
+    for kind, inputs in (("InterleaveSaveTrajectory", {}), ("InterleaveExport", export())):
+        with pytest.raises(HostError, match=r"file name|too long|leads out"):
+            host.run(graph(name_of(host, run), kind, **inputs | {"filename_prefix": prefix}))
+    after = {path for path in host.base.parent.rglob("*") if "output" not in path.parts}
+    assert {path for path in after - before if "__pycache__" not in path.parts} == set()
+
+
+def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, run: Trajectory) -> None:
+    name = name_of(host, run)
+    said = [
+        feedback(step=1, attempt=1, word="better prompt", better_prompt="a red boat", reason="It is blue."),
+        feedback(step=2),
+        feedback(step=3, attempt=3, word="reject"),
+        feedback(step=2, word="reject", reason="No sun."),
+        feedback(step=3, attempt=3, word="take back"),
+    ]
+    file = host.base / "output" / "interleave-thinker" / "feedback" / "critic_sft.json"
+    others = len(read_rows(file)) if file.exists() else 0
+    for words, rows in zip(said, [1, 2, 3, 3, 2], strict=True):
+        shown = host.run(graph(name, "InterleaveFeedback", **words))["out"]["text"][0]
+        assert shown.startswith(f"{others + rows} rows in ")
+    kept = read_feedback(run_folder(host.base / "output", run.request))
+    assert [(word.step, word.attempt, word.accepted) for word in kept] == [(1, 0, False), (2, 0, False)]
+    answers = [row.messages[-1].content for row in read_rows(file)][others:]
+    assert "a red boat" in answers[0] and "It is blue." in answers[0]
+    assert "No sun." in answers[1] and '"previous_step_success": false' in answers[1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"step": 99}, "no kept image"),
+        ({"step": 4}, "no kept image"),
+        ({"attempt": 9}, "so there is no try 9"),
+        ({"step": 3, "attempt": 1}, "has no image"),
+        ({"word": "better prompt", "better_prompt": "  "}, "better prompt is empty"),
+        ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),
+    ],
+)
+def test_feedback_on_nothing_is_one_line(
+    host: ComfyServer, run: Trajectory, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(HostError, match=message):
+        host.run(graph(name_of(host, run), "InterleaveFeedback", **feedback(**changed)))

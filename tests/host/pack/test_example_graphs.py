@@ -1,0 +1,105 @@
+"""The example graphs run in the real host: with the tiny world's trained agents, with tiny random weights,
+with servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from interleave_thinker.nodes.legacy_stubs import NODE_IDS
+
+from ..graphs.examples import NAMES, WORKFLOWS, changed, id_of, surroundings, twin
+from ..server.comfy_server import PACK, ComfyServer, HostHome
+from ..server.templates import template
+
+TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pipeline_story", "remote_agents")
+OFFICIAL = (
+    "image_flux2_klein_text_to_image",
+    "image_flux2_klein_image_edit_4b_distilled",
+    "image_qwen_image_edit_2511",
+    "image_qwen_image_edit",
+    "sdxl_simple_example",
+)
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return json.loads((WORKFLOWS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def model_links(graph: Any) -> Iterator[tuple[str, str, str]]:
+    """(name, url, directory) of every model that a graph, or a graph in it, says where to find."""
+    if isinstance(graph, dict):
+        for one in graph.get("properties", {}).get("models", []) if "type" in graph else []:
+            yield one["name"], one["url"].removesuffix("?download=true"), one["directory"]
+        graph = list(graph.values())
+    if isinstance(graph, list):
+        for part in graph:
+            yield from model_links(part)
+
+
+def test_the_host_lists_all_as_templates_with_a_picture(host: ComfyServer) -> None:
+    assert set(host.get("/workflow_templates")[PACK]) == set(NAMES)
+    assert len(NAMES) >= 10
+    for name in NAMES:
+        assert host.get(f"/api/workflow_templates/{PACK}/{name}.json")["nodes"]
+        picture = host.download(f"/api/workflow_templates/{PACK}/{name}.jpg")
+        assert picture.format == "JPEG" and max(picture.size) <= 1024
+
+
+def test_every_node_of_the_pack_is_in_a_template() -> None:
+    used = {node["type"] for name in NAMES for node in workflow(name)["nodes"]}
+    assert set(NODE_IDS) <= used, set(NODE_IDS) - used
+
+
+def test_every_template_explains_itself() -> None:
+    for name in NAMES:
+        graph = workflow(name)
+        (note,) = [node for node in graph["nodes"] if node["type"] == "MarkdownNote"]
+        assert note["widgets_values"][0].startswith("# ")
+        assert len(graph["groups"]) >= 3
+        for _, url, _ in model_links(graph):
+            assert url in note["widgets_values"][0], f"{name}: {url} is not in the note"
+
+
+def test_models_are_offered_under_official_links_for_the_file_that_is_loaded(host_home: HostHome) -> None:
+    official = {link for name in OFFICIAL for link in model_links(template(host_home, name))}
+    for name in NAMES:
+        for node in workflow(name)["nodes"]:
+            offered = list(model_links(node))
+            assert set(offered) <= official, f"{name}: {set(offered) - official}"
+            assert [file for file, _, _ in offered] in ([], node.get("widgets_values", [])[:1])
+            if node["type"].endswith(("UNETLoader", "CLIPLoader", "VAELoader", "LoaderSimple", "ModelOnly")):
+                assert offered, f"{name}: {node['type']} offers no download"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_runs(host: ComfyServer, name: str) -> None:
+    with surroundings(host, name) as changes:
+        graph = changed(twin(name), changes)
+        outputs = host.run(graph)
+    for key, node in graph.items():
+        if node["class_type"] in (
+            "InterleaveCriticLoop",
+            "InterleaveStoryboard",
+            "SaveImage",
+            "PreviewImage",
+        ):
+            assert outputs[key]["images"], f"{name}: {node['_meta']['title']} shows nothing"
+        if node["class_type"] in ("InterleaveExport", "InterleaveFeedback", "InterleaveJudge", "PreviewAny"):
+            assert outputs[key]["text"][0], f"{name}: {node['_meta']['title']} says nothing"
+    if name in TWO_STEPS:
+        assert len(outputs[id_of(graph, "InterleaveCriticLoop")]["images"]) == 2
+
+
+def test_the_tiny_world_story_is_told(host: ComfyServer) -> None:
+    with surroundings(host, "tiny_world_story"):
+        graph = twin("tiny_world_story")
+        outputs = host.run(graph)
+    shown = outputs[id_of(graph, "InterleaveCriticLoop")]["images"]
+    assert len(shown) >= 3
+    assert host.image(shown[0]).size == (96, 96)
+    (sheet,) = outputs[id_of(graph, "InterleaveStoryboard")]["images"]
+    assert host.image(sheet).size[0] > 300

@@ -1,0 +1,120 @@
+"""A page of another site that the artist visits gets no answer from the pack's routes, whatever the host's
+own check lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.small_agents import OneInThree, OnePlan
+
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import Request
+
+from ..server.comfy_server import ComfyServer, HostHome
+
+ROUTE = "/interleave-thinker"
+RUN = "foreign-pages-abcd1234"
+FRIEND = "http://friend.example"
+
+
+@pytest.fixture(scope="module")
+def open_host(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
+    """A host whose own check of origins is off, since one page of another site is allowed."""
+    base = tmp_path_factory.mktemp("open") / "base"
+    server = ComfyServer(host_home, base, "--enable-cors-header", FRIEND)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def a_run(host: ComfyServer) -> Path:
+    folder = host.base / "output" / "interleave-thinker" / RUN
+    if not folder.exists():
+        request = Request(text="a story that pages want")
+        for _ in run(request, OnePlan(), FakeGenerator(), OneInThree(), journal=Journal(folder)):
+            pass
+    return folder
+
+
+def requests_of(host: ComfyServer) -> list[tuple[str, str, Any]]:
+    picture = next((a_run(host) / "pictures").iterdir()).stem
+    return [
+        ("POST", "choice", {"run": RUN, "step": 1, "picture": picture}),
+        ("POST", "feedback", {"run": RUN, "feedback": {"step": 1, "attempt": 0, "accepted": False}}),
+        ("GET", "run", {"run": RUN}),
+    ]
+
+
+def statuses(host: ComfyServer, headers: dict[str, str]) -> set[int]:
+    found = set()
+    for method, name, given in requests_of(host):
+        more: Any = {"params": given} if method == "GET" else {"json": given}
+        answer = httpx.request(method, f"{host.url}{ROUTE}/{name}", headers=headers, timeout=30, **more)
+        found.add(answer.status_code)
+    return found
+
+
+def own(host: ComfyServer) -> list[dict[str, str]]:
+    """What browsers and programs send that are to be answered."""
+    port = host.url.rpartition(":")[2]
+    return [
+        {},
+        {"Origin": host.url, "Sec-Fetch-Site": "same-origin"},
+        {"Origin": f"http://studio.lan:{port}", "Host": f"studio.lan:{port}"},
+        {
+            "Origin": "https://comfy.example.org",
+            "Host": "10.0.0.5:8188",
+            "X-Forwarded-Host": "comfy.example.org",
+        },
+    ]
+
+
+FOREIGN = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://evil.example", "Host": "studio.lan:8188"},
+    {"Origin": "http://studio.lan.evil.example:8188", "Host": "studio.lan:8188"},
+    {"Origin": "http://studio.lan:3000", "Host": "studio.lan:8188"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": "http://studio.lan:8188", "Host": "studio.lan:8188"},
+]
+
+
+@pytest.mark.parametrize("which", ["host", "open_host"])
+def test_pages_of_other_sites_are_refused(which: str, request: pytest.FixtureRequest) -> None:
+    host: ComfyServer = request.getfixturevalue(which)
+    folder = a_run(host)
+    for headers in FOREIGN:
+        assert statuses(host, headers) == {403}, headers
+    assert not (folder / "choices.json").exists() and not (folder / "feedback.jsonl").exists()
+    for headers in own(host):
+        assert statuses(host, headers) == {200}, headers
+    assert read_choices(folder).steps
+
+
+def test_the_page_that_the_artist_named_is_answered(host: ComfyServer, open_host: ComfyServer) -> None:
+    friend = {"Origin": FRIEND, "Sec-Fetch-Site": "cross-site"}
+    assert statuses(open_host, friend) == {200}
+    assert statuses(host, friend) == {403}
+
+
+def test_forty_picks_at_once_are_all_kept(host: ComfyServer) -> None:
+    picture = next((a_run(host) / "pictures").iterdir()).stem
+
+    def pick(step: int) -> int:
+        body = {"run": RUN, "step": step, "picture": picture}
+        return httpx.post(f"{host.url}{ROUTE}/choice", json=body, timeout=60).status_code
+
+    with ThreadPoolExecutor(40) as pool:
+        assert set(pool.map(pick, range(1, 41))) == {200}
+    assert set(range(1, 41)) <= set(read_choices(a_run(host)).steps)

@@ -1,0 +1,256 @@
+"""Try Open and Try Close in the real host: how often each node of the body ran, with each of the host's
+caches.
+
+    nodes that ran: checkpoint, sampler, what comes after it   classic   lru     ram     none
+    accepted at try 1                                          1 1 1     1 1 1   1 1 1   1 1 1
+    ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
+    accepted at try 3 of 5                                     1 3 3     1 3 3   1 3 3   1 3 3
+    ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
+    never accepted, 3 tries                                    1 3 3     1 3 3   1 3 3   1 3 3
+    ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
+    ... 5 tries instead                                        0 2 2     0 2 2   0 2 2   1 2 2
+
+With a preview inside the body it is the same but for --cache-none, where the host runs every preview of a
+graph, and with it the first try, each time that the graph is queued.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import Graph, node
+from ..graphs.replies import verdict
+from ..graphs.try_pairs import CACHES, count, pair, with_body, without
+from ..server.comfy_server import HostHome
+from ..server.rigs import answers_of
+
+EXPECTED = {
+    "at 1": [(1, 1, 1), (0, 0, 0)],
+    "at 3": [(1, 3, 3), (0, 0, 0)],
+    "never": [(1, 3, 3), (0, 0, 0), (0, 2, 2)],
+}
+EXPECTED_WITHOUT_CACHE = {**EXPECTED, "never": [(1, 3, 3), (0, 0, 0), (1, 2, 2)]}
+PREVIEWED_WITHOUT_CACHE = {
+    "at 1": [(1, 1, 1), (1, 1, 1)],
+    "at 3": [(2, 3, 3), (1, 1, 1)],
+    "never": [(2, 3, 3), (1, 1, 1), (1, 3, 3)],
+}
+Answers = dict[str, list[dict[str, Any]]]
+
+
+def scenarios() -> dict[str, dict[str, Any]]:
+    """Every prompt has words of its own, so that no scenario finds the journal of another."""
+    made: dict[str, dict[str, Any]] = {}
+    for cache in CACHES:
+        for preview in ("", " previewed"):
+            name = f"{cache}{preview}"
+            show = bool(preview)
+            made[f"{name} at 1"] = scenario(cache, *[pair(f"{name} one", 1, preview=show)] * 2)
+            made[f"{name} at 3"] = scenario(cache, *[pair(f"{name} three", 3, preview=show)] * 2)
+            few = pair(f"{name} never", None, 3, preview=show)
+            made[f"{name} never"] = scenario(cache, few, few, pair(f"{name} never", None, 5, preview=show))
+    return made | {
+        "after a restart": scenario("classic", pair("classic three", 3)),
+        "small lru": {"cache": "lru", "size": 3, "prompts": [pair("tiny", None, 3), pair("tiny", None, 5)]},
+        "changed": scenario("classic", twice("changed"), with_body(twice("changed"), "tint", strength=0.25)),
+        "always new": scenario("classic", *[always_new(pair("always new", 2))] * 2),
+        "chain": scenario("classic", chain(5), chain(5), chain(4)),
+        "chain none": scenario("none", chain(5, "other ")),
+        "all steps": scenario("classic", *[all_steps("all")] * 2),
+        "all steps none": scenario("none", all_steps("each")),
+        "no critic": scenario("classic", alone(pair("no critic", None))),
+        "last": scenario("classic", with_body(pair("keep last", None, 3), "close", keep="last")),
+        "strict": scenario("classic", with_body(pair("strict", 1), "close", accept_at=0.95)),
+    } | {f"wrong {name}": scenario("classic", graph) for name, (graph, _) in WRONG.items()}  # fmt: skip
+
+
+def scenario(cache: str, *prompts: Graph) -> dict[str, Any]:
+    return {"cache": cache, "prompts": prompts}
+
+
+def twice(words: str) -> Graph:
+    """Accepted at try 2, and once more if the critic is asked again."""
+    return pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
+
+
+def always_new(graph: Graph) -> Graph:
+    return {**graph, "tint": {**graph["tint"], "class_type": "InterleaveTestAlwaysNew"}}
+
+
+def alone(graph: Graph) -> Graph:
+    return without(graph, "close", "critic")
+
+
+def editing(graph: Graph) -> Graph:
+    """The body edits the source image."""
+    return with_body(graph, "paint", source=["open", 3])
+
+
+def planned(request: str) -> dict[str, Any]:
+    return node("InterleaveTestPlan", request=request, prompts="a house\n# words\nadd a tree", images="@page")
+
+
+PAGE = node("EmptyImage", width=64, height=64, batch_size=1, color=0xFFFFFF)
+
+
+def chain(last: int, words: str = "") -> Graph:
+    """Step 1 accepted at try 2; step 3 goes on from it and is never accepted in `last` tries."""
+    first = editing(pair("", 2, plan=["plan", 0], step=1))
+    second = {f"{name}2": one for name, one in editing(pair("", None, last)).items()}
+    renamed = {
+        name: {
+            **one,
+            "inputs": {
+                key: [f"{value[0]}2", value[1]] if isinstance(value, list) else value
+                for key, value in one["inputs"].items()
+            },
+        }
+        for name, one in second.items()
+    }
+    renamed["open2"] = node("InterleaveTryOpen", prompt="", step=3, seed=7, story=["close", 5])
+    board = node(
+        "InterleaveStoryboard", trajectory=["close2", 5], show="chosen", columns=0, cell=64, captions=True
+    )
+    return {**first, **renamed, "page": PAGE, "plan": planned(f"{words}chain"), "board": board}
+
+
+def all_steps(words: str) -> Graph:
+    """One pair for the whole plan: step 1 accepted at try 2, step 3 at try 1."""
+    replies = [verdict(False, "a large house"), verdict(True), verdict(True)]
+    graph = editing(pair("", None, replies=replies, plan=["plan", 0]))
+    return {**graph, "page": PAGE, "plan": planned(f"{words} steps")}
+
+
+WRONG: dict[str, tuple[Graph, str]] = {
+    "prompt": (pair("a" * 200_000, 1), "200000 characters"),
+    "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)}, "0 to 281474976710656"),
+    "tries": (
+        {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt", value=0)},
+        "max_attempts",
+    ),
+    "nothing": (pair(" ", 1), "nothing to try"),
+    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Empty the prompt"),
+    "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),
+    "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "only text"),
+    "source": (editing(pair("a boat", 1)), "no image to edit"),
+    "batch": (with_body(pair("a boat", 1), "paint", batch=2), "try 1, has 2 images"),
+    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every try would be the same"),
+    "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
+    "two closes": (
+        {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open", critic="@agent",
+                                             max_attempts=2, accept_at=0.0, keep="best")},
+        "Two Try Close",
+    ),
+    "two opens": (
+        {**with_body(pair("a boat", 1), "paint", seed=["open2", 2]),
+         "open2": node("InterleaveTryOpen", prompt="b", step=0, seed=1)},
+        "Two Try Open",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ran(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return answers_of(host_home, tmp_path_factory.mktemp("tries"), scenarios())
+
+
+def text(answer: dict[str, Any], name: str) -> str:
+    return answer["outputs"][name]["text"][0]
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+@pytest.mark.parametrize("cache", CACHES)
+def test_only_what_is_new_runs(ran: Answers, cache: str, case: str) -> None:
+    expected = EXPECTED_WITHOUT_CACHE if cache == "none" else EXPECTED
+    answers = ran[f"{cache} {case}"]
+    assert [answer["error"] for answer in answers] == [""] * len(answers)
+    assert [count(answer) for answer in answers] == expected[case]
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_preview_in_the_body_shows_every_try(ran: Answers, cache: str, case: str) -> None:
+    answers = ran[f"{cache} previewed {case}"]
+    expected = PREVIEWED_WITHOUT_CACHE if cache == "none" else EXPECTED
+    assert [count(answer) for answer in answers] == expected[case]
+    tries = {"at 1": 1, "at 3": 3, "never": 3}[case]
+    assert answers[0]["shown_at"].count("preview") == tries
+    if case == "never":
+        assert answers[2]["shown_at"].count("preview") >= 2
+
+
+def test_results_are_the_same_with_every_cache_and_queued_again(ran: Answers) -> None:
+    for cache in CACHES:
+        for name in (cache, f"{cache} previewed"):
+            for answer in ran[f"{name} at 3"]:
+                assert text(answer, "final") == "better 2"
+                assert text(answer, "accepted") == "True"
+                assert "Accepted at try 3" in text(answer, "text")
+                assert len(answer["outputs"]["out"]["images"]) == 1
+                assert len(answer["outputs"]["tries"]["images"]) == 3
+            raised = ran[f"{name} never"][2]
+            assert text(raised, "accepted") == "False"
+            assert "5 tries used up" in text(raised, "text")
+            assert len(raised["outputs"]["tries"]["images"]) == 5
+
+
+def test_every_try_has_a_prompt_and_a_seed_of_its_own(ran: Answers) -> None:
+    lines = [line.split() for line in ran["classic never"][0]["ran"] if line.startswith("paint")]
+    assert [" ".join(line[1:-1]) for line in lines] == ["classic never", "better 1", "better 2"]
+    assert len({line[-1] for line in lines}) == 3
+
+
+def test_what_is_in_the_output_folder_is_not_drawn_again(ran: Answers) -> None:
+    assert count(ran["after a restart"][0]) == (0, 0, 0)
+    assert text(ran["after a restart"][0], "final") == "better 2"
+    assert [count(answer)[1] for answer in ran["small lru"]] == [3, 2]
+
+
+def test_a_changed_body_is_drawn_anew(ran: Answers) -> None:
+    assert [count(answer)[1:] for answer in ran["changed"]] == [(2, 2), (1, 2)]
+
+
+def test_a_body_that_always_changes_is_never_taken_from_the_folder(ran: Answers) -> None:
+    assert [count(answer)[2] for answer in ran["always new"]] == [2, 2]
+
+
+def test_pairs_in_a_chain_make_one_story(ran: Answers) -> None:
+    first, again, fewer = ran["chain"]
+    assert [answer["error"] for answer in (first, again, fewer)] == [""] * 3
+    assert count(first) == (1, 7, 7)  # two checkpoints with one signature: the second is the first's, cached
+    assert count(again) == (0, 0, 0)
+    assert count(fewer)[1:] == (0, 0)
+    words = text(first, "text2")
+    assert "1. Step 1: Accepted at try 2" in words and "3. Step 3: Never accepted: 5 tries" in words
+    assert "board" in first["outputs"]
+    assert count(ran["chain none"][0]) == (2, 7, 7)
+
+
+def test_one_pair_draws_all_steps_of_a_plan(ran: Answers) -> None:
+    first, again = ran["all steps"]
+    assert first["error"] == "" and count(first) == (1, 3, 3) and count(again) == (0, 0, 0)
+    assert len(first["outputs"]["out"]["images"]) == 2
+    assert len(first["outputs"]["tries"]["images"]) == 3
+    assert text(first, "final") == "add a tree" and text(first, "accepted") == "True"
+    assert "2. " in text(first, "text") and "Text only" in text(first, "text")
+    assert count(ran["all steps none"][0]) == (1, 3, 3)
+
+
+def test_without_a_critic_it_is_drawn_once(ran: Answers) -> None:
+    assert count(ran["no critic"][0]) == (1, 1, 1)
+    assert text(ran["no critic"][0], "accepted") == "False"
+
+
+def test_keep_and_strictness_are_those_of_the_loop(ran: Answers) -> None:
+    assert "try 3 kept" in text(ran["last"][0], "text")
+    assert count(ran["strict"][0]) == (1, 5, 5)
+    assert "Never accepted" in text(ran["strict"][0], "text")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_work_says_so_and_draws_nothing(ran: Answers, name: str) -> None:
+    (answer,) = ran[f"wrong {name}"]
+    assert WRONG[name][1] in answer["error"]
+    assert count(answer)[1] <= (1 if name == "batch" else 0)

@@ -1,0 +1,57 @@
+"""Starts the rigs: programs that run in the host's own Python without its server, and print what they saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .comfy_server import PACK, ROOT, SHIM_PACK, HostHome
+
+RIGS = Path(__file__).parents[1] / "rigs"
+RESULTS = "RESULTS "
+
+
+def results_of(home: HostHome, rig: str) -> dict[str, Any]:
+    """What a rig of this name (a file in `rigs/`) printed as its results."""
+    command = [str(home.python), str(RIGS / f"{rig}.py"), str(home.folder), str(ROOT)]
+    ended = subprocess.run(
+        command, cwd=home.folder, env=environment(), capture_output=True, text=True, timeout=240
+    )
+    lines = [line for line in ended.stdout.splitlines() if line.startswith(RESULTS)]
+    assert lines, ended.stderr[-3000:]
+    return json.loads(lines[0].removeprefix(RESULTS))
+
+
+def environment() -> dict[str, str]:
+    """What every program of the host is started with: one thread, no downloads."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def answers_of(
+    home: HostHome, folder: Path, scenarios: dict[str, dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The answers of `cache_rig.py` by scenario."""
+    base = folder / "base"
+    packs = base / "custom_nodes"
+    packs.mkdir(parents=True)
+    (packs / PACK).symlink_to(ROOT, target_is_directory=True)
+    shutil.copytree(SHIM_PACK, packs / "zz_tiny_weights")
+    for name in ("output", "input", "temp", "user"):
+        (base / name).mkdir()
+    source, target = folder / "scenarios.json", folder / "results.json"
+    source.write_text(json.dumps(list(scenarios.values())))
+    command = [
+        str(home.python), str(RIGS / "cache_rig.py"), str(source), str(target), str(home.folder),
+        "--cpu", "--base-directory", str(base), "--disable-api-nodes",
+        "--database-url", f"sqlite:///{base / 'host.db'}",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=home.folder, env=environment(), capture_output=True, text=True, timeout=1800
+    )
+    assert target.exists(), f"{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
+    (folder / "rig.log").write_text(done.stdout + done.stderr)
+    return dict(zip(scenarios, json.loads(target.read_text()), strict=True))

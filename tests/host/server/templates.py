@@ -1,0 +1,32 @@
+"""The templates that are installed beside the host."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .comfy_server import HostHome
+
+
+def template(home: HostHome, name: str) -> dict[str, Any]:
+    """A template of the host's template packages."""
+    found = [path for path in map(Path, _template_folders(home.python)) if (path / f"{name}.json").exists()]
+    if not found:
+        pytest.skip(f"The host has no template {name}.")
+    return json.loads((found[0] / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _template_folders(python: Path) -> list[str]:
+    code = (
+        "from importlib.util import find_spec\n"
+        "for kind in ('image', 'other'):\n"
+        "    if found := find_spec(f'comfyui_workflow_templates_media_{kind}'):\n"
+        "        print(found.submodule_search_locations[0] + '/templates')"
+    )
+    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.split()
