@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from support.host_home import HOW_TO_ENABLE, HostHome, find_host  # noqa: E402
 
 from tests.host.graphs.klein import Graph, loaders, node  # noqa: E402
 from tests.host.graphs.replies import verdict  # noqa: E402
-from tests.host.server.comfy_server import HOW_TO_ENABLE, ComfyServer, HostError, HostHome, find_host  # noqa: E402
+from tests.host.server.comfy_server import ComfyServer, HostError  # noqa: E402
 from tests.host.server.listener import Listener  # noqa: E402
 
 CLIENT = "benchmark"

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.host_home import HOW_TO_ENABLE, HostHome, find_host
 
-from .server.comfy_server import HOW_TO_ENABLE, ComfyServer, HostHome, find_host
+from .server.comfy_server import ComfyServer
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
-from ..server.comfy_server import HostHome
 from ..server.rigs import results_of
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from ..graphs import families as official
 from ..graphs.klein import Graph, image_edit
-from ..server.comfy_server import HostHome
 from ..server.templates import template
 
 Wire = tuple[str, str, str]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from ..graphs.klein import Graph, image_edit, text_to_image
-from ..server.comfy_server import HostHome
 from ..server.templates import template
 
 TEXT = ("image_flux2_klein_text_to_image", "Text to Image (Flux.2 Klein 4B Distilled)")

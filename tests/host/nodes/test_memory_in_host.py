@@ -7,10 +7,11 @@ import time
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from ..graphs.examples import CHECKPOINTS, need_checkpoints
 from ..graphs.klein import Graph, node, story
-from ..server.comfy_server import ComfyServer, HostHome
+from ..server.comfy_server import ComfyServer
 from ..server.rigs import results_of
 
 LOADED = "Requested to load AgentModel"

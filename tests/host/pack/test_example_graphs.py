@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from ..graphs.examples import NAMES, WORKFLOWS, changed, id_of, surroundings, twin
-from ..server.comfy_server import PACK, ComfyServer, HostHome
+from ..server.comfy_server import PACK, ComfyServer
 from ..server.templates import template
 
 TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pipeline_story", "remote_agents")

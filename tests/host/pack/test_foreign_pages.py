@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.host_home import HostHome
 from support.small_agents import OneInThree, OnePlan
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
@@ -18,7 +19,7 @@ from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Request
 
-from ..server.comfy_server import ComfyServer, HostHome
+from ..server.comfy_server import ComfyServer
 
 ROUTE = "/interleave-thinker"
 RUN = "foreign-pages-abcd1234"

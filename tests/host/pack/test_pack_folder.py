@@ -11,11 +11,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from support.host_home import HostHome
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from ..graphs.examples import NAMES, id_of, need_checkpoints, twin
-from ..server.comfy_server import PACK, ROOT, ComfyServer, HostHome
+from ..server.comfy_server import PACK, ROOT, ComfyServer
 
 FOLDER = "Interleave Thinker v1.0 (copy)"
 LEFT_OUT = {

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
-from ..server.comfy_server import ComfyServer, HostHome
+from ..server.comfy_server import ComfyServer
 from ..server.runs import answers_at_once, journals, made, wait_until
 
 SIZE = (64, 64)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.host_home import HostHome
 
 from ..graphs.klein import Graph, node
 from ..graphs.replies import verdict
 from ..graphs.try_pairs import CACHES, count, pair, with_body, without
-from ..server.comfy_server import HostHome
 from ..server.rigs import answers_of
 
 EXPECTED = {

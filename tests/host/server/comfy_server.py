@@ -16,43 +16,20 @@ import shutil
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 from PIL import Image
+from support.host_home import HostHome
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIM_PACK = Path(__file__).parents[1] / "shim_pack"
 PACK = "interleave-thinker"
-HOW_TO_ENABLE = (
-    "Host tests need ComfyUI 0.14.1 or newer: set COMFYUI_PATH to its folder (or have it in "
-    "~/comfy/ComfyUI) and "
-    "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
-)
 BOOT_SECONDS = 180.0
 NO_SCAN = "--disable-assets-autoscan"
 EXTRA_PATHS = "extra_model_paths.yaml"
-
-
-@dataclass(frozen=True)
-class HostHome:
-    """Where the host's sources and its Python are."""
-
-    folder: Path
-    python: Path
-
-
-def find_host() -> HostHome | None:
-    """The host on this machine, None if there is none."""
-    folder = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI").expanduser()
-    pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
-    if given := os.environ.get("COMFYUI_PYTHON"):
-        pythons.insert(0, Path(given).expanduser())
-    python = next((path for path in pythons if path.exists()), None)
-    return HostHome(folder, python) if (folder / "main.py").exists() and python else None
 
 
 @cache

@@ -9,7 +9,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .comfy_server import PACK, ROOT, SHIM_PACK, HostHome
+from support.host_home import HostHome
+
+from .comfy_server import PACK, ROOT, SHIM_PACK
 
 RIGS = Path(__file__).parents[1] / "rigs"
 RESULTS = "RESULTS "

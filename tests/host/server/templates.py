@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from .comfy_server import HostHome
+from support.host_home import HostHome
 
 
 def template(home: HostHome, name: str) -> dict[str, Any]:

@@ -1,0 +1,31 @@
+"""Where this machine's ComfyUI is, if it has one; nothing of it is imported."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HOW_TO_ENABLE = (
+    "Host tests need ComfyUI 0.14.1 or newer: set COMFYUI_PATH to its folder (or have it in "
+    "~/comfy/ComfyUI) and "
+    "COMFYUI_PYTHON to the Python that it runs with (or have a .venv inside it)."
+)
+
+
+@dataclass(frozen=True)
+class HostHome:
+    """Where the host's sources and its Python are."""
+
+    folder: Path
+    python: Path
+
+
+def find_host() -> HostHome | None:
+    """The host on this machine, None if there is none."""
+    folder = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI").expanduser()
+    pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
+    if given := os.environ.get("COMFYUI_PYTHON"):
+        pythons.insert(0, Path(given).expanduser())
+    python = next((path for path in pythons if path.exists()), None)
+    return HostHome(folder, python) if (folder / "main.py").exists() and python else None
