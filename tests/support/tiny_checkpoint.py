@@ -10,6 +10,7 @@ import functools
 from pathlib import Path
 
 from PIL import Image
+from support.made_once import made_once
 
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
@@ -44,18 +45,26 @@ def question(*grey: int, text: str = QUESTION) -> list[Message]:
 
 
 @functools.cache
-def taught_checkpoint(parent: Path) -> Path:
+def taught_checkpoint(base: Path) -> Path:
     """The checkpoint that knows its verdicts, made once for all test modules of a session."""
-    folder = build_checkpoint(parent / "taught" / "tiny")
-    assert teach_verdicts(folder) < 0.05
-    return folder
+
+    def make(folder: Path) -> None:
+        assert teach_verdicts(build_checkpoint(folder / "tiny")) < 0.05
+
+    return made_once(base, "taught", make) / "tiny"
 
 
 @functools.cache
-def two_adapters(parent: Path) -> tuple[Path, Path]:
+def two_adapters(base: Path) -> tuple[Path, Path]:
     """Two adapters for it, each of which changes its replies."""
-    base = taught_checkpoint(parent)
-    return build_adapter(base, parent / "one", 1, 0.5), build_adapter(base, parent / "two", 2, 0.5)
+    checkpoint = taught_checkpoint(base)
+
+    def make(folder: Path) -> None:
+        for seed, name in enumerate(("one", "two"), 1):
+            build_adapter(checkpoint, folder / name, seed, 0.5)
+
+    folder = made_once(base, "adapters", make)
+    return folder / "one", folder / "two"
 
 
 def build_checkpoint(folder: Path) -> Path:

@@ -3,6 +3,7 @@ folders."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from support.cli_calls import ENTRY, TESTS, Scripts, verdict_reply
 
 from interleave_thinker.backend import devices
@@ -23,10 +25,48 @@ FOREIGN = "小船 → 10⁹ ✓ \U0001f6a4"
 """Signs that cp1252, the encoding of a Windows console or pipe in western Europe, does not have."""
 
 
-def run_in(encoding: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[bytes]:
+WALK = """
+import io, json, sys, traceback
+sys.path[:0] = [sys.argv[1]]
+import conftest
+from interleave_thinker.cli import main
+calls, folder, encoding = json.loads(sys.argv[2]), sys.argv[3], sys.argv[4]
+assert sys.stdout.encoding == encoding, sys.stdout.encoding
+for number, arguments in enumerate(calls):
+    sys.argv, code = ["interleave-thinker", *arguments], 0
+    shown = open(f"{folder}/{number}.txt", "wb")
+    sys.stdout = io.TextIOWrapper(shown, encoding=encoding, errors="strict", write_through=True)
+    sys.stderr = io.TextIOWrapper(shown, encoding=encoding, errors="backslashreplace", write_through=True)
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:
+        code = 1
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    open(f"{folder}/{number}.code", "w").write(str(code))
+"""
+"""Calls commands one after another, each with a new output as the interpreter opens it for that console."""
+
+
+def walked(encoding: str, calls: list[list[object]], folder: Path) -> list[tuple[int, str]]:
+    """Exit code of every command and what it showed, at a console of this encoding."""
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]
-    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, timeout=120, check=False)
+    shown = folder / "shown"
+    shown.mkdir()
+    asked = json.dumps([[str(argument) for argument in arguments] for arguments in calls])
+    line = [sys.executable, "-c", WALK, str(TESTS), asked, str(shown), encoding]
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr.decode(encoding, "replace")
+    return [
+        (
+            int((shown / f"{number}.code").read_text()),
+            (shown / f"{number}.txt").read_bytes().decode(encoding, "replace"),
+        )
+        for number in range(len(calls))
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
@@ -37,10 +77,10 @@ def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encodin
     )
     planner = scripts.planner(plan)
     critic = scripts.critic(verdict_reply(False, FOREIGN), verdict_reply(True))
-    out = tmp_path / "out"
-    image = out / "pictures"
+    out, page = tmp_path / "out", tmp_path / "page.png"
+    Image.new("RGB", (16, 16)).save(page)
     story = [*planner, *critic, "--generator", "painted:16", "--out", out]
-    calls = [
+    calls: list[list[object]] = [
         ["--help"],
         ["doctor"],
         ["doctor", "--json"],
@@ -51,22 +91,30 @@ def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encodin
         ["run", FOREIGN, *story, "--json"],
         ["export", out, "--to", "markdown", "--out", tmp_path / "md"],
     ]
-    refused = [
+    codes = [0] * len(calls)
+    calls += [
         ["export", tmp_path / FOREIGN],
         ["run", FOREIGN, "--planner", f"scripted:{FOREIGN}", "--out", tmp_path / "new"],
+        ["judge", "none", page, FOREIGN, *critic],
     ]
-    for arguments in [*calls, *refused]:
-        done = run_in(encoding, *arguments, folder=tmp_path)
-        shown = (done.stdout + done.stderr).decode(encoding, "replace")
-        assert (done.returncode != 0) == (arguments in refused), f"{arguments}: {shown}"
+    found = walked(encoding, calls, tmp_path)
+    for arguments, (code, shown) in zip(calls[: len(codes)], found, strict=False):
+        assert code == 0, f"{arguments}: {shown}"
+    assert found[-1][0] == 3 and all(code for code, _ in found[len(codes) :]), found[len(codes) :]
+    for arguments, (_, shown) in zip(calls, found, strict=True):
         assert "Traceback" not in shown and "UnicodeEncodeError" not in shown, f"{arguments}: {shown}"
-        assert shown.strip()
-    (picture, *_) = sorted(image.glob("*.png"))
-    done = run_in(encoding, "judge", "none", picture, FOREIGN, *critic, folder=tmp_path)
-    assert done.returncode == 3, done.stderr
+        assert shown.strip(), arguments
     assert FOREIGN in (out / "plan.json").read_text(encoding="utf-8"), (
         "files are UTF-8 wherever they are made"
     )
+
+
+def test_a_command_that_is_started_at_such_a_console(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    line = [sys.executable, "-c", ENTRY, str(TESTS), "plan", FOREIGN]
+    line += Scripts(tmp_path).planner(write_plan(Plan(steps=(Step(number=1, prompt=FOREIGN),))))
+    done = subprocess.run(line, env=environment, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr
 
 
 def test_prompts_that_an_editor_on_windows_has_saved_are_the_same_prompts(tmp_path: Path) -> None:
