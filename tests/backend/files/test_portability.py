@@ -94,7 +94,7 @@ def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encodin
     codes = [0] * len(calls)
     calls += [
         ["export", tmp_path / FOREIGN],
-        ["run", FOREIGN, "--planner", f"scripted:{FOREIGN}", "--out", tmp_path / "new"],
+        ["run", FOREIGN, "--planner", f"scripted:{FOREIGN}", *story[2:-1], tmp_path / "new"],
         ["judge", "none", page, FOREIGN, *critic],
     ]
     found = walked(encoding, calls, tmp_path)
