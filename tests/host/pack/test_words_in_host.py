@@ -8,20 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from ..graphs.choices import FOUND_HERE
 from ..server.comfy_server import PACK, ROOT, ComfyServer
 
 LANGUAGES = ("en", "zh", "ja", "fr", "de", "es")
 HOSTS_OWN = {("InterleaveStepGenerator", "sampler"), ("InterleaveStepGenerator", "scheduler")}
 """Lists of the host's names, which are the same in all languages."""
-FOUND_HERE = {
-    ("InterleaveLoadAgent", "agent"),
-    ("InterleaveLoadAgent", "adapter"),
-    ("InterleaveLoadAgent", "prompts"),
-    ("InterleaveHostAgent", "prompts"),
-    ("InterleaveRemoteAgent", "prompts"),
-    ("InterleaveLoadTrajectory", "story"),
-}
-"""Lists that show what lies in a folder, beside a few words of ours."""
 OFFERED_IF_INSTALLED = {"8-bit", "4-bit"}
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .comfy_server import ROOT, ComfyServer
-from .test_words_in_host import FOUND_HERE
+from ..graphs.choices import FOUND_HERE
+from ..server.comfy_server import ROOT, ComfyServer
 
 WIDGETS = {"INT": (int,), "FLOAT": (int, float), "STRING": (str,), "BOOLEAN": (bool,), "COMBO": (str,)}
 """Types of inputs that are widgets, with those of their values."""
