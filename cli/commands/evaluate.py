@@ -44,6 +44,7 @@ def tinyworld(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
 ) -> None:
     """Measure the tiny world: exact plans, right verdicts, stories and steps that came out right."""
+    from ...backend.files.atomic import write_text
     from ...backend.generators import open_generator
     from ...backend.tinyworld.generator import TinyWorldGenerator
     from ...training.tinyworld.evaluation import evaluate
@@ -65,7 +66,7 @@ def tinyworld(
     report = evaluate(planner, critic, drawing, stories, seed, attempts, _log)
     _print(report)
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+        write_text(json_file, json.dumps(report.as_json(), indent=2) + "\n", SettingsError, "Report")
 
 
 def _log(line: str) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint, checkpoint_digest
-from ...backend.errors import TrainingError, boundary
+from ...backend.errors import TrainingError
 from ...backend.feedback.sft_row import SftRow
+from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
 from ..rows.row_sets import RowSet
 from ..rows.sft import as_prompt_completion
-from ..trainer.atomic_folder import put_in_place
 from ..trainer.policy import quiet
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, truth_of
@@ -106,11 +106,7 @@ def _asked_both(
     base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
     new = measured(answers_of(base, adapter, rows, images, settings, device), truths)
     gate = compare(old, new, settings, key)
-    with boundary(TrainingError, f"{str(path)!r} cannot be written"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+    write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
     return gate
 
 
@@ -136,11 +132,9 @@ def publish(trained: Path, final: Path) -> Path:
 
     Raises TrainingError if it cannot be written.
     """
-    part = final.with_name(f"{final.name}.part")
-    with boundary(TrainingError, f"{str(final)!r} cannot be written"):
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(trained, part, copy_function=_link)
-        return put_in_place(part, final)
+    with writing_folder(final, TrainingError, "The checkpoint") as temporary:
+        shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
+    return final
 
 
 def _link(source: str, target: str) -> str:

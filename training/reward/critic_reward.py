@@ -19,6 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_text
 from ...backend.pictures import Picture
 from ..rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
@@ -254,9 +256,6 @@ class CriticReward:
 
     def _write(self, samples: Sequence[Sample], step: int) -> None:
         assert self.rollouts is not None
-        self.rollouts.mkdir(parents=True, exist_ok=True)
         lines = [sample.model_dump_json() for sample in samples]
         path = self.rollouts / f"step_{step:06d}.jsonl"
-        part = path.with_suffix(".part")
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_text(path, "\n".join(lines) + "\n", TrainingError, "The rollouts' file", durable=False)

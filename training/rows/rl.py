@@ -11,7 +11,6 @@ and the order of rows changes nothing.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from ...backend.agents.critic import critic_message
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.chat.protocol import Message
-from ...backend.errors import SettingsError
+from ...backend.errors import SettingsError, TrainingError
+from ...backend.files.atomic import write_bytes, write_text
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.types import Score, Text
@@ -149,10 +149,10 @@ def read_rl_rows(
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
-    """Write a data file, one row a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a data file, one row a line, whole or not at all; raises SettingsError if it cannot be
+    written."""
     lines = [row.model_dump_json(exclude_none=True) for row in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(lines) + "\n", SettingsError, "Data file")
 
 
 def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
@@ -203,10 +203,8 @@ def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str
         return str(path.resolve())
     copy = shown / f"{small.digest}.png"
     if not copy.exists():
-        shown.mkdir(parents=True, exist_ok=True)
-        part = copy.with_suffix(f".{os.getpid()}.part")
-        part.write_bytes(small.png())
-        part.replace(copy)
+        # Several ranks may write the same image at once; a lost one is made anew.
+        write_bytes(copy, small.png(), TrainingError, "Image", durable=False)
     return str(copy.resolve())
 
 

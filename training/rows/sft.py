@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, PictureError, SettingsError
 from ...backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import MAX_JSON_VALUES, opened, parse_json, read_bytes
 from ...backend.files.image_places import ImagePlaces
 from ...backend.pictures import Picture
@@ -268,10 +269,9 @@ def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
 
 
 def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
-    """Write a data file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = [row.written() for row in rows]
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    """Write a data file, whole or not at all; raises SettingsError if it cannot be written."""
+    text = json.dumps([row.written() for row in rows], ensure_ascii=False)
+    write_text(path, text, SettingsError, "Data file")
 
 
 def _parts(text: str) -> list[dict[str, str | None]]:

@@ -8,7 +8,6 @@ made beside its place and appears whole; it replaces an earlier one of these, an
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...backend.answers.reading import write_verdict
 from ...backend.errors import AnswerError, PictureError, SettingsError
 from ...backend.feedback.remedies import refined_range
 from ...backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ...backend.files.atomic import writing_folder
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.journal.files import first_fault
 from ...backend.pictures import MAX_BYTES, Picture
@@ -28,7 +28,6 @@ from ...backend.scorers import Scorer
 from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import write_rows
-from ..trainer.atomic_folder import put_in_place
 from .attempts import Chain, Judged, Log, RunReader, Teacher
 from .filter import Decided, RunsData, choose_rows
 from .report import REPORT_JSON, REPORT_TEXT, RunsReport, as_lines, make_report, write_report
@@ -89,17 +88,10 @@ def make_data(
         log(line)
     if not any(files.values()):
         raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
-    part = out.with_name(f".{out.name}.part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        (part / IMAGES).mkdir(parents=True)
-        _write(part, files, prompt_set, identity)
-        write_report(part, report)
-        put_in_place(part, out)
-    except OSError as error:
-        raise SettingsError(f"{str(out)!r} cannot be written ({error.strerror or error}).") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with writing_folder(out, SettingsError, "Data folder") as temporary:
+        (temporary / IMAGES).mkdir()
+        _write(temporary, files, prompt_set, identity)
+        write_report(temporary, report)
     there = {name: out / name if of_file else None for name, of_file in files.items()}
     return MadeData(
         folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]

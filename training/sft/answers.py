@@ -15,6 +15,7 @@ from typing import Any
 
 from ...backend.errors import TrainingError
 from ...backend.feedback.sft_row import SftRow
+from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
 from ..rows.sft import as_prompt_completion
@@ -33,9 +34,8 @@ class AnswerCache:
 
     def keep(self, answers: list[str]) -> list[str]:
         """Write them and give them back."""
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
-        part.replace(self.path)
+        text = json.dumps(answers, ensure_ascii=False)
+        write_text(self.path, text, TrainingError, "The first answers' file")
         return answers
 
     def read(self) -> list[str]:

@@ -7,11 +7,11 @@ weights. The new folder appears when it is whole.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint
 from ...backend.errors import SettingsError, TrainingError, boundary
+from ...backend.files.atomic import writing_folder
 from ...backend.prompts import prompt_set_of
 from .requirements import require
 
@@ -46,12 +46,11 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         if {name for name, _ in merged.named_parameters()} != before:
             raise TrainingError("Merging has left other weights than the base has.")
         merged.to(kept)
-        part = out.with_name(f"{out.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        merged.save_pretrained(part, safe_serialization=True, max_shard_size=shard)
-        AutoProcessor.from_pretrained(base, **local).save_pretrained(part)
+        processor = AutoProcessor.from_pretrained(base, **local)
     prompt_set = prompt_set_of(adapter) or prompt_set_of(base)
-    if prompt_set is not None:
-        prompt_set.save(part / "prompt_set")
-    part.replace(out)
+    with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:
+        merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)
+        processor.save_pretrained(temporary)
+        if prompt_set is not None:
+            prompt_set.save(temporary / "prompt_set")
     return out

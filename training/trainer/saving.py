@@ -13,8 +13,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
-from .atomic_folder import put_in_place
 
 # What a trainer leaves beside the weights; the first is a pickle.
 LEFT_OUT = ("training_args.bin", "README.md")
@@ -32,6 +33,7 @@ def save_trained(
 ) -> Path:
     """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its
     checkpoint `kept`, with processor and prompt set into `folder`, which appears when it is whole."""
+    # A fixed name: all ranks write into it, and a rank cannot know what another one would draw.
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)
@@ -51,7 +53,7 @@ def save_trained(
         processor.save_pretrained(part)
         if prompt_set is not None:
             prompt_set.save(part / "prompt_set")
-        put_in_place(part, folder)
+        replace_folder(part, folder, TrainingError, "The checkpoint")
     trainer.accelerator.wait_for_everyone()
     return folder
 

@@ -4,6 +4,7 @@ differently."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -169,6 +170,22 @@ def test_a_folder_replaces_another(folders: tuple[Path, Path]) -> None:
     assert atomic.replace_folder(new, old, TrainingError) == old
     assert (old / "deep" / "a").read_text() == "new"
     assert names(old.parent) == ["checkpoint"]
+
+
+def test_the_earlier_folder_is_deleted_when_the_new_one_is_in_its_place(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = folders
+    seen: list[str] = []
+    remove = shutil.rmtree
+
+    def watched(path: Path, **options: bool) -> None:
+        seen.append((old / "deep" / "a").read_text())
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    atomic.replace_folder(new, old, TrainingError)
+    assert seen == ["new"] and names(old.parent) == ["checkpoint"]
 
 
 @pytest.mark.parametrize("times", [1, 4])

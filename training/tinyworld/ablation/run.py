@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import write_text
 from ...trainer.requirements import TRAINERS, require
 from ...trainer.resume import claim_run
 from .job_runner import run_jobs
@@ -29,7 +31,7 @@ def ablate(
     claim_run(out, {"stage": "ablation", **settings.model_dump(exclude={"workers"})})
     run_jobs(all_jobs(out, settings), settings.workers, log)
     found = collect(out, settings, command, commit)
-    (out / "ablation.json").write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    (out / "ablation.md").write_text(as_markdown(found), encoding="utf-8")
-    (out / "ablation.svg").write_text(as_svg(found), encoding="utf-8")
+    texts = {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found), "svg": as_svg(found)}
+    for ending, text in texts.items():
+        write_text(out / f"ablation.{ending}", text, TrainingError, "The ablation's report")
     return found

@@ -88,9 +88,7 @@ def _settings(rate: float, seed: int, ordered: bool = False, batch: int = 32) ->
 def _rows(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
     path = folder / "data" / "rows.json"
     if not path.exists():
-        part = path.with_suffix(".part")
-        write_rows(part, make(path.parent))
-        part.replace(path)
+        write_rows(path, make(path.parent))
     return read_rows(path)
 
 

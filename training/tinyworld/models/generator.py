@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....backend.errors import SettingsError, TrainingError, boundary
-from ....backend.files.atomic import writing
+from ....backend.files.atomic import write_text, writing, writing_folder
 from .generator_batches import GeneratorTraining, batch_of, vocabulary
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
         if (step + 1) % SAVE_EVERY == 0 or step + 1 == last:
             run.save(state_file, step + 1)
             _export(run.pipeline, run.average, folder / "pipeline")
-    (folder / "losses.json").write_text(json.dumps([float(loss) for loss in losses]), encoding="utf-8")
+    text = json.dumps([float(loss) for loss in losses])
+    write_text(folder / "losses.json", text, TrainingError, "The losses' file")
     return folder / "pipeline"
 
 
@@ -148,4 +149,5 @@ def _export(pipeline, average, folder: Path) -> None:
         tokenizer=pipeline.tokenizer,
         scheduler=pipeline.scheduler,
     )
-    ready.save_pretrained(folder, safe_serialization=True)
+    with writing_folder(folder, TrainingError, "The pipeline") as temporary:
+        ready.save_pretrained(temporary, safe_serialization=True)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import writing_folder
 from ....backend.tinyworld.generator import load_pipeline
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftTraining, train
-from ...trainer.atomic_folder import put_in_place
 from ..data.critic_rows import make_mistakes, make_real, make_rendered
 from ..data.planner_rows import make
 from ..data.prompts import PROMPT_SET
@@ -109,9 +110,7 @@ def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], lo
     path = folder / name
     if not path.exists():
         log(f"making {path.name}")
-        part = path.with_suffix(".part")
-        write_rows(part, make_rows(folder))
-        part.replace(path)
+        write_rows(path, make_rows(folder))
     return read_rows(path)
 
 
@@ -160,10 +159,10 @@ def _texts(rows: list[SftRow]) -> list[str]:
 def _publish(checkpoint: Path, out: Path) -> Path:
     """Copy a finished checkpoint to `out / "checkpoint"`, without what only training needs."""
     ready = out / "checkpoint"
-    part = out / "checkpoint.part"
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(checkpoint, part, ignore=shutil.ignore_patterns("training_args.bin", "*.pt", "README.md"))
-    return put_in_place(part, ready)
+    unwanted = shutil.ignore_patterns("training_args.bin", "*.pt", "README.md")
+    with writing_folder(ready, TrainingError, "The checkpoint") as temporary:
+        shutil.copytree(checkpoint, temporary, ignore=unwanted, dirs_exist_ok=True)
+    return ready
 
 
 def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:

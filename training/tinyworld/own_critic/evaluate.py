@@ -20,8 +20,9 @@ from pydantic import BaseModel, Field
 from ....backend.agents.critic import Critic
 from ....backend.agents.planner import Planner
 from ....backend.chat import open_chat
-from ....backend.errors import AnswerError, ScorerError
+from ....backend.errors import AnswerError, ScorerError, TrainingError
 from ....backend.feedback.log import FEEDBACK, Feedback, record_feedback
+from ....backend.files.atomic import write_text
 from ....backend.journal.journal import TRAJECTORY, Journal
 from ....backend.loop.loop import run
 from ....backend.loop.replay import load_trajectory
@@ -176,8 +177,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     old = out / "old" / SFT_FILE
     if not old.exists():
         rows = make_mistakes(old.parent, plain.pipeline, settings.old_rows, OLD_SEED + settings.seed)
-        write_rows(old.with_suffix(".part"), rows)
-        old.with_suffix(".part").replace(old)
+        write_rows(old, rows)
     lap("old rows")
     first = checkpoint("critic")
     final = train_own_critic(
@@ -210,8 +210,8 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
         new=worlds[0],
         old=worlds[1],
     )
-    (out / "own_critic.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    (out / "own_critic.md").write_text("\n".join(as_lines(report)) + "\n", encoding="utf-8")
+    write_text(out / "own_critic.json", report.model_dump_json(indent=1) + "\n", TrainingError, "Report")
+    write_text(out / "own_critic.md", "\n".join(as_lines(report)) + "\n", TrainingError, "Report")
     return report
 
 
