@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from interleave_thinker.backend.machine import libraries
+from interleave_thinker.nodes.inputs.requirements import REASONS
+
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -23,22 +28,30 @@ def test_a_node_pack_asks_for_the_versions_that_the_package_asks_for() -> None:
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     asked = dict(line.split(">=") for line in lines if line and not line.startswith("#"))
     assert asked and asked.items() <= bounds().items()
+    assert REASONS.keys() <= bounds().keys()
 
 
-def test_nodes_name_the_same_oldest_versions() -> None:
-    """Read as text: the module's place in the nodes is not this test's business, its table is."""
-    (table,) = {
-        found
-        for path in (ROOT / "nodes").rglob("*.py")
-        for found in re.findall(
-            r"^OLDEST = \{\n(.*?)^\}", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-        )
+def test_the_oldest_versions_are_read_from_pyproject_and_from_the_metadata(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert {name: libraries.least(name) for name in bounds() if name != "interleave-thinker"} == {
+        name: bound for name, bound in bounds().items() if name != "interleave-thinker"
     }
-    oldest = {
-        name: ".".join(re.findall(r"\d+", numbers))
-        for name, numbers in re.findall(r'"(.+?)": \((.+?)\)', table)
-    }
-    assert oldest and oldest.items() <= bounds().items()
+    monkeypatch.setattr(libraries, "PROJECT", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(
+        libraries, "requires", lambda name: ["torch>=2.5", 'trl[vllm]>=1.14; extra == "vllm"']
+    )
+    read = libraries._bounds.__wrapped__()
+    assert read == {"torch": "2.5", "trl": "1.14"}
+
+
+@pytest.mark.parametrize(
+    ("found", "too_old"),
+    [("4.57.1", True), ("5", False), ("5.0.0.dev0", False), ("5.0.0", False), ("10.0", False), ("", True)],
+)
+def test_versions_are_compared_by_their_numbers(found: str, too_old: bool) -> None:
+    assert libraries.is_too_old("transformers", found) is too_old
+    assert not libraries.is_too_old("a-library-without-a-bound", found)
 
 
 def test_the_version_stands_in_pyproject_alone(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import JournalError
+from ..machine.libraries import least
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
-OLDEST = "filelock>=3.32"
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SystemLock:
         try:
             from filelock import FileLock, Timeout
         except ImportError as error:
-            raise JournalError(f"A library is missing ({error}).", f'pip install "{OLDEST}"') from error
+            raise JournalError(f"A library is missing ({error}).", _how()) from error
         # Asked once: between two questions whoever has the lock may have removed its file.
         with suppress(OSError):
             if not stat.S_ISREG(self.path.lstat().st_mode):
@@ -53,9 +53,7 @@ class SystemLock:
         except Timeout:
             return False
         except TypeError as error:
-            raise JournalError(
-                f"The library filelock is too old ({error}).", f'pip install "{OLDEST}"'
-            ) from error
+            raise JournalError(f"The library filelock is too old ({error}).", _how()) from error
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise JournalError(
@@ -83,3 +81,7 @@ class SystemLock:
         with suppress(OSError):
             self.path.unlink()
         lock.release()
+
+
+def _how() -> str:
+    return f'pip install "filelock>={least("filelock")}"'

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from ..checkpoints.one_reader import READING
 from ..counters import count
-from ..devices import device_named, has_bfloat16
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
 from .encoding_cache import EncodingCache, EncodingCacheSettings
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class

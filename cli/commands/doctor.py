@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import sys
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.errors import SettingsError
+from ...backend.machine import libraries
 from ..progress import Lines
 
 PACKAGES = {
@@ -99,7 +99,7 @@ def command(
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "interleave_thinker": _own_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: libraries.installed(name) or None for name in PACKAGES},
         "device": _device(),
         "models": {place: [str(path) for path in found] for place, found in _models().items()},
         "advice": [],
@@ -158,13 +158,6 @@ def _own_version() -> str:
     return __version__
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _device() -> dict[str, Any]:
     """Name of the device that models would run on, and its memory in GiB where it is known."""
     processors = os.cpu_count() or 1
@@ -219,6 +212,10 @@ def _advice(report: dict[str, Any]) -> list[str]:
     """One line for everything that is missing: what it would be needed for, and how to get it."""
     absent = [name for name in PACKAGES if report["packages"][name] is None]
     advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
+    for name, found in report["packages"].items():
+        if found and libraries.is_too_old(name, found):
+            least = libraries.least(name)
+            advice.append(f'{name} {found} is too old: pip install "{name}>={least}"')
     purposes = {
         "training": "to train agents",
         "quantization": "to load agents in 4 or 8 bits",

@@ -13,18 +13,8 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from ...backend.errors import InterleaveError, SettingsError
+from ...backend.machine.libraries import is_too_old, least
 
-OLDEST = {
-    "transformers": (5, 0),
-    "torchvision": (0, 20),
-    "diffusers": (0, 38),
-    "peft": (0, 18),
-    "bitsandbytes": (0, 43),
-    "accelerate": (1, 4),
-    "httpx": (0, 27),
-    "tenacity": (8, 2),
-    "huggingface-hub": (1, 3),
-}
 REASONS = {
     "transformers": "to read Qwen3-VL agents",
     "torchvision": "to show images to Qwen3-VL agents",
@@ -40,13 +30,13 @@ LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
 
 
 def check_library(name: str) -> None:
-    """Raise SettingsError if a library of OLDEST is missing or older than that."""
-    wanted = ".".join(map(str, OLDEST[name]))
+    """Raise SettingsError if a library of REASONS is missing or older than pyproject.toml asks for."""
+    wanted = least(name)
     try:
         installed = version(name)
     except PackageNotFoundError:
         installed = ""
-    if installed and _release(installed) >= OLDEST[name]:
+    if installed and not is_too_old(name, installed):
         return
     found = f"{name} {installed} is too old" if installed else f"{name} is not installed"
     raise SettingsError(
@@ -71,11 +61,6 @@ def require_library(*names: str) -> Iterator[None]:
             f"If torch, torchvision or {names[0]} do not fit together, this mends it: "
             f"{_command(*names, option='--upgrade')}",
         ) from error
-
-
-def _release(text: str) -> tuple[int, ...]:
-    parts = text.split(".")[:2]
-    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in parts)
 
 
 def _command(*requirements: str, option: str = "") -> str:

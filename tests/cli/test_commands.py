@@ -14,6 +14,7 @@ from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdi
 from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.loop import run as run_loop
+from interleave_thinker.backend.machine import libraries
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request
 from interleave_thinker.cli.progress import Lines
@@ -99,6 +100,16 @@ def test_doctor_finds_models_and_says_what_is_missing(
     monkeypatch.setenv("COMFYUI_PATH", str(tmp_path / "nowhere"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "nowhere"))
     assert "transformers:FOLDER" in call("doctor").output
+
+
+def test_doctor_says_what_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "version", lambda name: "4.57.1" if name == "transformers" else "99")
+    advice = json.loads(call("doctor", "--json").output)["advice"]
+    (said,) = [line for line in advice if "too old" in line]
+    assert (
+        said.startswith("transformers 4.57.1 is too old: pip install")
+        and libraries.least("transformers") in said
+    )
 
 
 def test_prompts_import_stores_beside_a_checkpoint(tmp_path: Path) -> None:

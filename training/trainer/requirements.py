@@ -10,16 +10,14 @@ rollout; none of the last two says a word.
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from ...backend.errors import SettingsError
+from ...backend.machine.libraries import is_too_old, least
 
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """What every training runs on."""
-LEAST = {"trl": "1.14", "transformers": "5.0", "peft": "0.18", "accelerate": "1.4", "datasets": "4.7"}
-"""The oldest versions that the tests pass with; pyproject asks for the same."""
 EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
 
 
@@ -32,13 +30,12 @@ def outdated(libraries: Sequence[str]) -> list[str]:
     """Those of the libraries that are installed but too old, as "trl 1.9.0 (1.14 or newer)"."""
     found = []
     for library in libraries:
-        least = LEAST.get(library)
         try:
-            here = version(library) if least else ""
+            here = version(library)
         except PackageNotFoundError:
             continue
-        if least and _numbers(here) < _numbers(least):
-            found.append(f"{library} {here} ({least} or newer)")
+        if is_too_old(library, here):
+            found.append(f"{library} {here} ({least(library)} or newer)")
     return found
 
 
@@ -60,9 +57,3 @@ def _listed(names: Sequence[str]) -> str:
 def _how(libraries: Sequence[str]) -> str:
     extras = sorted({EXTRAS.get(library, "training") for library in libraries})
     return f'Install: pip install -U "interleave-thinker[{",".join(extras)}]"'
-
-
-def _numbers(told: str) -> tuple[int, ...]:
-    """The leading numbers of a version: "1.16.0.dev0" is (1, 16, 0)."""
-    match = re.match(r"\d+(?:\.\d+)*", told)
-    return tuple(map(int, match.group().split("."))) if match else ()

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ...checkpoints.checkpoint import checkpoint_digest
 from ...checkpoints.one_reader import READING
 from ...counters import count, not_counting
-from ...devices import device_named
 from ...errors import ChatError, SettingsError, boundary
+from ...machine.devices import device_named
 from ...shown_text import shown_text
 from ..engine.settings import PLAIN, EngineSettings
 from .adapters import check_fit, check_usable, with_merged

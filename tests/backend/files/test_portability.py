@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 from support.cli_calls import ENTRY, TESTS, Scripts, verdict_reply
 
-from interleave_thinker.backend import devices
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.machine import devices
 from interleave_thinker.backend.prompts import NAMES, PromptSet, default_prompt_set, named_prompt_set
 from interleave_thinker.backend.types import Plan, Step
 

@@ -7,7 +7,7 @@ a question of its own for each kind is wrong for the kind that nobody thought of
 
 from __future__ import annotations
 
-from .errors import SettingsError
+from ..errors import SettingsError
 
 
 def device_named(name: str) -> str:

@@ -1,0 +1,56 @@
+"""The oldest version of each library that this package works with, and whether what is installed is newer.
+
+Decision: the bounds stand in pyproject.toml alone, which pip reads too. It lies beside the package where
+ComfyUI runs a checkout, and in the package's metadata once installed. Libraries are looked up and not
+imported, so asking costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+BOUND = re.compile(r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)""")
+
+
+def least(library: str) -> str:
+    """The oldest version that is asked for, such as "5.0"; "" for a library without a bound."""
+    return _bounds().get(library, "")
+
+
+def installed(library: str) -> str:
+    """The version that is installed, "" if it is not."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+def is_too_old(library: str, found: str) -> bool:
+    """Whether this version of a library is older than `least`; a pre-release counts as its release."""
+    return release(found) < release(least(library))
+
+
+def release(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version without zeros at the end: "1.16.0.dev0" is (1, 16)."""
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    numbers = [int(part) for part in match.group().split(".")] if match else []
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+@cache
+def _bounds() -> dict[str, str]:
+    if PROJECT.is_file():
+        text = PROJECT.read_text(encoding="utf-8").partition("\ndependencies = [")[2]
+        # The list ends where the next table that is no list of libraries begins.
+        lines = text.partition("\n[project.scripts]")[0].splitlines()
+        named = re.findall(r'"[^"]+"', "\n".join(lines))
+    else:
+        named = requires("interleave-thinker") or []
+    found = (BOUND.match(one) for one in named)
+    return {one[1]: one[2] for one in found if one}
