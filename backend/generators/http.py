@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
 from ..pictures import MAX_PIXELS, Picture
 from ..remote.api_keys import KEY_VARIABLE
-from ..remote.call import RemoteCall
+from ..remote.call import TRIES, RemoteCall, Retryable
 from ..remote.server import RemoteServer
 from .protocol import bounded_identity
 
@@ -29,7 +29,6 @@ MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
 HEALTH_SECONDS = 10.0
 DEADLINE = 300.0
-TRIES = 3
 RETRIED_STATUS = {429, 500, 502, 503, 504}
 NO_SUCH_PAGE = {404, 405, 501}
 MAX_ANSWER_VALUES = 10_000
@@ -62,10 +61,6 @@ class HealthAnswer(BaseModel):
     def name(self) -> str:
         """The most telling of the names, empty if there is none."""
         return self.identity or self.model or self.model_id or self.model_name or ""
-
-
-class _Retryable(Exception):
-    """A fault of the way to the service or of its moment, not of the request."""
 
 
 def open(
@@ -190,35 +185,10 @@ class HttpGenerator:
 
         def ask(take: Callable[[str], None]) -> bytes:
             with self._server.faults():
-                return self._ask_until_answered(call, method, path, limit, seconds, body)
+                return call.retried(lambda: self._ask_once(call, method, path, limit, seconds, body))
 
         look_up("")
         return call.carry_out(ask, look_up, late)
-
-    def _ask_until_answered(self, call: RemoteCall, method: str, path: str, *rest: Any) -> bytes:
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            sleep_using_event,
-            stop_after_attempt,
-            stop_when_event_set,
-            wait_exponential,
-        )
-
-        retrying = Retrying(
-            stop=stop_after_attempt(TRIES) | stop_when_event_set(call.hung_up),
-            sleep=sleep_using_event(call.hung_up),
-            wait=wait_exponential(multiplier=0.25, max=4.0),
-            retry=retry_if_exception_type(_Retryable),
-            reraise=True,
-        )
-        try:
-            return retrying(self._ask_once, call, method, path, *rest)
-        except _Retryable as error:
-            raise GeneratorError(
-                f"{method} {self._url}{path} failed {TRIES} times: {error}.",
-                "Is the service running and reachable?",
-            ) from error
 
     def _ask_once(
         self, call: RemoteCall, method: str, path: str, limit: int, seconds: float, body: Any
@@ -238,16 +208,20 @@ class HttpGenerator:
                 f"{where} gave no answer in time.", "Set a later deadline, or lower the steps."
             ) from error
         except httpx.TransportError as error:
-            raise _Retryable(self._server.quote(f"{type(error).__name__}: {error}")) from error
+            raise self._retryable(where, self._server.quote(f"{type(error).__name__}: {error}")) from error
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             said = self._server.quote(f"{type(error).__name__}: {error}")
             raise GeneratorError(f"{where} failed: {said}.") from error
         if status in RETRIED_STATUS:
-            raise _Retryable(f"status {status}: {refusal}")
+            raise self._retryable(where, f"status {status}: {refusal}")
         if status in NO_SUCH_PAGE and path == "/health":
             return b"{}"  # a service need not have the page
         hint = f"Set {KEY_VARIABLE} to the service's key." if status in (401, 403) else ""
         raise GeneratorError(f"{where} was refused with status {status}: {refusal}", hint)
+
+    def _retryable(self, where: str, fault: str) -> Retryable:
+        hint = "Is the service running and reachable?"
+        return Retryable(GeneratorError(f"{where} failed {TRIES} times: {fault}.", hint))
 
 
 def _read_url(argument: str) -> str:

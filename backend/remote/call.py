@@ -20,8 +20,20 @@ from typing import Any, Generic, TypeVar
 from ..errors import Cancelled, InterleaveError
 
 HEARTBEAT_SECONDS = 0.1
+TRIES = 3
+FIRST_WAIT, LONGEST_WAIT = 0.25, 4.0
+"""Seconds between tries, doubled every time."""
 OnText = Callable[[str], None]
 Answer = TypeVar("Answer")
+
+
+class Retryable(Exception):
+    """A fault of the way to the server or of its moment, not of the request; `error` is what is raised if it
+    stays."""
+
+    def __init__(self, error: InterleaveError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class RemoteCall:
@@ -61,6 +73,30 @@ class RemoteCall:
                 pass  # closed already by the other side
             finally:
                 one.close()
+
+    def retried(self, ask: Callable[[], Answer]) -> Answer:
+        """The answer of `ask`, which is asked TRIES times at most while it raises Retryable; nobody waits on
+        once the call is hung up. Raises the error of the last Retryable."""
+        from tenacity import (
+            Retrying,
+            retry_if_exception_type,
+            sleep_using_event,
+            stop_after_attempt,
+            stop_when_event_set,
+            wait_exponential,
+        )
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(Retryable),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(self.hung_up),
+            sleep=sleep_using_event(self.hung_up),
+            wait=wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            reraise=True,
+        )
+        try:
+            return retrying(ask)
+        except Retryable as fault:
+            raise fault.error from fault
 
     def carry_out(
         self, ask: Callable[[OnText], Answer], on_text: OnText | None, late: InterleaveError
