@@ -1,0 +1,84 @@
+"""What every scorer promises, over every implementation. A new one is a factory and a line in FACTORIES."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.errors import ScorerError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.scorers import REGISTRY, Scorer, open_scorer
+from interleave_thinker.backend.tinyworld.drawing import draw
+from interleave_thinker.backend.tinyworld.wording import read_prompt
+
+PROMPTS = {
+    "before": "a sea page with a red boat at the middle",
+    "right": "a sea page with a red boat at the middle and a yellow sun at the top left",
+    "wrong": "a night page with a blue tree at the bottom",
+}
+INSTRUCTION = "add a yellow sun at the top left"
+
+
+def page(name: str) -> Picture:
+    found = read_prompt(PROMPTS[name])
+    assert found is not None
+    return draw(found[0].scene)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def judge(folder: Path, right: bool) -> str:
+    script = folder / f"judge-{right}.json"
+    pair = [9, 8] if right else [2, 8]
+    script.write_text(json.dumps([f"<answer>{pair}</answer>", "<answer>[9, 9]</answer>"] * 2))
+    return f"judge:scripted:{script}"
+
+
+FACTORIES: dict[str, Callable[[Path, bool], str]] = {
+    "tinyworld": lambda folder, right: "tinyworld",
+    "judge": judge,
+}
+"""A scorer's spec; `right` tells one that cannot see what it is about to be shown."""
+
+
+def test_every_registered_scorer_is_tried() -> None:
+    assert FACTORIES.keys() == REGISTRY.keys()
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_right_edit_scores_higher_than_a_wrong_one(name: str, tmp_path: Path) -> None:
+    right, wrong = (
+        open_scorer(FACTORIES[name](tmp_path, is_right)).score(page("before"), page(image), INSTRUCTION)
+        for is_right, image in ((True, "right"), (False, "wrong"))
+    )
+    assert right.semantics > wrong.semantics
+    assert right.overall > wrong.overall
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_same_arguments_same_score_and_the_images_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    scorer = open_scorer(FACTORIES[name](tmp_path, True))
+    assert isinstance(scorer, Scorer)
+    before, after = page("before"), page("right")
+    digests = before.digest, after.digest
+    first, second = (scorer.score(before, after, INSTRUCTION) for _ in range(2))
+    assert first == second
+    assert digests == tuple(Picture(one.image).digest for one in (before, after))
+    assert scorer.identity == open_scorer(FACTORIES[name](tmp_path, True)).identity
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_an_image_drawn_from_text_alone_has_nothing_before_it(name: str, tmp_path: Path) -> None:
+    scorer = open_scorer(FACTORIES[name](tmp_path, True))
+    assert scorer.score(None, page("right"), PROMPTS["right"]).semantics > 5
+
+
+def test_what_cannot_be_scored_is_an_error_and_never_a_number(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(["fine"] * 4))
+    for spec, instruction in (("tinyworld", "make it nicer"), (f"judge:scripted:{script}", INSTRUCTION)):
+        with pytest.raises(ScorerError):
+            open_scorer(spec).score(page("before"), page("right"), instruction)
+    with pytest.raises(SettingsError):
+        open_scorer("none-such")
