@@ -1,8 +1,9 @@
 """Fetches a checkpoint from the Hugging Face Hub into a folder of its own, because a person asked for exactly
 that.
 
-Decision: the library is asked what there is (addresses, sizes, checksums, the mirror and token of the
-environment); the bytes are read here, since its own download cannot be cancelled. Only safetensors, JSON and
+Decision: huggingface_hub is asked, by its public API alone, what there is (addresses, sizes, checksums, the
+mirror and token of the environment); the bytes are read here, since its own downloads begin a file anew after
+an interruption, do not stop when they are cancelled and do not check what arrived. Only safetensors, JSON and
 tokenizer files are fetched, and the configuration first, so that the wrong kind of model is refused before
 its gigabytes. Files gather in a hidden folder, which becomes the checkpoint when all are whole; an
 interrupted download goes on where it stopped.
@@ -14,23 +15,28 @@ import fnmatch
 import hashlib
 import re
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import ChatError, SettingsError
+from ..remote.key_mask import KeyMask
 from .checkpoint import ARCHITECTURES, HUB_ID, WANTED_FILES, find_checkpoint, read_json
 
 if TYPE_CHECKING:
     import httpx
 
+LIBRARY = "interleave-thinker"
 PROMPT_FILES = "prompt_set/*.txt"
 SPARE_BYTES = 1024**3
 BLOCK_BYTES = 1024**2
 TIMEOUT_SECONDS = 60.0
+SLOWEST = 20_000
+"""Bytes a second; a file that takes longer than it would at this rate is given up."""
 OnBytes = Callable[[int, int], None]
-"""Told how many bytes are there and how many there will be; may raise Cancelled."""
+"""Called with the bytes that are there and those that there will be; may raise Cancelled."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +99,14 @@ def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -
 
 
 def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
+    import httpx
     from huggingface_hub import HfApi, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.utils import build_hf_headers
 
-    api = HfApi(library_name="interleave-thinker")
+    headers = build_hf_headers(library_name=LIBRARY)
     try:
-        info = api.model_info(hub_id, files_metadata=True)
+        info = HfApi(library_name=LIBRARY).model_info(hub_id, files_metadata=True, timeout=TIMEOUT_SECONDS)
     except OfflineModeIsEnabled as error:
         raise ChatError(
             f"{hub_id} cannot be downloaded: the environment says HF_HUB_OFFLINE.", "Unset it, and restart."
@@ -113,13 +121,8 @@ def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
         raise ChatError(
             f"The Hugging Face Hub gives no access to {hub_id} (status {status}).", hint
         ) from error
-    except OSError as error:
-        raise _unreachable(error) from error
-    except Exception as error:
-        # Of which library the connection errors are differs between versions of the hub's client.
-        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
-            raise
-        raise _unreachable(error) from error
+    except (OSError, httpx.HTTPError) as error:
+        raise _unreachable(error, headers) from error
     files = [
         _File(
             name=sibling.rfilename,
@@ -133,7 +136,7 @@ def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
     names = {file.name for file in files}
     if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
         raise ChatError(f"{hub_id} is not a checkpoint in safetensors.", "Choose another one.")
-    return sorted(files, key=lambda file: (file.name != "config.json", file.name)), api._build_hf_headers()
+    return sorted(files, key=lambda file: (file.name != "config.json", file.name)), headers
 
 
 def _wanted(name: str) -> bool:
@@ -166,6 +169,7 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     have = part.stat().st_size if part.is_file() else 0
+    deadline = time.monotonic() + TIMEOUT_SECONDS + (file.size - have) / SLOWEST
     try:
         with client.stream("GET", file.url, headers={"Range": f"bytes={have}-"} if have else {}) as response:
             if response.status_code not in (200, 206):
@@ -178,8 +182,10 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
                         break
                     target.write(chunk)
                     on_bytes(have)
+                    if time.monotonic() > deadline:
+                        raise httpx.ReadTimeout(f"{file.name} arrives too slowly")
     except httpx.HTTPError as error:
-        raise _unreachable(error) from error
+        raise _unreachable(error, client.headers) from error
     except OSError as error:
         raise ChatError(f"{str(part)!r} cannot be written ({error.strerror or error}).") from error
     if have != file.size or (file.sha256 and _sha256(part) != file.sha256):
@@ -196,8 +202,9 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _unreachable(error: Any) -> ChatError:
-    text = re.sub(r"\s+", " ", str(error))[:200]
+def _unreachable(error: Exception, headers: Mapping[str, str]) -> ChatError:
+    mask = KeyMask(headers.get("authorization", "").removeprefix("Bearer "))
+    text = mask(re.sub(r"\s+", " ", str(error)))[:200]
     return ChatError(
         f"The Hugging Face Hub cannot be reached ({type(error).__name__}: {text}).",
         "What has arrived is kept; start it again when there is a connection.",

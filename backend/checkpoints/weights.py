@@ -1,20 +1,25 @@
-"""How many weights lie in safetensors files, from their headers alone.
+"""How many weights lie in safetensors files, and whether these files are what they say, from their headers
+alone.
 
-Decision: a header says the name, type and shape of every tensor in its first kilobytes, so the largest
-checkpoint is counted without reading a weight, and as it really is rather than as its name promises.
+Decision: the library that loads the weights reads the header too (`safetensors.safe_open`), so what is counted
+here is what will be loaded: it refuses a file that is cut off, that has other bytes than its header lists, or
+whose shapes do not fit. Only the header's length is looked at before, which bounds what the library reads.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from ..errors import ChatError, SettingsError
-from ..files.bounded_reader import opened, parse_json
+from ..files.bounded_reader import opened
 
-MAX_HEADER = 64 * 1024 * 1024
+MAX_HEADER = 16 * 1024 * 1024
+"""Bytes of a header; a tensor takes about a hundred."""
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 Tensors = dict[str, int]
 """Number of weights by name of the tensor."""
@@ -27,49 +32,53 @@ def tensors_of(path: Path) -> Tensors:
         raise SettingsError(f"{str(path)!r} has no weights in safetensors.", "Is the download complete?")
     # A folder may hold the same weights in several precisions; the plain names are those that are loaded.
     plain = [file for file in files if "." not in file.name.removesuffix(".safetensors")] or files
-    return {name: count for file in plain for name, count in _header(file)}
+    found: Tensors = {}
+    try:
+        for file in plain:
+            with _weights(file) as weights:
+                found |= {name: prod(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    except ChatError as error:
+        raise SettingsError(error.message, error.hint) from error
+    return found
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ChatError unless the file begins as safetensors do: 8 bytes of length, then a JSON header of that
-    length."""
+    """Raise ChatError unless the file holds weights in safetensors, as many bytes as its header lists."""
+    with _weights(path):
+        pass
+
+
+@contextmanager
+def _weights(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    # Also refuses what is no regular file, on which the library would wait.
     with opened(path, ChatError, "Weight file") as file:
         start, size = file.read(64), os.fstat(file.fileno()).st_size
-    if start.startswith(b"version https://git-lfs"):
+    length = int.from_bytes(start[:8], "little")
+    if start[8:9] != b"{" or not 2 <= length <= min(MAX_HEADER, size - 8):
+        raise _no_safetensors(path, start)
+    try:
+        with safe_open(path, framework="np") as weights:
+            yield weights
+    except (SafetensorError, OSError) as error:
         raise ChatError(
+            f"The header of {str(path)!r} cannot be read ({error}): it is damaged or not finished.",
+            "Download the file again.",
+        ) from error
+
+
+def _no_safetensors(path: Path, start: bytes) -> ChatError:
+    if start.startswith(b"version https://git-lfs"):
+        return ChatError(
             f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
             "Run `git lfs pull` there, or download the file itself.",
         )
-    length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:9] != b"{" or not 2 <= length <= min(MAX_HEADER, size - 8):
-        kind = (
-            "a pickle, which can run code when loaded"
-            if start[:2] in PICKLE_STARTS
-            else "damaged or not finished"
-        )
-        if start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
-            kind = "a text file"
-        raise ChatError(
-            f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
-        )
-
-
-def _header(path: Path) -> Iterator[tuple[str, int]]:
-    try:
-        check_safetensors(path)
-        with opened(path, ChatError, "Weight file") as file:
-            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
-            header = parse_json(file.read(length), ChatError, f"The header of {str(path)!r}")
-        for name, tensor in header.items():
-            if name != "__metadata__":
-                yield name, prod(map(_side, tensor["shape"]))
-    except ChatError as error:
-        raise SettingsError(error.message, error.hint) from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SettingsError(f"The header of {str(path)!r} cannot be read ({error}).") from error
-
-
-def _side(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no side of a tensor")
-    return value
+    kind = "damaged or not finished"
+    if start[:2] in PICKLE_STARTS:
+        kind = "a pickle, which can run code when loaded"
+    elif start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
+        kind = "a text file"
+    return ChatError(
+        f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
+    )

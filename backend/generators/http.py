@@ -11,7 +11,6 @@ because the identity, which names the URL and all options, is written into every
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Cancelled, GeneratorError, PictureError, SettingsError
 from ..pictures import MAX_PIXELS, Picture
-from ..remote.api_keys import KEY_VARIABLE
+from ..remote.api_keys import GENERATOR_KEY, read_key
 from ..remote.call import TRIES, RemoteCall, Retryable
 from ..remote.server import RemoteServer
 from .protocol import bounded_identity
@@ -112,7 +111,7 @@ class HttpGenerator:
         self._url = url
         self._options = options
         self._deadline = deadline
-        self._server = RemoteServer(url, os.environ.get(KEY_VARIABLE, "").strip() or None, GeneratorError)
+        self._server = RemoteServer(url, read_key(GENERATOR_KEY), GeneratorError)
         model = self._ask_health()
         given = " ".join(f"{name}={value!r}" for name, value in sorted(options.items()))
         self.identity = bounded_identity(
@@ -216,7 +215,7 @@ class HttpGenerator:
             raise self._retryable(where, f"status {status}: {refusal}")
         if status in NO_SUCH_PAGE and path == "/health":
             return b"{}"  # a service need not have the page
-        hint = f"Set {KEY_VARIABLE} to the service's key." if status in (401, 403) else ""
+        hint = f"Set {GENERATOR_KEY} to the service's key." if status in (401, 403) else ""
         raise GeneratorError(f"{where} was refused with status {status}: {refusal}", hint)
 
     def _retryable(self, where: str, fault: str) -> Retryable:
@@ -238,6 +237,7 @@ def _read_url(argument: str) -> str:
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise SettingsError(
-            "The service's URL may hold only scheme, host, port and path.", f"A key goes into {KEY_VARIABLE}."
+            "The service's URL may hold only scheme, host, port and path.",
+            f"A key goes into {GENERATOR_KEY}.",
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

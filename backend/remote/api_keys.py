@@ -1,4 +1,5 @@
-"""Which key may be sent to which server, when both are named by a file that may come from a stranger.
+"""Where keys are read, and which key may be sent to which server when both are named by a file that may come
+from a stranger.
 
 Decision: a shared workflow names a server and a variable, never a key; and since the server may be anybody's,
 a key is sent only where the person who owns it said so. The owner speaks through the environment, which a
@@ -16,6 +17,9 @@ from ..errors import SettingsError
 from .server import THIS_MACHINE
 
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
+GENERATOR_KEY = "INTERLEAVE_GENERATOR_KEY"
+GENERATOR_URL = "INTERLEAVE_GENERATOR_URL"
+"""The image service that may see GENERATOR_KEY."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,58}_(KEY|TOKEN)")
 SERVICES = {
     "OPENAI_API_KEY": ("api.openai.com",),
@@ -36,6 +40,18 @@ def check_variable(variable: str) -> None:
         )
 
 
+def read_key(*variables: str) -> str | None:
+    """The key in the first of these environment variables that is set; raises SettingsError if it cannot be a
+    key. For servers that the user of this machine has named."""
+    for variable in variables:
+        key = os.environ.get(variable, "").strip()
+        if key and not re.fullmatch(r"[!-~]+", key):
+            raise SettingsError(f"{variable} holds characters that no key has.", "Set it to the key alone.")
+        if key:
+            return key
+    return None
+
+
 def key_for(variable: str, url: str) -> str | None:
     """The key in an environment variable, for a server that may see it; None if the variable is not set or
     not named.
@@ -43,11 +59,9 @@ def key_for(variable: str, url: str) -> str | None:
     Raises SettingsError if the variable is set but its owner has not named this server's host.
     """
     check_variable(variable)
-    key = os.environ.get(variable, "").strip() if variable else ""
-    if not key:
+    key = read_key(variable) if variable else None
+    if key is None:
         return None
-    if not re.fullmatch(r"[!-~]+", key):
-        raise SettingsError(f"{variable} holds characters that no key has.", "Set it to the key alone.")
     host = (urlsplit(url).hostname or "").lower()
     named = os.environ.get(f"{variable}_HOSTS", "").lower().replace(",", " ").split()
     if host not in (*THIS_MACHINE, *SERVICES.get(variable, ()), *named):
@@ -58,4 +72,32 @@ def key_for(variable: str, url: str) -> str | None:
     return key
 
 
-KEY_VARIABLE = "INTERLEAVE_GENERATOR_KEY"
+def check_service(url: str) -> str:
+    """The URL of an image service that a workflow names; raises SettingsError where the key of
+    GENERATOR_KEY would go to a service that GENERATOR_URL does not name."""
+    url = url.strip()
+    try:
+        asked, trusted = _origin(url), _origin(os.environ.get(GENERATOR_URL, ""))
+    except ValueError as error:
+        raise SettingsError(
+            f"{url[:200]!r} is not a URL ({error}).", "Give http://HOST:PORT or https://HOST."
+        ) from error
+    if asked[0] not in ("http", "https") or not asked[1]:
+        raise SettingsError(
+            f"{url[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
+        )
+    if os.environ.get(GENERATOR_KEY) and asked[1] not in THIS_MACHINE and asked != trusted:
+        raise SettingsError(
+            f"{GENERATOR_KEY} holds a key, but it is not said that it is for {asked[1]}.",
+            (
+                f"If you trust that service, start ComfyUI with "
+                f"{GENERATOR_URL}={asked[0]}://{urlsplit(url).netloc}."
+            ),
+        )
+    return url
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", parts.port or default

@@ -8,9 +8,9 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.generators.color_match import MATCHES, OFF, color_matched
+from ...backend.remote.api_keys import GENERATOR_URL, check_service
 from .. import host
 from ..inputs.requirements import require_library
-from ..inputs.service_key import URL_VARIABLE, check_service
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
 from .color_match_input import COLOR_MATCH_TIP
@@ -150,7 +150,7 @@ class ServiceGenerator(io.ComfyNode):
                     default="http://127.0.0.1:8000",
                     tooltip="Address of the service. A key comes from the environment variable "
                     "INTERLEAVE_GENERATOR_KEY; "
-                    f"for a service on another machine, name it in {URL_VARIABLE} too.",
+                    f"for a service on another machine, name it in {GENERATOR_URL} too.",
                 ),
                 *_common_inputs("the service's own"),
                 io.Float.Input(

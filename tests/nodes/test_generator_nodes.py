@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.remote.api_keys import KEY_VARIABLE
+from interleave_thinker.backend.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_service
 from interleave_thinker.nodes.generators.pipeline_names import pipeline_folders, pipeline_spec
-from interleave_thinker.nodes.inputs.service_key import URL_VARIABLE, check_service
 
 
 def pipeline(folder: Path) -> Path:
@@ -48,7 +47,7 @@ def test_a_folder_beside_the_program_is_no_hub_id(tmp_path: Path, monkeypatch: p
 
 
 def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(GENERATOR_KEY, raising=False)
     assert check_service(" https://images.example ") == "https://images.example"
 
 
@@ -69,12 +68,12 @@ def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch)
 def test_the_key_goes_to_this_machine_or_to_the_named_service(
     monkeypatch: pytest.MonkeyPatch, url: str, trusted: str, goes: bool
 ) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, "secret-key")
-    monkeypatch.setenv(URL_VARIABLE, trusted)
+    monkeypatch.setenv(GENERATOR_KEY, "secret-key")
+    monkeypatch.setenv(GENERATOR_URL, trusted)
     if goes:
         assert check_service(url) == url
         return
-    with pytest.raises(SettingsError, match=URL_VARIABLE) as error:
+    with pytest.raises(SettingsError, match=GENERATOR_URL) as error:
         check_service(url)
     assert "secret-key" not in str(error.value)
 

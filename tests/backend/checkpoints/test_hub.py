@@ -3,14 +3,17 @@ once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import httpx
 import huggingface_hub.constants
 import pytest
 from support.hub_server import HubServer, hub_server
 from support.tiny_checkpoint import build_checkpoint
 
+from interleave_thinker.backend.checkpoints import hub as module
 from interleave_thinker.backend.checkpoints.checkpoint import find_checkpoint
 from interleave_thinker.backend.checkpoints.hub import check_hub_id, fetch_checkpoint
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
@@ -60,6 +63,33 @@ def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, tmp_path: Pa
     folder = fetch_checkpoint(HUB_ID, tmp_path)
     assert ("model.safetensors", "bytes=1000-") in hub.asked
     assert (folder / "model.safetensors").read_bytes() == hub.files["model.safetensors"]
+
+
+def test_a_file_that_drips_is_given_up_and_kept(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SLOWEST", -1e-6)  # the time was up long ago
+    with pytest.raises(ChatError, match=r"ReadTimeout: \S+ arrives too slowly"):
+        fetch_checkpoint(HUB_ID, tmp_path)
+    assert list(tmp_path.rglob("*.part")) and not (tmp_path / "someone").exists()
+
+
+def test_the_token_is_sent_to_the_hub_and_shown_nowhere(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "hf_ABCDEFGHIJKLMNOPQRST"
+    monkeypatch.setenv("HF_TOKEN", token)
+    headers: list[Mapping[str, str]] = []
+
+    def refuse(self: httpx.Client, method: str, url: str, **options: Any) -> None:
+        headers.append(self.headers)
+        raise httpx.ConnectError(f"no way to {url} with {self.headers['authorization']}")
+
+    monkeypatch.setattr(httpx.Client, "stream", refuse)
+    with pytest.raises(ChatError, match="cannot be reached") as error:
+        fetch_checkpoint(HUB_ID, tmp_path)
+    assert headers[0]["authorization"] == f"Bearer {token}"
+    assert "ABCDEFGH" not in str(error.value) and "(key)" in str(error.value)
 
 
 def test_a_damaged_file_is_thrown_away(hub: HubServer, tmp_path: Path) -> None:
