@@ -1,7 +1,7 @@
-"""Results kept by what made them, within a budget of bytes; what was not used for longest goes first.
+"""A cache within a budget of bytes; the least recently used entry is evicted first.
 
 Decision: a budget in bytes and not in entries, since one kind of result may be a thousand times as large as
-another. A result larger than the whole budget is not kept at all. The owner's lock, not one in here, guards
+another. A result larger than the whole budget is not cached at all. The owner's lock, not one in here, guards
 it.
 """
 
@@ -16,42 +16,42 @@ Result = TypeVar("Result")
 
 
 class ByteLRU(Generic[Key, Result]):
-    """Results by key. `budget`: bytes, 0 keeps nothing. `size_of`: bytes that a result takes."""
+    """Results by key. `budget`: bytes, 0 caches nothing. `size_of`: bytes that a result takes."""
 
     def __init__(self, budget: int, size_of: Callable[[Result], int]) -> None:
         self.budget = budget
         self._size_of = size_of
-        self._results: OrderedDict[Key, tuple[Result, int]] = OrderedDict()
+        self._entries: OrderedDict[Key, tuple[Result, int]] = OrderedDict()
         self.bytes = 0
 
     def get(self, key: Key) -> Result | None:
-        """The result kept under the key, which thereby was used last; None if there is none."""
-        found = self._results.get(key)
+        """The result under the key, which thereby was used last; None if there is none."""
+        found = self._entries.get(key)
         if found is None:
             return None
-        self._results.move_to_end(key)
+        self._entries.move_to_end(key)
         return found[0]
 
     def put(self, key: Key, result: Result) -> None:
-        """Keep a result, and forget those unused for longest until all fit into the budget."""
+        """Cache a result, and evict the least recently used ones until all fit into the budget."""
         size = self._size_of(result)
-        if key in self._results:
-            self.bytes -= self._results.pop(key)[1]
+        if key in self._entries:
+            self.bytes -= self._entries.pop(key)[1]
         if size > self.budget:
             return
-        self._results[key] = (result, size)
+        self._entries[key] = (result, size)
         self.bytes += size
         while self.bytes > self.budget:
-            _, (_, freed) = self._results.popitem(last=False)
+            _, (_, freed) = self._entries.popitem(last=False)
             self.bytes -= freed
 
     def clear(self) -> None:
-        """Forget everything."""
-        self._results.clear()
+        """Drop all entries."""
+        self._entries.clear()
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._entries)
 
 
 def tensor_bytes(value: Any, depth: int = 6) -> int:

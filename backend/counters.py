@@ -21,8 +21,6 @@ class Counts:
     """Forward passes of a language model in this process."""
     lm_tokens: int = 0
     """Tokens that went through them."""
-    prefix_tokens_kept: int = 0
-    """Prompt tokens that did not have to, because their keys and values were kept."""
     images_seen: int = 0
     """Images that went through a vision tower."""
     vision_patches: int = 0
@@ -30,9 +28,9 @@ class Counts:
     images_kept: int = 0
     """Images whose features were kept."""
     drafts_read: int = 0
-    """Tokens that were guessed and read before they were said."""
+    """Tokens that were drafted (prompt lookup) and read before they were chosen."""
     drafts_used: int = 0
-    """Of these, those that were then said, which needed no pass of their own."""
+    """Of these, those that were then chosen, which needed no pass of their own."""
     tokens_held: int = 0
     """Tokens chosen among those that a grammar let through."""
     agents_brought: int = 0

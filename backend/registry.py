@@ -30,9 +30,12 @@ def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: o
 
 
 def option_names(kind: str, registry: Mapping[str, str], spec: str) -> frozenset[str]:
-    """Names of the options that `open` behind `NAME[:ARGUMENT]` takes; raises SettingsError."""
-    parameters = inspect.signature(_module(kind, registry, spec.partition(":")[0]).open).parameters
-    return frozenset(list(parameters)[1:])
+    """Names of the options that `open` behind `NAME[:ARGUMENT]` takes; raises SettingsError. A module may
+    give those of `**options` as fields of a model named OPTIONS."""
+    module = _module(kind, registry, spec.partition(":")[0])
+    parameters = list(inspect.signature(module.open).parameters.values())[1:]
+    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    return frozenset(named.union(module.OPTIONS.model_fields if hasattr(module, "OPTIONS") else ()))
 
 
 def _module(kind: str, registry: Mapping[str, str], name: str) -> Any:

@@ -5,7 +5,7 @@
     python benchmarks/h200.py --tiny                # the same path in small on a CPU; its figures say nothing
 
 Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives
-it, each lever on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one
+it, each saving on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one
 critic's reply of a fixed length by several engines on the same weights. `policy`: the same reply at the
 lengths that shorter answers would have. `memory` stands beside them: for every part of the pipeline its
 weights and the most it took beside them, against the plan. Times are wall seconds with the device waited for,
@@ -50,8 +50,8 @@ from interleave_thinker.backend.vram.placement import Part, moments, plan_memory
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
 LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
-# The answers here say one word over and over: guessed, they would cost next to nothing.
-NOTHING_KEPT = EngineSettings(vision_bytes=0, prefix_bytes=0, draft_tokens=0)
+# The answers here say one word over and over: drafted, they would cost next to nothing.
+NOTHING_CACHED = EngineSettings(vision_bytes=0, prompt_lookup_tokens=0)
 
 
 class Bench:
@@ -66,9 +66,9 @@ class Bench:
         answers = [self.work.plan_text(), *(self.work.verdict_text(*key) for key in self.work.verdicts)]
         self.agent = agent_folder(folder / "agent", answers, self.device, self.tiny)
 
-    def open(self, levers: EngineSettings, quantization: str | None = None) -> Any:
+    def open(self, engine: EngineSettings, quantization: str | None = None) -> Any:
         return local.open(
-            str(self.agent), dtype="bfloat16", device=self.device, quantization=quantization, levers=levers
+            str(self.agent), dtype="bfloat16", device=self.device, quantization=quantization, engine=engine
         )
 
     def waited(self, act: Callable[[], Any]) -> tuple[float, Any]:
@@ -102,8 +102,8 @@ class OursThere(Ours):
 
     def __init__(self, bench: Bench, way: Way) -> None:
         self.way, self.name, self._prompts = way, way.name, default_prompt_set()
-        self._chat = bench.open(way.levers)
-        self._chat.base.decoding_engine()
+        self._chat = bench.open(way.engine)
+        self._chat.base.engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
         )
@@ -138,7 +138,7 @@ class _Moving:
 
 
 def exact(bench: Bench) -> dict[str, Any]:
-    """Seconds of the agents' part of one job, lever by lever."""
+    """Seconds of the agents' part of one job, saving by saving."""
     base, theirs = job(bench, lambda: PlainThere(bench))
     rows: list[dict[str, Any]] = [{"way": "plain loop", "seconds": round(base, 3)}]
     for way in WAYS:
@@ -185,14 +185,14 @@ def engine(bench: Bench) -> dict[str, Any]:
     """One reply of the published length by several engines; what is not installed here says so."""
     length = 16 if bench.tiny else LENGTHS["as published"]
     rows: list[dict[str, Any]] = []
-    for name, levers, quantization in (
+    for name, settings, quantization in (
         ("transformers generate, eager", PLAIN, None),
-        ("own loop", NOTHING_KEPT, None),
-        ("own loop, 8-bit", NOTHING_KEPT, "8bit"),
-        ("own loop, 4-bit", NOTHING_KEPT, "4bit"),
+        ("engine", NOTHING_CACHED, None),
+        ("engine, 8-bit", NOTHING_CACHED, "8bit"),
+        ("engine, 4-bit", NOTHING_CACHED, "4bit"),
     ):
         try:
-            chat = bench.open(levers, quantization)
+            chat = bench.open(settings, quantization)
             seconds = reply_seconds(bench, chat, length)
             rows.append(
                 {"engine": name, "seconds": round(seconds, 3), "tokens_a_second": round(length / seconds, 1)}
@@ -233,7 +233,7 @@ def compiled(bench: Bench, length: int) -> dict[str, Any]:
 
 def policy(bench: Bench) -> dict[str, Any]:
     """The same critic with shorter answers: what a prompt set that asks for them could save at most."""
-    chat = bench.open(NOTHING_KEPT)
+    chat = bench.open(NOTHING_CACHED)
     rows = [
         {"answer": name, "tokens": length, "seconds": round(reply_seconds(bench, chat, length), 3)}
         for name, length in LENGTHS.items()
@@ -252,11 +252,11 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     answer = 16 if bench.tiny else 300
     quantization = None if bench.tiny else "4bit"
     try:
-        chat = bench.open(EngineSettings(prefix_bytes=0, vision_bytes=0), quantization)
+        chat = bench.open(EngineSettings(vision_bytes=0), quantization)
         precision = "bf16" if quantization is None else "4-bit"
     except Exception as error:  # noqa: BLE001 - without the library the 16-bit agent is measured
         print(f"4-bit agents were not measured: {str(error).splitlines()[0]}")
-        chat, precision = bench.open(EngineSettings(prefix_bytes=0, vision_bytes=0)), "bf16"
+        chat, precision = bench.open(EngineSettings(vision_bytes=0)), "bf16"
     words = len(chat.base.processor.tokenizer(default_prompt_set().critic)["input_ids"])
     areas = [bench.side**2] * 2
     weights = sum(one.nbytes for one in {id(one): one for one in chat.model.parameters()}.values())

@@ -1,10 +1,9 @@
-"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, places that are wrong on the
-other.
+"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, wrong positions on the other.
 
     python benchmarks/rounding.py            # the last line is JSON
 
 Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits
-are as a rule farther apart for a wrong place (its attention looks somewhere) and no farther for rounding.
+are as a rule farther apart for a wrong position (its attention looks somewhere) and no farther for rounding.
 What is measured is what the check itself reads, in the check's own measure (`distance`); the tolerances have
 to lie between the two.
 """
@@ -24,26 +23,27 @@ import torch  # noqa: E402
 
 import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
 from benchmarks.agents.model import build  # noqa: E402
-from interleave_thinker.backend.chat.engine import self_check as exactness  # noqa: E402
+from interleave_thinker.backend.chat.engine import self_check  # noqa: E402
 from interleave_thinker.backend.chat.engine.engine import Engine  # noqa: E402
 from interleave_thinker.backend.chat.engine.settings import EngineSettings  # noqa: E402
-from interleave_thinker.backend.chat.local import shared_base  # noqa: E402
+from interleave_thinker.backend.chat.local.loading import BaseSettings  # noqa: E402
+from interleave_thinker.backend.chat.local.shared_base import SharedBase  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
 
 SEEDS = 4
 SHAPES = ((64, 2), (256, 8), (256, 16))
 """Width and layers."""
 SHIFTS = (1, 2, 5)
-"""Places by which what follows a kept head is moved."""
+"""Positions by which an answer's tokens are moved."""
 
 
 def distances(base: Any, shift: int) -> float:
-    """How far our logits, on top of a kept head and moved by `shift` places, are from the library's."""
-    first, second, third = (exactness.toy_page(size, shade) for shade, size in enumerate(exactness.SIDES))
-    prompt, ids = exactness.toy_prompt(base.processor, [first, third])
-    theirs = exactness.library_logits(base.model, base.processor, prompt, [first, third], ids)
-    own = Engine(base.processor, EngineSettings(written_out=False))
-    own.read(base.model, None, exactness.toy_prompt(base.processor, [first, second])[0], [first, second])
+    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the
+    library's."""
+    pages = [self_check.toy_page(size, shade) for shade, size in enumerate(self_check.SIDES)]
+    prompt, ids = self_check.toy_prompt(base.processor, pages)
+    theirs = self_check.library_logits(base.model, base.processor, prompt, pages, ids)
+    engine = Engine(base.processor, EngineSettings(inline_layers=False, prompt_lookup_tokens=0))
     language = base.model.model.language_model
     forward = language.forward
 
@@ -54,7 +54,7 @@ def distances(base: Any, shift: int) -> float:
 
     language.forward = moved
     try:
-        return exactness.distance(exactness.own_logits(own, base.model, prompt, [first, third], ids), theirs)
+        return self_check.distance(self_check.engine_logits(engine, base.model, prompt, pages, ids), theirs)
     finally:
         language.forward = forward
 
@@ -66,7 +66,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = build(Path(folder) / "model", default_prompt_set(), hidden, layers, [])
             for dtype in ("float32", "bfloat16", "float16"):
-                base = shared_base.SharedBase(checkpoint, "random", dtype, "cpu", None)
+                base = SharedBase(checkpoint, "random", BaseSettings(dtype=dtype, device="cpu"))
                 rows = found.setdefault(dtype, {})
                 for seed in range(SEEDS):
                     torch.manual_seed(seed)

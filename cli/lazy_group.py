@@ -34,6 +34,10 @@ fault."""
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
 
 
+RENAMED_OPTIONS = {"--levers": "--engine", "--hold": "--constrained-decoding"}
+"""Options of earlier versions by the names that they have now."""
+
+
 class LazyCommand(TyperCommand):
     """Stands for a command in the list; the real one takes over when it is called."""
 
@@ -43,7 +47,7 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the real command, which typer then invokes."""
-        return self.load().make_context(info_name, args, parent=parent, **extra)
+        return self.load().make_context(info_name, _with_new_names(args), parent=parent, **extra)
 
     def load(self) -> Any:
         """Import the real command; raises SettingsError if a library that it needs is not installed."""
@@ -63,6 +67,18 @@ class LazyCommand(TyperCommand):
         command = typer.main.get_command(target)
         command.name = self.name
         return command
+
+
+def _with_new_names(args: list[str]) -> list[str]:
+    """The arguments with options of earlier versions by their new names; a line on stderr for each."""
+    end = args.index("--") if "--" in args else len(args)
+    renamed = list(args)
+    for at, argument in enumerate(args[:end]):
+        option, equals, value = argument.partition("=")
+        if option in RENAMED_OPTIONS:
+            typer.echo(f"{option} is now {RENAMED_OPTIONS[option]}.", err=True)
+            renamed[at] = f"{RENAMED_OPTIONS[option]}{equals}{value}"
+    return renamed
 
 
 class LazyGroup(TyperGroup):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -31,8 +32,8 @@ TINY_WORLD = "tinyworld"
 SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
 """Settings of replies that a planner and a critic each have options for."""
 PROMPTS_HELP = (
-    "Folder with the prompt set that this model was trained with (as `prompts import` writes "
-    "it); by default the one beside a local checkpoint, else the pack's own."
+    "Folder with the prompt set that this model was trained with (as `prompts import` writes it); by default "
+    "the one beside a local checkpoint, else the pack's own."
 )
 
 
@@ -65,17 +66,15 @@ class LocalOptions(BaseModel):
             "Seconds that a server may take for a whole answer (1800 if not said) or for an image (300)."
         ),
     )
-    levers: str | None = Field(
+    engine: str | None = Field(
         default=None,
-        description=(
-            "How local models save work, such as written_out=off,vision_bytes=0; all names: docs/speed.md."
-        ),
+        description="How local models decode and cache, as NAME=VALUE,NAME=VALUE, such as vision_bytes=0; "
+        "all names: docs/speed.md.",
     )
-    hold: Literal["never", "retry", "always"] = Field(
+    constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",
-        description="Hold replies of local agents to the grammar of their answer (needs llguidance): only "
-        "the second try after "
-        "one that could not be read, always, or never.",
+        description="Constrain replies of local agents to the grammar of their answer (needs llguidance): "
+        "only the second try after one that could not be read, always, or never.",
     )
 
 
@@ -136,11 +135,11 @@ class Opener:
     """Opens agents and generators for one command; `finish` once all are open."""
 
     def __init__(self, local: LocalOptions) -> None:
-        given = local.model_dump(exclude={"levers", "hold"})
+        given = local.model_dump(exclude={"engine", "constrained_decoding"})
         self._shared = {name: value for name, value in given.items() if value not in (None, False)}
-        self._levers = read_levers(local.levers or "")
-        self._hold: ConstrainedDecoding = local.hold
-        self._untaken = {*self._shared, *(("levers",) if self._levers else ())}
+        self._engine = read_engine(local.engine or "")
+        self._constrained: ConstrainedDecoding = local.constrained_decoding
+        self._untaken = {*self._shared, *(("engine",) if self._engine else ())}
         self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
 
     def planner(self, options: PlannerOptions) -> Planner:
@@ -149,7 +148,7 @@ class Opener:
 
         chat = self._chat("planner", options.planner, options.planner_adapter)
         return Planner(
-            chat, prompts_in(options.planner_prompts), reply_settings("planner", options), self._hold
+            chat, prompts_in(options.planner_prompts), reply_settings("planner", options), self._constrained
         )
 
     def critic(self, options: CriticOptions) -> Critic | None:
@@ -162,7 +161,7 @@ class Opener:
             self._chat("critic", options.critic, options.critic_adapter, options.merge_critic),
             prompts_in(options.critic_prompts),
             reply_settings("critic", options).model_copy(update={"watch_verdict": True}),
-            self._hold,
+            self._constrained,
         )
 
     def generator(self, options: GeneratorOptions) -> Generator:
@@ -170,9 +169,8 @@ class Opener:
         from ..backend.generators import REGISTRY, open_generator
         from ..backend.generators.encoding_cache import EncodingCacheSettings
 
-        shared = self._shared_with(
-            option_names("generator", REGISTRY, options.generator), EncodingCacheSettings
-        )
+        accepted = option_names("generator", REGISTRY, options.generator)
+        shared = self._shared_with(accepted, "encoding_cache", EncodingCacheSettings)
         return open_generator(options.generator, **options.model_dump(exclude={"generator"}), **shared)
 
     def finish(self) -> None:
@@ -188,17 +186,20 @@ class Opener:
         spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
         key = (spec, adapter, merge)
         if key not in self._chats:
-            shared = self._shared_with(option_names("chat backend", REGISTRY, spec), EngineSettings)
+            accepted = option_names("chat backend", REGISTRY, spec)
+            shared = self._shared_with(accepted, "engine", EngineSettings)
             merging = {"merge": True} if merge else {}
             self._chats[key] = open_chat(spec, adapter=adapter, **merging, **shared)
         return self._chats[key]
 
-    def _shared_with(self, accepted: frozenset[str], levers: type[BaseModel]) -> dict[str, object]:
-        taken = {name: value for name, value in self._shared.items() if name in accepted}
-        given = {name: value for name, value in self._levers.items() if name in levers.model_fields}
-        if given and "levers" in accepted:
-            taken["levers"] = validated_levers(levers, given)
+    def _shared_with(self, accepted: frozenset[str], name: str, kind: type[BaseModel]) -> dict[str, object]:
+        """Of the options for every model those that this one accepts; its settings of `--engine` as `name`."""
+        taken = {option: value for option, value in self._shared.items() if option in accepted}
         self._untaken -= set(taken)
+        given = {setting: value for setting, value in self._engine.items() if setting in kind.model_fields}
+        if given and name in accepted:
+            taken[name] = validated_engine(kind, given)
+            self._untaken.discard("engine")
         return taken
 
 
@@ -219,28 +220,36 @@ def prompts_in(folder: str | None) -> PromptSet | None:
     return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
 
 
-def read_levers(text: str) -> dict[str, str]:
-    """Names and values of `NAME=VALUE,NAME=VALUE`; raises SettingsError for a name that no kind of model
-    has."""
-    from ..backend.chat.engine.settings import EngineSettings
+def read_engine(text: str) -> dict[str, str]:
+    """Names and values of `NAME=VALUE,NAME=VALUE`; a name of an earlier version is read with a line on
+    stderr. Raises SettingsError for a name that no kind of model has."""
+    from ..backend.chat.engine.settings import REMOVED, RENAMED, EngineSettings
     from ..backend.generators.encoding_cache import EncodingCacheSettings
 
     known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
-    levers = {}
+    settings = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if name.strip() not in known or not equals:
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if name in RENAMED:
+            typer.echo(f"--engine: {name} is now {RENAMED[name]}.", err=True)
+            name = RENAMED[name]
+        if name in REMOVED:
             raise SettingsError(
-                f"--levers: {part!r} sets none.", f"Write NAME=VALUE; known: {', '.join(known)}."
+                f"--engine: {name} is gone since version {REMOVED[name]}: it saved too little.",
+                "Leave it out.",
             )
-        levers[name.strip()] = value.strip()
-    return levers
+        if name not in known or not equals:
+            raise SettingsError(
+                f"--engine: {part!r} is no setting.", f"Write NAME=VALUE; known: {', '.join(known)}."
+            )
+        settings[name] = value
+    return settings
 
 
-def validated_levers(kind: type[BaseModel], given: dict[str, str]) -> BaseModel:
-    """The levers with these values; raises SettingsError."""
+def validated_engine(kind: type[BaseModel], given: dict[str, str]) -> BaseModel:
+    """The settings with these values; raises SettingsError."""
     try:
         return kind(**given)
     except ValidationError as error:
         fault = error.errors()[0]
-        raise SettingsError(f"--levers: {fault['loc'][0]}: {fault['msg']}.") from error
+        raise SettingsError(f"--engine: {fault['loc'][0]}: {fault['msg']}.") from error

@@ -47,14 +47,14 @@ def open(
     dtype: str = "auto",
     download: bool = False,
     edit: Literal["auto", "reference", "img2img"] = "auto",
-    levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
+    encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
 ) -> DiffusersGenerator:
     """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading
     fails.
 
     `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
     much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
-    edits, `levers` how work is saved.
+    edits, `encoding_cache` what is cached of encodings.
     """
     target = _parse_size(size)
     if not 0.0 < strength <= 1.0:
@@ -103,7 +103,7 @@ def open(
         size=target,
         strength=strength,
         negative=negative,
-        levers=levers,
+        encoding_cache=encoding_cache,
         folder=folder,
     )
 
@@ -122,7 +122,7 @@ class DiffusersGenerator:
         size: tuple[int, int] | None = None,
         strength: float = 0.6,
         negative: str | None = None,
-        levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
+        encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
         folder: Path | None = None,
     ) -> None:
         self.identity, self.folder = identity, folder
@@ -134,7 +134,7 @@ class DiffusersGenerator:
         self._strength = strength
         options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
         self._options = {key: value for key, value in options.items() if value is not None}
-        encodings = EncodingCache(levers)
+        encodings = EncodingCache(encoding_cache)
         for pipeline in dict.fromkeys((pair.draw, pair.edit)):
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)

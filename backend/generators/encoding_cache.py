@@ -1,11 +1,11 @@
-"""Prompt embeddings and source latents kept between draws, for every diffusers pipeline alike, and for the
+"""Prompt embeddings and source latents cached between draws, for every diffusers pipeline alike, and for the
 host's models.
 
-Decision: the two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from what is kept
+Decision: the two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from the cache
 where their arguments are equal, text by text and pixel by pixel; no pipeline class is known here. A VAE's
 answer is the distribution of the latents and not a sample of it, so the random source goes on as it would
-have. Arguments that cannot be compared are not kept. What is kept stays on the device it was computed on: it
-is small beside the weights.
+have. Arguments that cannot be compared are not cached. Entries stay on the device they were computed on: they
+are small beside the weights.
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ MEBIBYTE = 1024 * 1024
 
 
 class EncodingCacheSettings(Value):
-    """How a generator saves work; nothing here changes an image."""
+    """What a generator caches; nothing here changes an image."""
 
     encodings_bytes: int = Field(
         default=128 * MEBIBYTE,
         ge=0,
-        description="Memory for prompt embeddings and image latents that are kept between draws, in bytes; "
-        "0 encodes every "
-        "prompt and every source anew. FLUX.2 klein takes 8 MB for a prompt and 10 MB for an image of a "
-        "megapixel.",
+        description="Memory for prompt embeddings and image latents that are cached between draws, in bytes; "
+        "0 encodes every prompt and every source anew. FLUX.2 klein takes 8 MB for a prompt and 10 MB for an "
+        "image of a megapixel.",
     )
 
 
 class EncodingCache:
-    """One memory for all that a generator encodes. Not for several threads at once."""
+    """One cache for all that a generator encodes. Not for several threads at once."""
 
-    def __init__(self, levers: EncodingCacheSettings) -> None:
-        self._kept: ByteLRU[Hashable, Any] = ByteLRU(levers.encodings_bytes, tensor_bytes)
+    def __init__(self, settings: EncodingCacheSettings) -> None:
+        self._entries: ByteLRU[Hashable, Any] = ByteLRU(settings.encodings_bytes, tensor_bytes)
 
     def text(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the text encoder says to these arguments; `name` tells encoders apart."""
+        """What the text encoder gives for these arguments; `name` tells encoders apart."""
         return self._answer("text_encodes", "text_kept", name, encode, arguments, options)
 
     def image(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the image encoder says to these arguments; `name` tells encoders apart."""
+        """What the image encoder gives for these arguments; `name` tells encoders apart."""
         return self._answer("image_encodes", "latents_kept", name, encode, arguments, options)
 
     def attach(self, pipeline: Any) -> None:
@@ -69,21 +68,21 @@ class EncodingCache:
         arguments: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:
-        told = compared(arguments), compared(sorted(options.items()))
-        key = None if None in told else (made, name, told)
-        kept = self._kept.get(key) if key else None
-        if kept is not None:
+        parts = compared(arguments), compared(sorted(options.items()))
+        key = None if None in parts else (made, name, parts)
+        cached = self._entries.get(key) if key else None
+        if cached is not None:
             count(**{found: 1})
-            return _own_copy(kept)
+            return _own_copy(cached)
         count(**{made: 1})
         encoded = encode(*arguments, **options)
         if key:
-            self._kept.put(key, _own_copy(encoded))
+            self._entries.put(key, _own_copy(encoded))
         return encoded
 
 
 def compared(value: Any) -> Hashable | None:
-    """Something equal for equal arguments: numbers and words themselves, pixels by digest; None for what is
+    """Something equal for equal arguments: numbers and texts themselves, pixels by digest; None for what is
     neither."""
     import torch
     from PIL import Image
@@ -106,8 +105,8 @@ def compared(value: Any) -> Hashable | None:
 
 
 def _own_copy(value: Any) -> Any:
-    """Tensors copied, so that nobody changes what is kept; a VAE's distribution as it is, which makes new
-    ones itself."""
+    """Tensors copied, so that nobody changes an entry; a VAE's distribution as it is, which makes new ones
+    itself."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -16,22 +16,19 @@ def open(
     *,
     adapter: str | None = None,
     dtype: str = "float32",
-    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> TransformersChat:
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises
     SettingsError.
 
-    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Prompt heads are
-    not kept: they are a dozen tokens, and reading prompts whole, and answers token by token, rounds as it
-    always did; `levers` that were set win.
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Answers are read
+    token by token, which rounds as it always did; `engine` settings that were given win.
     """
     if argument not in ROLES:
         raise SettingsError(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
-    own = EngineSettings(prefix_bytes=0, draft_tokens=0).model_copy(
-        update=levers.model_dump(exclude_unset=True)
-    )
+    own = EngineSettings(prompt_lookup_tokens=0).model_copy(update=engine.model_dump(exclude_unset=True))
     return transformers.open(
-        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", levers=own
+        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own
     )

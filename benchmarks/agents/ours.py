@@ -1,4 +1,4 @@
-"""The pack's own loop on the same work, with the levers that a table asks for."""
+"""The pack's own loop on the same work, with the settings that a table asks for."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Ours:
             str(folder),
             dtype="float32",
             device="cpu",
-            levers=way.levers,
+            engine=way.engine,
             quantization=way.quantization,
             adapter=str(folder / ADAPTER) if way.adapter else None,
             merge=way.adapter == "merged",
         )
         # What a process does once is no part of a job: checking, and the first call of every kernel.
-        self._chat.base.decoding_engine()
+        self._chat.base.engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
         )
@@ -50,9 +50,9 @@ class Ours:
     def run(self, work: Work, folder: Path, side: int) -> Outcome:
         """Do the work with nothing kept from an earlier job, as a fresh process would."""
         chat = self._chat
-        own = chat.base.decoding_engine()
-        if own is not None:
-            own.forget()
+        engine = chat.base.engine()
+        if engine is not None:
+            engine.clear()
         tokenizer = chat.base.processor.tokenizer
         forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
         chat.processors = [forced]

@@ -1,14 +1,15 @@
 """What the agents cost with the pack's savings and without, on identical work: counts, and processor time in
 pairs.
 
-    python benchmarks/agents                       # the mixed profile, every lever, pairs; the last line is
-    JSON python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5 python
-    benchmarks/agents --tables engine policy    # other numerics; fewer tokens python benchmarks/agents
-    --official FOLDER     # beside the loop of a checkout of the official repository
+    python benchmarks/agents                       # the mixed profile, saving by saving; the last line is JSON
+    python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
+    python benchmarks/agents --tables exact --without   # and what each saving earns on top of the rest
+    python benchmarks/agents --tables engine policy     # other numerics; fewer tokens
+    python benchmarks/agents --official FOLDER          # beside the loop of a checkout of the official repository
 
 Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are
 processor time of this process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs'
-ratios with their range. Tables of levers that change nothing (exact), numerics (engine) and the work itself
+ratios with their range. Tables of savings that change nothing (exact), numerics (engine) and the work itself
 (policy) are kept apart.
 """
 
@@ -29,7 +30,7 @@ from .model import build, build_adapter
 from .ours import Ours
 from .outcome import Cost, Outcome, costing
 from .plain import PlainLoop
-from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, Way, engine_ways
+from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, WITHOUT, Way, engine_ways
 from .work import PROFILES, Work, make_work
 
 TARGET = 1.8
@@ -117,16 +118,16 @@ def agreement(ours: list[int], theirs: list[int]) -> float:
 
 def shown(row: dict[str, Any]) -> str:
     counts = row["counts"]
-    told = (
+    line = (
         f"{row['way']:36} {counts['lm_forwards']:6} {counts['lm_tokens']:8} {counts['images_seen']:7} "
         f"{counts['vision_patches']:8}"
     )
     if "unequal" in row:
-        return f"{told}  UNEQUAL in {row['unequal']}: no ratio"
+        return f"{line}  UNEQUAL in {row['unequal']}: no ratio"
     if "ratio" not in row:
-        return told
+        return line
     low, high = row["ratio_range"]
-    return f"{told} {row['cpu_seconds']:8.2f} {row['ratio']:6.2f}  ({low:.2f}-{high:.2f})"
+    return f"{line} {row['cpu_seconds']:8.2f} {row['ratio']:6.2f}  ({low:.2f}-{high:.2f})"
 
 
 HEADING = (
@@ -138,10 +139,10 @@ HEADING = (
 def profile_table(
     plain: System, open_way: Callable[[Any], System], profile: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The exact table of one profile: every lever on the mixed one, else what is on by default and all of
-    them."""
+    """The exact table of one profile: every saving on the mixed one, else the default and all of them."""
     work = make_work(profile, options.side)
     ways = WAYS if profile == "mixed" and not options.brief else (DEFAULT, ALL)
+    ways += WITHOUT if options.without else ()
     rows = []
     print(
         f"\nexact, {profile}: {options.side} pixels, {options.layers} layers of width "
@@ -167,7 +168,8 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--brief", action="store_true", help="only the default and all levers together")
+    parser.add_argument("--brief", action="store_true", help="only the default and all savings together")
+    parser.add_argument("--without", action="store_true", help="also the default without each saving")
     parser.add_argument("--official", type=Path, help="folder of a checkout of the official repository")
     options = parser.parse_args()
     import torch

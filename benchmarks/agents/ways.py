@@ -24,7 +24,7 @@ class Way:
     """One way of doing the work. `beside`: the way whose greedy tokens its own are compared with."""
 
     name: str
-    levers: EngineSettings
+    engine: EngineSettings
     stop_at_true: bool = True
     judge_last: bool = True
     hold: ConstrainedDecoding = "never"
@@ -35,22 +35,28 @@ class Way:
 
 
 _LINEAR = PLAIN.model_copy(update={"linear_patches": True})
-_LOOP = _LINEAR.model_copy(update={"own_loop": True})
-_OUT = _LOOP.model_copy(update={"written_out": True})
-_SEEN = _OUT.model_copy(update={"vision_bytes": EngineSettings().vision_bytes})
-_HEADS = _SEEN.model_copy(update={"prefix_bytes": EngineSettings().prefix_bytes})
+_ENGINE = _LINEAR.model_copy(update={"enabled": True})
+_INLINE = _ENGINE.model_copy(update={"inline_layers": True})
+_SEEN = _INLINE.model_copy(update={"vision_bytes": EngineSettings().vision_bytes})
 WAYS = (
     Way("pictures in memory", PLAIN, stop_at_true=False),
     Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
-    Way("+ keys and values in place", _LOOP, stop_at_true=False),
-    Way("+ layers written out", _OUT, stop_at_true=False),
+    Way("+ keys and values in place", _ENGINE, stop_at_true=False),
+    Way("+ inline layers", _INLINE, stop_at_true=False),
     Way("+ every image seen once", _SEEN, stop_at_true=False),
     Way("+ stop at True", _SEEN),
-    Way("+ prompt heads kept", _HEADS),
-    Way("+ what was said before is guessed (the default)", EngineSettings()),
+    Way("+ prompt lookup (the default)", EngineSettings()),
     Way("+ last try not judged", EngineSettings(), judge_last=False),
 )
-"""Cumulative, in the order in which they are told."""
+"""Cumulative, in this order."""
+WITHOUT = (
+    Way("default without patches by matrix product", EngineSettings(linear_patches=False)),
+    Way("default without inline layers", EngineSettings(inline_layers=False)),
+    Way("default without every image seen once", EngineSettings(vision_bytes=0)),
+    Way("default without stop at True", EngineSettings(), stop_at_true=False),
+    Way("default without prompt lookup", EngineSettings(prompt_lookup_tokens=0)),
+)
+"""What each earns on top of the rest."""
 DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
 AS_IT_COMES = Way("as it comes", EngineSettings())
@@ -60,8 +66,7 @@ LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter="laid ov
 def engine_ways() -> list[Way]:
     """Each beside the default, for as far as this machine has the libraries; cards and servers have
     benchmarks of their own."""
-    static = EngineSettings(static_cache="eager")
-    ways = [AS_IT_COMES, Way("buffers of a fixed size, not compiled", static, beside=AS_IT_COMES.name)]
+    ways = [AS_IT_COMES]
     if find_spec("llguidance"):
         # No agreement here: without the grammar a random model says nothing in its form.
         ways.append(Way("held to the grammar", EngineSettings(), hold="always"))

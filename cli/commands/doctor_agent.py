@@ -1,5 +1,5 @@
-"""Which savings one agent uses on this machine, and which its check at first use switched off, with the
-reason.
+"""Which engine settings one agent uses on this machine, and which its check at first use switched off, with
+the reason.
 
 Decision: this is the one part of `doctor` that loads something, because only a comparison with the weights,
 on the device where they are, can tell.
@@ -23,20 +23,20 @@ def show_agent(spec: str, as_json: bool) -> None:
         raise SettingsError(f"{spec!r} does not decode in this process.", "Name transformers:FOLDER.")
     base = chat.base
     with base.lock:
-        base.decoding_engine()
+        base.engine()
     report = {
         "agent": spec,
         "identity": chat.identity,
         "device": str(base.model.device),
-        "levers": base.levers.model_dump(),
+        "engine": base.settings.engine.model_dump(),
         "switched_off": base.switched_off,
     }
     if as_json:
         print(json.dumps(report))
         return
     view = Lines()
-    view.say(f"{spec} on {report['device']}, {base.quantization or base.dtype}", "bold")
-    for name, value in base.levers.model_dump().items():
+    view.say(f"{spec} on {report['device']}, {base.settings.quantization or base.dtype}", "bold")
+    for name, value in base.settings.engine.model_dump().items():
         reason = base.switched_off.get(name)
         said = f"switched off: {reason}" if reason else "on" if value is True else value or "off"
         view.say(f"  {name}: {said}", "yellow" if reason else "")

@@ -53,13 +53,13 @@ class ComfyGenerator:
         settings: DrawSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
-        levers: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
+        encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
     ) -> None:
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
         self._mode = MODES[self._choice]
         host.check_vae(traits, vae)
-        self._kept = EncodingCache(levers)
+        self._kept = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()
         self._context = EditContext(model, clip, vae, traits, settings, self._encode, self._tell)
         self._references = tuple(references)

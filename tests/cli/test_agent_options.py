@@ -24,41 +24,69 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def levers_of(agent: Any) -> EngineSettings:
+def engine_of(agent: Any) -> EngineSettings:
     assert isinstance(agent.chat, TransformersChat)
-    return agent.chat.base.levers
+    return agent.chat.base.settings.engine
 
 
 def test_savings_are_set_by_name(checkpoint: Path) -> None:
-    opener = Opener(LocalOptions(levers="written_out=off, vision_bytes=0, encodings_bytes=0", hold="always"))
-    critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
-    assert levers_of(critic) == EngineSettings(written_out=False, vision_bytes=0)
-    planner = opener.planner(PlannerOptions(planner="tinyworld"))
-    assert levers_of(planner) == EngineSettings(
-        written_out=False, vision_bytes=0, prefix_bytes=0, draft_tokens=0
+    opener = Opener(
+        LocalOptions(
+            engine="inline_layers=off, vision_bytes=0, encodings_bytes=0", constrained_decoding="always"
+        )
     )
+    critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
+    assert engine_of(critic) == EngineSettings(inline_layers=False, vision_bytes=0)
+    planner = opener.planner(PlannerOptions(planner="tinyworld"))
+    assert engine_of(planner) == EngineSettings(inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0)
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
-    assert opener._shared_with(frozenset({"levers"}), EncodingCacheSettings)[
-        "levers"
-    ] == EncodingCacheSettings(encodings_bytes=0)
+    assert opener._shared_with(frozenset({"encoding_cache"}), "encoding_cache", EncodingCacheSettings) == {
+        "encoding_cache": EncodingCacheSettings(encodings_bytes=0)
+    }
     opener.finish()
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("speed=on", "vision_bytes"), ("own_loop", "NAME=VALUE"), ("vision_bytes=-1", "greater")],
+    [
+        ("speed=on", "vision_bytes"),
+        ("enabled", "NAME=VALUE"),
+        ("vision_bytes=-1", "greater"),
+        ("static_cache=eager", "gone since version 0.2"),
+        ("prefix_bytes=0", "gone since version 0.2"),
+    ],
 )
 def test_savings_that_do_not_exist_are_refused(text: str, words: str) -> None:
-    with pytest.raises(SettingsError, match="--levers") as error:
-        Opener(LocalOptions(levers=text)).planner(PlannerOptions(planner="tinyworld"))
+    with pytest.raises(SettingsError, match="--engine") as error:
+        Opener(LocalOptions(engine=text)).planner(PlannerOptions(planner="tinyworld"))
     assert words in str(error.value)
 
 
 def test_savings_that_no_model_takes_are_refused() -> None:
-    opener = Opener(LocalOptions(levers="encodings_bytes=0"))
+    opener = Opener(LocalOptions(engine="encodings_bytes=0"))
     opener.planner(PlannerOptions(planner="tinyworld"))
-    with pytest.raises(SettingsError, match="--levers"):
+    with pytest.raises(SettingsError, match="--engine"):
         opener.finish()
+
+
+def test_names_of_earlier_versions_are_read_with_a_line(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = LocalOptions(engine="own_loop=on, written_out=off, draft_tokens=4")
+    critic = Opener(old).critic(CriticOptions(critic=f"transformers:{checkpoint}"))
+    assert engine_of(critic) == EngineSettings(inline_layers=False, prompt_lookup_tokens=4)
+    assert "draft_tokens is now prompt_lookup_tokens" in capsys.readouterr().err
+    arguments = ["judge", "--levers=speed=on", "--hold", "never", "--critic", f"transformers:{checkpoint}"]
+    page = tmp_path / "page.png"
+    tiny_checkpoint.page(200).image.save(page)
+    result = CliRunner().invoke(app, [*arguments, str(page), str(page), "a light page"])
+    for line in (
+        "--levers is now --engine.",
+        "--hold is now --constrained-decoding.",
+        "'speed=on' is no setting",
+    ):
+        assert line in result.stderr
+    assert result.exit_code == 2
 
 
 def doctor(*arguments: str) -> Any:
@@ -81,8 +109,8 @@ def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch
     monkeypatch.setattr(Qwen3VLTextAttention, "forward", scaled)
     spec = f"transformers:{checkpoint}"
     found = json.loads(doctor("--agent", spec, "--json"))
-    assert list(found["switched_off"]) == ["written_out"]
-    assert "written_out: switched off: logits differ" in " ".join(doctor("--agent", spec).split())
+    assert list(found["switched_off"]) == ["inline_layers"]
+    assert "inline_layers: switched off: logits differ" in " ".join(doctor("--agent", spec).split())
 
 
 def test_fp8_is_refused_where_the_card_does_not_have_it(checkpoint: Path) -> None:

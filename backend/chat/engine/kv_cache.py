@@ -1,9 +1,9 @@
-"""A key/value cache that grows in place, and whose beginning can be taken out and put back.
+"""A key/value cache that grows in place and can be cut.
 
-Decision: transformers' DynamicLayer makes a new tensor of all keys and values for every token; here they lie
-in a buffer with room for more, and attention sees a view of its used part: the same numbers, without the
-copying. Only `update` differs, so that masks and lengths stay the library's. (A static cache would do as
-well, but it shows attention its empty part too, which needs a mask and other kernels.)
+Decision: transformers' DynamicLayer copies all keys and values for every token; here they lie in a buffer
+with room for more, and attention sees a view of its used part: the same numbers without the copying. Only
+`update` differs, so that masks and lengths stay the library's. (A static cache also shows attention its empty
+part, which needs a mask and other kernels.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 ROOM = 256
 """Tokens by which the buffers grow."""
-
-Head = tuple[tuple[torch.Tensor, torch.Tensor], ...]
-"""Keys and values `(1, heads, tokens, width)` of every layer."""
 
 
 class _Rows:
@@ -64,7 +61,7 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def cut(self, length: int) -> None:
-        """Forget all tokens but the first `length`."""
+        """Drop all tokens but the first `length`."""
         self.keys, self.values = self._keys.cut(length), self._values.cut(length)
 
 
@@ -75,26 +72,7 @@ class GrowingCache(Cache):
         self.growing = [GrowingLayer() for _ in range(layers)]
         super().__init__(layers=list(self.growing))
 
-    def keep(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append to one layer; all its keys and values."""
-        return self.growing[layer].update(key, value)
-
     def cut(self, length: int) -> None:
-        """Forget all tokens but the first `length`."""
+        """Drop all tokens but the first `length`."""
         for layer in self.growing:
             layer.cut(length)
-
-    def head(self) -> Head:
-        """A copy in main memory of all keys and values so far."""
-        pairs = ((layer.keys, layer.values) for layer in self.growing)
-        return tuple((_copied(keys), _copied(values)) for keys, values in pairs)
-
-    def begin_with(self, head: Head, device: torch.device, batch: int = 1) -> None:
-        """Put a head into the empty cache, for each of so many answers."""
-        for layer, (keys, values) in zip(self.growing, head, strict=True):
-            layer.update(*(part.to(device).expand(batch, -1, -1, -1) for part in (keys, values)))
-
-
-def _copied(rows: torch.Tensor | None) -> torch.Tensor:
-    assert rows is not None, "only a cache that was read into has a head"
-    return rows.to("cpu", copy=True).contiguous()

@@ -1,10 +1,11 @@
-"""Guesses how an answer goes on, from what the prompt and the answer have said before.
+"""Prompt lookup decoding (apoorvumang/prompt-lookup-decoding): drafts of how an answer goes on, copied from
+what followed the same tokens before.
 
-Decision: prompt lookup (apoorvumang/prompt-lookup-decoding): a critic repeats the prompt that it refines and
-the form that it was told, so the likeliest next words are those that followed the last few words before. A
-guess is read together with the token that is certain, in one pass that costs little more than a pass for one,
-and what was guessed wrong is forgotten. The guess follows from the question and the answer alone, never from
-earlier questions, so that the same question is read in the same pieces whatever was asked before it.
+Decision: a critic repeats the prompt that it refines and the form it was given, so tokens that followed the
+last few before are likely to follow again. A draft is read together with the token that is certain, in one
+pass that costs little more than a pass for one, and rejected tokens are cut from the cache. A draft follows
+from the question and the answer alone, so the same question is read in the same pieces whatever was asked
+before it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHORTEST = 2
-"""Tokens that have to be the same for a guess."""
+"""Tokens that have to be the same for a draft."""
 RECENT = 32
-"""Places that are looked at, so that a text of one word over and over costs no more than another."""
+"""Matches that are looked at, so that a text of one word over and over costs no more than another."""
 
 
 class PromptLookup:
-    """Follows an answer token by token. `limit`: tokens of a guess at most."""
+    """Follows an answer token by token. `limit`: tokens of a draft at most."""
 
     def __init__(self, ids: Sequence[int], limit: int) -> None:
         self._limit = limit
@@ -34,24 +35,23 @@ class PromptLookup:
             self._ends.setdefault((self._ids[-2], self._ids[-1]), []).append(len(self._ids) - 1)
         self._ids.append(token)
 
-    def guess(self) -> list[int]:
-        """Tokens that may come next: those after the longest equal stretch, the latest of equal ones, as many
-        as were equal (a longer stretch of repeated text is likelier to go on). None where fewer than two
-        tokens are equal."""
+    def draft(self) -> list[int]:
+        """Tokens that may come next: those after the longest match, the latest of equal ones, as many as
+        matched (a longer repeat is likelier to go on). Empty where fewer than two tokens match."""
         if len(self._ids) < SHORTEST:
             return []
         length, after = 0, 0
         for end in reversed(self._ends.get((self._ids[-2], self._ids[-1]), [])[-RECENT:]):
-            equal = self._equal(end)
-            if equal > length:
-                length, after = equal, end + 1
+            matched = self._matched(end)
+            if matched > length:
+                length, after = matched, end + 1
             if length >= self._limit:
                 break
         return self._ids[after : after + min(length, self._limit)] if length else []
 
-    def _equal(self, end: int) -> int:
+    def _matched(self, end: int) -> int:
         """How many tokens up to this one are the same as the last ones, up to the limit."""
-        ids, equal = self._ids, SHORTEST
-        while equal < self._limit and equal <= end and ids[end - equal] == ids[-1 - equal]:
-            equal += 1
-        return equal
+        ids, matched = self._ids, SHORTEST
+        while matched < self._limit and matched <= end and ids[end - matched] == ids[-1 - matched]:
+            matched += 1
+        return matched

@@ -1,8 +1,8 @@
-"""A prompt as the language model takes it: token ids with room for every image, and the places of all tokens.
+"""A prompt as the language model takes it: token ids with room for every image, and their position ids.
 
-Decision: the places are computed here and told to the model with every pass. Left to itself it keeps the
-distance between tokens and places from the prompt before (`rope_deltas`), which three versions of
-transformers then applied to the wrong prompt when the beginning was already in the cache.
+Decision: positions are computed here and given to the model with every pass. Left to itself it keeps an
+offset from the prompt before (`rope_deltas`), which three versions of transformers then applied to the wrong
+prompt.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from .vision_cache import ImageFeatures
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """`ids`: token ids. `places`: `(4, 1, length)`, for each token its number and its place in time, height
-    and width. `head`: tokens up to the end of the first of several images, 0 if there are not several."""
+    """`ids`: token ids. `position_ids`: `(4, 1, length)`, for each token its number and its position in time,
+    height and width."""
 
     ids: tuple[int, ...]
-    places: torch.Tensor
-    head: int
+    position_ids: torch.Tensor
     images: tuple[ImageFeatures, ...]
 
     @property
-    def next_place(self) -> int:
-        """Place of the first token of the answer, in all three directions."""
-        return int(self.places[1:].max()) + 1
+    def next_position(self) -> int:
+        """Of the first token of the answer, in all three directions."""
+        return int(self.position_ids[1:].max()) + 1
 
 
 def prompt_tokens(
@@ -41,31 +40,23 @@ def prompt_tokens(
     `merge`: patches of a side that make one token.
     """
     ids: list[int] = []
-    ends: list[int] = []
     left = list(images)
     for token in tokenizer(prompt)["input_ids"]:
-        if token == image_token:
-            ids += [token] * left.pop(0).tokens
-            ends.append(len(ids))
-        else:
-            ids.append(token)
+        ids += [token] * (left.pop(0).tokens if token == image_token else 1)
     if left:
-        raise ValueError(f"the chat template shows {len(ends)} of {len(images)} images")
-    # The mark that closes an image is part of the head: with it, what follows is text or the next image's own
-    # mark.
-    head = ends[0] + 1 if len(ends) > 1 else 0
+        raise ValueError(f"the chat template lacks room for {len(left)} of {len(images)} images")
     grids = [image.grid for image in images]
-    return PromptTokens(tuple(ids), places_of(ids, image_token, grids, merge), head, tuple(images))
+    return PromptTokens(tuple(ids), position_ids_of(ids, image_token, grids, merge), tuple(images))
 
 
-def places_of(
+def position_ids_of(
     ids: Sequence[int], image_token: int, grids: Sequence[tuple[int, int, int]], merge: int
 ) -> torch.Tensor:
-    """Places `(4, 1, length)` of tokens: text counts on in all directions alike; an image spans its height
-    and width at one time, and text goes on after its longer side (multimodal rotary positions of Qwen2-VL,
-    arXiv 2409.12191, 2.1)."""
+    """Position ids `(4, 1, length)` of tokens: text counts on in all directions alike; an image spans its
+    height and width at one time, and text goes on after its longer side (multimodal rotary positions of
+    Qwen2-VL, arXiv 2409.12191, 2.1)."""
     parts: list[torch.Tensor] = []
-    place, index = 0, 0
+    position, index = 0, 0
     left = list(grids)
     while index < len(ids):
         if ids[index] == image_token:
@@ -74,13 +65,13 @@ def places_of(
             sides = torch.meshgrid(
                 torch.arange(time), torch.arange(height), torch.arange(width), indexing="ij"
             )
-            parts.append(torch.stack(sides).flatten(1) + place)
+            parts.append(torch.stack(sides).flatten(1) + position)
             index += time * height * width
-            place += max(height, width)
+            position += max(height, width)
         else:
             end = next((at for at in range(index, len(ids)) if ids[at] == image_token), len(ids))
-            parts.append(torch.arange(place, place + end - index).expand(3, -1))
-            place += end - index
+            parts.append(torch.arange(position, position + end - index).expand(3, -1))
+            position += end - index
             index = end
     spatial = torch.cat(parts, dim=1)
     return torch.cat([torch.arange(len(ids)).unsqueeze(0), spatial]).unsqueeze(1)

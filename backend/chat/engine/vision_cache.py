@@ -1,10 +1,9 @@
 """Image features, computed once for each image: an accepted image is the next step's "before", and the blank
 page is everybody's first.
 
-Decision: every image goes through the vision tower alone, whether it is kept or not, so that what is seen of
-it never depends on which other images were asked about with it. Kept by the digest of its pixels; the
-library's own image processor decides about sizes and patches, and is not run for an image whose features are
-there.
+Decision: every image goes through the vision tower alone, whether it is cached or not, so that its features
+never depend on which other images were asked about with it. Cached by the digest of its pixels, in main
+memory; for a cached image not even the library's image processor runs.
 """
 
 from __future__ import annotations
@@ -17,55 +16,49 @@ import torch
 from ...byte_lru import ByteLRU, tensor_bytes
 from ...counters import count
 from ...pictures import Picture
+from .qwen3_vl import Features, device_of, image_features
 
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """What the language model is shown of an image. `grid`: patches in time, height, width. `levels`: the
-    tower's output, then one tensor for every layer that features are added to (deepstack), each `(tokens,
-    width)`."""
+    """What the language model is shown of an image. `grid`: patches in time, height, width."""
 
     grid: tuple[int, int, int]
-    levels: tuple[torch.Tensor, ...]
+    levels: Features
 
     @property
     def tokens(self) -> int:
         return self.levels[0].shape[0]
 
+    def to(self, device: torch.device | str) -> ImageFeatures:
+        return ImageFeatures(self.grid, tuple(level.to(device) for level in self.levels))
 
-class Vision:
-    """Images to features, with what was seen before kept within a budget of bytes of main memory."""
+
+class VisionCache:
+    """Images to features, with those seen before cached within a budget in bytes."""
 
     def __init__(self, image_processor: Any, budget: int) -> None:
         self._process = image_processor
-        self.kept: ByteLRU[tuple[str | None, str, str], ImageFeatures] = ByteLRU(
+        self._entries: ByteLRU[tuple[str | None, str, str], ImageFeatures] = ByteLRU(
             budget, lambda features: tensor_bytes(features.levels)
         )
 
+    def clear(self) -> None:
+        self._entries.clear()
+
     def features(self, model: Any, adapter: str | None, picture: Picture) -> ImageFeatures:
         """Features of a picture, on the device of the model."""
-        tower = model.model.visual
-        parameter = next(tower.parameters())
+        device = device_of(model)
         # An adapter may change the vision tower, another device the last bits.
-        key = (adapter, str(parameter.device), picture.digest)
-        found = self.kept.get(key)
-        if found is None:
-            found = self._seen(tower, picture, parameter.device)
-            self.kept.put(key, _moved(found, torch.device("cpu")))
-        else:
+        key = (adapter, str(device), picture.digest)
+        found = self._entries.get(key)
+        if found is not None:
             count(images_kept=1)
-        return _moved(found, parameter.device)
-
-    def _seen(self, tower: Any, picture: Picture, device: torch.device) -> ImageFeatures:
+            return found.to(device)
         inputs = self._process(images=[picture.image], return_tensors="pt")
-        patches, grid = inputs["pixel_values"].to(device), inputs["image_grid_thw"].to(device)
+        patches, grid = inputs["pixel_values"], inputs["image_grid_thw"]
         count(images_seen=1, vision_patches=patches.shape[0])
-        seen = tower(patches.to(tower.dtype), grid_thw=grid)
-        # Before transformers 5 a pair, since then an object.
-        pooled, deepstack = seen if isinstance(seen, tuple) else (seen.pooler_output, seen.deepstack_features)
         time, height, width = grid[0].tolist()
-        return ImageFeatures((time, height, width), (pooled, *deepstack))
-
-
-def _moved(features: ImageFeatures, device: torch.device) -> ImageFeatures:
-    return ImageFeatures(features.grid, tuple(level.to(device) for level in features.levels))
+        found = ImageFeatures((time, height, width), image_features(model, patches, grid))
+        self._entries.put(key, found.to("cpu"))
+        return found

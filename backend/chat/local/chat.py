@@ -1,38 +1,31 @@
 """A Qwen3-VL checkpoint in this process, by transformers.
 
-Decision: a loop of our own decodes (engine/engine.py), and `generate` where that is switched off or was found
-inexact. What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same
-way for both (reply_listener.py).
+Decision: the engine decodes (engine/engine.py), and `generate` where that is switched off or was found inexact.
+What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same way for
+both (reply_listener.py).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pydantic import ValidationError
 
 from ...checkpoints.checkpoint import find_checkpoint
 from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
 from ...prompts import PromptSet, prompt_set_of
-from ..engine.settings import EngineSettings
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
 from ..sampling import Narrowed
 from ..verdict_watch import verdict_tokens
+from .decoding import Processor, Sampler, decode, decode_together, seeded
+from .loading import BaseSettings
 from .reply_listener import ReplyListener
 from .shared_base import SharedBase, shared_base
-
-if TYPE_CHECKING:
-    from ..engine.sequence import Answer, Answers
-
-Processor = Callable[[Any, Any], Any]
-_drawing_tokens = threading.Lock()
-
-Heard = tuple[ReplyListener, list[Processor]]
-"""Who listens to one reply, and what changes its scores."""
 
 
 class TransformersChat:
@@ -76,15 +69,11 @@ class TransformersChat:
         """What made a reply. It says what the check at first use left on, and has the check made if there was
         none yet."""
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
-        parts += [self.base.quantization] if self.base.quantization else []
-        # Prompts read in two pieces, and answers read several tokens at a time, round differently
-        # (engine/engine.py).
-        levers = self.base.settled_levers(self._adapter)
-        parts += ["heads"] if levers.own_loop and levers.prefix_bytes else []
-        static = levers.static_cache if levers.own_loop else "off"
-        drafts = levers.draft_tokens if levers.own_loop and static == "off" else 0
-        parts += [f"drafts={drafts}"] if drafts else []
-        parts += [f"static={static}"] if static != "off" else []
+        if self.base.settings.quantization:
+            parts.append(self.base.settings.quantization)
+        # Answers that are read several tokens at a time round differently.
+        if drafts := self.base.effective_settings(self._adapter).prompt_lookup_tokens:
+            parts.append(f"drafts={drafts}")
         parts += [f"adapter={self._adapter}"] if self._adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)
@@ -100,27 +89,38 @@ class TransformersChat:
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
         """Answer the conversation on the device where the model is now. Raises ChatError, Cancelled."""
-        import torch
-
-        with (
-            boundary(ChatError, f"Model {self.base.folder.name!r}"),
-            torch.inference_mode(),
-            self.base.selected(self._adapter) as model,
-        ):
+        with self._ready() as model:
             prompt, pictures = self._prompt(messages, settings)
-            with _sampling(model, settings):
-                own = self.base.decoding_engine()
-                if own is None:
+            with seeded(model, settings):
+                engine = self.base.engine()
+                if engine is None:
                     return self._generate(model, prompt, pictures, settings, on_token)
-                answer = own.read(model, self._adapter, prompt, pictures, settings.limit)
+                answer = engine.read(model, self._adapter, prompt, pictures)
                 room = self._room(answer.ids.shape[1], settings)
-                listener, processors = self._listening(prompt, settings, room, on_token)
-                _decode(answer, settings, room, listener, processors)
-            return listener.reply()
+                sampler = self._sampler(prompt, settings, room, on_token)
+                decode(answer, sampler, room)
+            return sampler.listener.reply()
 
     def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
         """A reply to each message, in the same passes where they differ in nothing but pictures of the same
-        shapes; else, and where tokens are drawn, one after another. Raises ChatError."""
+        shapes; else, and above temperature 0, one after another. Raises ChatError."""
+        with self._ready() as model:
+            asked = [self._prompt([message], settings) for message in messages]
+            prompts, shown = {prompt for prompt, _ in asked}, [pictures for _, pictures in asked]
+            engine = self.base.engine()
+            if engine is not None and len(prompts) == 1 and settings.temperature == 0:
+                prompt = prompts.pop()
+                answers = engine.read_together(model, self._adapter, prompt, shown)
+                if answers is not None:
+                    room = self._room(answers.ids.shape[1], settings)
+                    samplers = [self._sampler(prompt, settings, room, None) for _ in messages]
+                    decode_together(answers, samplers, room)
+                    return [sampler.listener.reply() for sampler in samplers]
+        return [self.reply([message], settings) for message in messages]
+
+    @contextmanager
+    def _ready(self) -> Iterator[Any]:
+        """The model with the adapter, locked; raises ChatError for what fails inside."""
         import torch
 
         with (
@@ -128,18 +128,7 @@ class TransformersChat:
             torch.inference_mode(),
             self.base.selected(self._adapter) as model,
         ):
-            asked = [self._prompt([message], settings) for message in messages]
-            own = self.base.decoding_engine()
-            prompts = {prompt for prompt, _ in asked}
-            if own is not None and len(prompts) == 1 and settings.temperature == 0:
-                prompt, shown = prompts.pop(), [pictures for _, pictures in asked]
-                answers = own.read_together(model, self._adapter, prompt, shown)
-                if answers is not None:
-                    room = self._room(answers.ids.shape[1], settings)
-                    heard = [self._listening(prompt, settings, room, None) for _ in messages]
-                    _decode_together(answers, settings, room, heard)
-                    return [listener.reply() for listener, _ in heard]
-        return [self.reply([message], settings) for message in messages]
+            yield model
 
     def _room(self, read: int, settings: ReplySettings) -> int:
         """Tokens that an answer may have after so many of the prompt. Raises ChatError if there is room for
@@ -147,30 +136,24 @@ class TransformersChat:
         context = self.base.context
         if read >= context:
             raise ChatError(
-                (
-                    f"The question has {read} tokens, and the model {self.base.folder.name!r} can read "
-                    f"{context}."
-                ),
+                f"The question has {read} tokens, and the model {self.base.folder.name!r} can read {context}.",
                 "Show it fewer or smaller images (max pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)
 
-    def _listening(
+    def _sampler(
         self, prompt: str, settings: ReplySettings, room: int, on_token: Callable[[str], None] | None
-    ) -> Heard:
+    ) -> Sampler:
+        from .grammar_processor import grammar_is_installed
+
         thinking = prompt.rstrip().endswith("<think>")
         tokenizer = self.base.processor.tokenizer
         listener = ReplyListener(tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token)
-        return listener, [*self._holding(settings, room, thinking), *self.processors, Narrowed(settings)]
-
-    def _holding(self, settings: ReplySettings, room: int, thinking: bool) -> list[Processor]:
-        """What holds the reply to its grammar, if that is asked for and possible."""
-        from .grammar_processor import grammar_is_installed
-
-        if settings.grammar is None or not grammar_is_installed():
-            return []
-        tokens = self.base.grammar_tokens(self._ends)
-        return [tokens.held(settings.grammar, thinking, room)]
+        processors = [*self.processors, Narrowed(settings)]
+        if settings.grammar is not None and grammar_is_installed():
+            grammar = self.base.grammar_tokens(self._ends)
+            processors.insert(0, grammar.processor(settings.grammar, thinking, room))
+        return Sampler(listener, processors, settings.temperature > 0)
 
     def _generate(
         self,
@@ -180,21 +163,29 @@ class TransformersChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None,
     ) -> Reply:
-        from transformers import LogitsProcessorList, StoppingCriteriaList
+        from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
         device = next(model.parameters()).device
         inputs = self.base.processor(
             text=[prompt], images=[picture.image for picture in pictures] or None, return_tensors="pt"
         )
         room = self._room(inputs["input_ids"].shape[1], settings)
-        listener, processors = self._listening(prompt, settings, room, on_token)
+        sampler = self._sampler(prompt, settings, room, on_token)
+        sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        config = GenerationConfig(
+            max_new_tokens=room,
+            eos_token_id=list(self._ends),
+            pad_token_id=self._ends[0],
+            use_cache=True,
+            **(sampling if settings.temperature > 0 else {"do_sample": False}),
+        )
         model.generate(
             **{name: tensor.to(device) for name, tensor in inputs.items()},
-            generation_config=self._generation_config(settings, room),
-            logits_processor=LogitsProcessorList(cast(Any, [listener.logits, *processors])),
-            stopping_criteria=StoppingCriteriaList(cast(Any, [listener])),
+            generation_config=config,
+            logits_processor=LogitsProcessorList(cast(Any, [sampler.listener.logits, *sampler.processors])),
+            stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
         )
-        return listener.reply()
+        return sampler.listener.reply()
 
     def _prompt(self, messages: Sequence[Message], settings: ReplySettings) -> tuple[str, list[Picture]]:
         """The conversation as text, one image token for each picture, and the pictures in their order."""
@@ -206,86 +197,16 @@ class TransformersChat:
                     pictures.append(scaled_down(part, settings.max_pixels))
                     content.append({"type": "image"})
                 else:
-                    content.append({"type": "text", "text": self._as_words(part)})
+                    content.append({"type": "text", "text": self._without_controls(part)})
             conversation.append({"role": message.role, "content": content})
         processor = self.base.processor
         prompt = processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
         return prompt, pictures
 
-    def _as_words(self, text: str) -> str:
+    def _without_controls(self, text: str) -> str:
         for control in self._controls:
             text = text.replace(control, control.replace("<|", "< |"))
         return text
-
-    def _generation_config(self, settings: ReplySettings, room: int) -> Any:
-        from transformers import GenerationConfig
-
-        sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        return GenerationConfig(
-            max_new_tokens=room,
-            eos_token_id=list(self._ends),
-            pad_token_id=self._ends[0],
-            use_cache=True,
-            **(sampling if settings.temperature > 0 else {"do_sample": False}),
-        )
-
-
-@contextmanager
-def _sampling(model: Any, settings: ReplySettings) -> Iterator[None]:
-    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are
-    left alone. The source of them is the process's, so one model draws from it at a time."""
-    import torch
-
-    device = next(model.parameters()).device
-    forked = [device] if device.type == "cuda" else []
-    alone = _drawing_tokens if settings.temperature > 0 else nullcontext()
-    with alone, torch.random.fork_rng(devices=forked, enabled=settings.temperature > 0):
-        if settings.temperature > 0:
-            torch.manual_seed(settings.seed)
-        yield
-
-
-def _decode(
-    answer: Answer,
-    settings: ReplySettings,
-    room: int,
-    listener: ReplyListener,
-    processors: Sequence[Processor],
-) -> None:
-    for number in range(room):
-        chosen = _chosen(answer.ids, answer.logits, settings, listener, processors)
-        if listener.take(chosen) or number == room - 1:
-            return
-        answer.add(chosen)
-
-
-def _chosen(
-    ids: Any, logits: Any, settings: ReplySettings, listener: ReplyListener, processors: Sequence[Processor]
-) -> int:
-    """The next token: the likeliest, or one drawn at the settings' temperature."""
-    import torch
-
-    scores = listener.logits(ids, logits)
-    for process in processors:
-        scores = process(ids, scores)
-    if settings.temperature > 0:
-        return int(torch.multinomial(scores.softmax(dim=-1), num_samples=1))
-    return int(scores.argmax(dim=-1))
-
-
-def _decode_together(answers: Answers, settings: ReplySettings, room: int, heard: Sequence[Heard]) -> None:
-    """Every answer to its own end; who has ended is fed what it said last and not listened to."""
-    said, going = [0] * len(heard), set(range(len(heard)))
-    for number in range(room):
-        for index in sorted(going):
-            listener, processors = heard[index]
-            row = slice(index, index + 1)
-            said[index] = _chosen(answers.ids[row], answers.logits[row], settings, listener, processors)
-            if listener.take(said[index]):
-                going.remove(index)
-        if not going or number == room - 1:
-            return
-        answers.add(said)
 
 
 def _end_tokens(base: SharedBase) -> tuple[int, ...]:
@@ -298,34 +219,38 @@ def _end_tokens(base: SharedBase) -> tuple[int, ...]:
     return tuple(ends)
 
 
+OPTIONS = BaseSettings
+"""Whose fields `open` takes as options."""
+
+
 def open(
     argument: str,
     *,
     adapter: str | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
-    quantization: str | None = None,
-    download: bool = False,
-    share: bool = True,
     merge: bool = False,
-    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    share: bool = True,
+    download: bool = False,
+    **options: Any,
 ) -> TransformersChat:
     """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
 
-    `adapter`: a LoRA folder. `dtype`: auto (the checkpoint's), bfloat16, float16, float32. `quantization`:
-    8bit, 4bit, fp8. `share` False keeps a base of its own. `merge`: the adapter is added to weights of its
-    own instead of laid over shared ones. `levers`: how work is saved. An adapter's prompt set wins over the
-    base's. Raises ChatError, SettingsError.
+    `adapter`: a LoRA folder; `merge` adds it to weights of its own instead of laying it over shared ones.
+    `share` False loads a base of its own. `options`: fields of `BaseSettings`. An adapter's prompt set wins
+    over the base's. Raises ChatError, SettingsError.
     """
+    try:
+        settings = BaseSettings(**options)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise SettingsError(f"Chat backend 'transformers', option {name}: {fault['msg']}.") from error
     folder = find_checkpoint(argument, download)
     if merge and adapter is None:
         raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
-    merged = Path(adapter).expanduser() if adapter is not None and merge else None
-    base = shared_base(folder, dtype, device, quantization, share, levers, merged)
+    adapter_folder = Path(adapter).expanduser() if adapter is not None else None
+    base = shared_base(folder, settings, share, adapter_folder if merge else None)
     prompt_set = prompt_set_of(folder)
-    name = None
-    if adapter is not None:
-        adapter_folder = Path(adapter).expanduser()
-        name = None if merge else base.add_adapter(adapter_folder)
-        prompt_set = prompt_set_of(adapter_folder) or prompt_set
-    return TransformersChat(base, name, prompt_set)
+    if adapter_folder is None:
+        return TransformersChat(base, None, prompt_set)
+    name = None if merge else base.add_adapter(adapter_folder)
+    return TransformersChat(base, name, prompt_set_of(adapter_folder) or prompt_set)

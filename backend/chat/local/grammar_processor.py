@@ -1,4 +1,4 @@
-"""Holds a local model's answer to a grammar while it decodes, by the library llguidance, so that no reply is
+"""Constrains a local model's answer to a grammar while it decodes, by the library llguidance, so that no reply is
 unreadable.
 
 Decision: a logits processor that leaves only the tokens with which the grammar can go on; P(True) is read
@@ -43,13 +43,13 @@ class GrammarTokens:
             TokenizerWrapper(_Tokens(self.bytes, special, ends[0], tokenizer)), eos_token=list(ends)
         )
 
-    def held(self, name: GrammarName, thinking: bool, max_tokens: int) -> HeldToGrammar:
+    def processor(self, name: GrammarName, thinking: bool, max_tokens: int) -> GrammarProcessor:
         """The processor of one reply. `thinking`: the prompt has opened `<think>`."""
-        return HeldToGrammar(self, name, thinking, max_tokens)
+        return GrammarProcessor(self, name, thinking, max_tokens)
 
 
 class _Tokens:
-    """What TokenizerWrapper wants to find."""
+    """A tokenizer as TokenizerWrapper expects one."""
 
     def __init__(self, tokens: list[bytes], special: list[int], end: int, tokenizer: Any) -> None:
         self.eos_token_id = end
@@ -62,7 +62,7 @@ class _Tokens:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
 
-class HeldToGrammar:
+class GrammarProcessor:
     """A logits processor for one reply, a batch of one."""
 
     def __init__(self, tokens: GrammarTokens, name: GrammarName, thinking: bool, max_tokens: int) -> None:
@@ -71,9 +71,9 @@ class HeldToGrammar:
         self._tokens = tokens
         self._matcher = LLMatcher(tokens.tokenizer, answer_grammar(name, thinking), log_level=0)
         self._close_at = max_tokens - min(CLOSING, max_tokens // 2)
-        self._said = b"<think>" if thinking else b""
+        self._text = b"<think>" if thinking else b""
         self._read: int | None = None
-        self._told = 0
+        self._length = 0
         self._forced: list[int] = []
         self._check()
 
@@ -84,13 +84,13 @@ class HeldToGrammar:
         if self._read is not None:
             for token in input_ids[0, self._read :].tolist():
                 self._matcher.consume_token(token)
-                self._said += self._tokens.bytes[token]
-                self._told += 1
+                self._text += self._tokens.bytes[token]
+                self._length += 1
         self._read = length
         self._check()
         count(tokens_held=1)
         allowed = self._allowed(scores)
-        if self._told >= self._close_at:
+        if self._length >= self._close_at:
             chosen = self._closing(allowed)
             if chosen is not None:
                 allowed = allowed.new_zeros(allowed.shape)
@@ -108,12 +108,12 @@ class HeldToGrammar:
 
     def _closing(self, allowed: Any) -> int | None:
         """The allowed token that leads towards the end; None where the grammar itself does."""
-        if not self._forced and self._said.rfind(b"<think>") > self._said.rfind(b"</think>"):
+        if not self._forced and self._text.rfind(b"<think>") > self._text.rfind(b"</think>"):
             self._forced = list(self._tokens.close_reasoning)
         if self._forced:
             # Not in the middle of a character.
             return self._forced.pop(0) if allowed[self._forced[0]] else None
-        answer = self._said[self._said.rfind(b"<answer>") + 8 :].decode(errors="replace").lstrip()
+        answer = self._text[self._text.rfind(b"<answer>") + 8 :].decode(errors="replace").lstrip()
         quote = open_quote(answer).encode() if answer.startswith("{") else b""
         for byte in quote or CLOSERS:
             number = self._tokens.single.get(byte)
@@ -125,19 +125,20 @@ class HeldToGrammar:
         if self._matcher.is_error():
             problem = self._matcher.get_error().splitlines()[0][:200]
             raise ChatError(
-                f"The reply cannot be held to its grammar ({problem}).", "Switch that off with --hold never."
+                f"The reply cannot be constrained to its grammar ({problem}).",
+                "Switch that off with --constrained-decoding never.",
             )
 
 
 def grammar_is_installed() -> bool:
-    """Whether answers can be held to a grammar here; if not, a warning says so once."""
+    """Whether answers can be constrained to a grammar here; if not, a warning says so once."""
     if importlib.util.find_spec("llguidance") is not None:
         return True
     global _warned
     if not _warned:
         _warned = True
         logger.warning(
-            "Answers are not held to their grammar: the library llguidance is not installed "
+            "Answers are not constrained to their grammar: the library llguidance is not installed "
             "(pip install llguidance). They are decoded freely."
         )
     return False
@@ -166,7 +167,9 @@ def token_bytes(tokenizer: Any, width: int) -> list[bytes]:
         elif all(character in alphabet for character in text):
             found[number] = bytes(alphabet[character] for character in text)
         else:
-            raise ChatError("This vocabulary is not made of bytes: its answers cannot be held to a grammar.")
+            raise ChatError(
+                "This vocabulary is not made of bytes: its answers cannot be constrained to a grammar."
+            )
     return found
 
 

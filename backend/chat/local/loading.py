@@ -12,12 +12,14 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from ...errors import ChatError, boundary
+from ...types import Value
+from ..engine.settings import EngineSettings
 
-DTYPES = ("auto", "bfloat16", "float16", "float32")
-QUANTIZATIONS = ("8bit", "4bit", "fp8")
 # The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as
 # they stand in the model: a bare "visual" is silently ignored.)
 NOT_QUANTIZED = ["model.visual", "lm_head"]
@@ -25,7 +27,20 @@ FP8_CAPABILITY = (8, 9)
 """Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""
 
 
-def load_model(folder: Path, dtype: str, device: str, quantization: str | None, linear_patches: bool) -> Any:
+class BaseSettings(Value):
+    """How a base model is loaded and decodes."""
+
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
+        default="auto", description="Number type; auto is the checkpoint's."
+    )
+    device: str = Field(default="auto", description="As torch names it; auto is the best there is.")
+    quantization: Literal["8bit", "4bit", "fp8"] | None = Field(
+        default=None, description="Fewer bits for the language model's weights."
+    )
+    engine: EngineSettings = Field(default=EngineSettings(), description="What makes it answer sooner.")
+
+
+def load_model(folder: Path, settings: BaseSettings) -> Any:
     """The model, in main memory; if it is quantised, on the device. Raises ChatError."""
     import transformers
 
@@ -34,9 +49,14 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
             f"transformers {transformers.__version__} does not know Qwen3-VL.",
             "Install 5.0 or newer: pip install -U transformers",
         )
-    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
-    if quantization is not None:
-        options |= {"quantization_config": _quantization(quantization, device), "device_map": {"": device}}
+    options: dict[str, Any] = {
+        "dtype": settings.dtype,
+        "attn_implementation": "sdpa",
+        "use_safetensors": True,
+    }
+    if settings.quantization is not None:
+        config = _quantization(settings.quantization, settings.device)
+        options |= {"quantization_config": config, "device_map": {"": settings.device}}
     with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
         loaded: Any = transformers.AutoModelForImageTextToText.from_pretrained(
             str(folder),
@@ -53,11 +73,11 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
                 f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
             )
     model.eval().requires_grad_(False)
-    if linear_patches:
-        from ..engine.patch_embed import use_linear_patches
+    if settings.engine.linear_patches:
+        from ..engine.qwen3_vl import use_linear_patches
 
         use_linear_patches(model)
-    # Only what ends a reply is the checkpoint's; how to decode is told with every request.
+    # Only what ends a reply is the checkpoint's; how to decode comes with every request.
     own = model.generation_config
     model.generation_config = transformers.GenerationConfig(
         eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
@@ -67,7 +87,7 @@ def load_model(folder: Path, dtype: str, device: str, quantization: str | None, 
 
 @contextmanager
 def _without_progress_bars() -> Iterator[None]:
-    """Keep the library's bars off the screen, on which our own progress is shown."""
+    """Without the library's bars on the screen, where our own progress is shown."""
     from transformers.utils import logging as library
 
     shown = library.is_progress_bar_enabled()

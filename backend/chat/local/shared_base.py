@@ -1,11 +1,11 @@
 """One base model in memory for any number of chats, each with its own LoRA adapter or none.
 
-Decision: bases are kept in a weak cache by (folder, dtype, device, quantization), so a planner and a critic
-on the same base share its weights without being told to, and the memory is free once both are gone. Adapters
-are attached to the base's own modules; who replies next selects its adapter under the base's lock. Quantised
-weights cannot be moved between devices, so a host that needs their room has them forgotten, and read again
-when they are next needed. Weights come onto their device when somebody first asks, not when they are loaded,
-and can leave it: of a planner and a critic on two bases the card needs to hold one at a time.
+Decision: bases are cached weakly by folder and settings, so a planner and a critic on the same base share its
+weights by themselves, and the memory is free once both are gone. Adapters are attached to the base's own
+modules; a reply selects its adapter under the base's lock. Quantised weights cannot be moved between devices,
+so they are dropped when a host needs their room, and read again at the next use. Weights come onto their
+device at the first use, not when they are loaded, and can leave it: of a planner and a critic on two bases
+the card needs to hold one at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...machine.devices import device_named
 from ...shown_text import shown_text
 from ..engine.settings import PLAIN, EngineSettings
 from .adapters import check_fit, check_usable, with_merged
-from .loading import DTYPES, QUANTIZATIONS, load_model, load_processor
+from .loading import BaseSettings, load_model, load_processor
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
@@ -35,43 +35,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BaseKey = tuple[str, str, str, str, str | None, EngineSettings]
 MAIN_MEMORY = "cpu"
-OFF: dict[str, object] = {name: getattr(PLAIN, name) for name in EngineSettings.model_fields}
-"""The value of each lever with which nothing is done."""
 
 
 class SharedBase:
     """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
 
-    def __init__(
-        self,
-        folder: Path,
-        digest: str,
-        dtype: str,
-        device: str,
-        quantization: str | None,
-        levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
-        merged: Path | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, digest: str, settings: BaseSettings, merged: Path | None = None) -> None:
         """`merged`: an adapter to add to the weights for good."""
         self.folder = folder
         self.digest = digest
+        self.settings = settings
         self.lock = threading.RLock()
-        self.levers = levers
-        self._source = (dtype, device, quantization, levers.linear_patches)
-        self.quantization = quantization
         self._merged = merged
-        self._home = device
         self._waits = False
         # First, since it is small: what is wrong with it is said before gigabytes are read.
         self.processor: Any = load_processor(folder)
         self.model: Any = self._load()
         self.switched_off: dict[str, str] = {}
-        """Levers that would have changed answers here, and how that showed."""
-        self.is_settled = not levers.own_loop
-        """Whether it is known which of the levers are on."""
-        self._decoding_engine: Engine | None = None
+        """Engine settings that would have changed answers here, and how that showed."""
+        self.is_settled = not settings.engine.enabled
+        """Whether it is known which of them are on."""
+        self._engine: Engine | None = None
         self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self._with_adapters: Any = None
@@ -92,28 +77,24 @@ class SharedBase:
         return name
 
     def leave(self) -> None:
-        """Free the device: weights wait in main memory, quantised ones are forgotten; the next use brings
-        them again."""
+        """Free the device: weights wait in main memory, quantised ones are dropped; the next use brings them
+        again."""
         with self.lock:
-            if self._home == MAIN_MEMORY or self.model is None or self._waits:
+            if self.settings.device == MAIN_MEMORY or self.model is None or self._waits:
                 return
-            if self.quantization is not None:
+            if self.settings.quantization is not None:
                 self.release()
             else:
                 self.model.to(MAIN_MEMORY)
                 self._waits = True
             count(agents_sent_away=1)
-            if self._decoding_engine is not None:
-                self._decoding_engine.free()
-            _empty_cache(self._home)
+            _empty_cache(self.settings.device)
 
     def release(self) -> None:
-        """Forget the weights, on whatever device; `restore`, or the next use, reads them from the folder
+        """Drop the weights, on whatever device; `restore`, or the next use, reads them from the folder
         again."""
         with self.lock:
             self.model = self._with_adapters = self._selected = None
-            if self._decoding_engine is not None:
-                self._decoding_engine.free()
             # The library's modules refer to each other in circles.
             gc.collect()
 
@@ -128,7 +109,7 @@ class SharedBase:
                         self._attach(Path(folder), name)
                     self._selected = name
             if self._waits:
-                self.model.to(self._home)
+                self.model.to(self.settings.device)
                 self._waits = False
                 count(agents_brought=1)
 
@@ -151,7 +132,7 @@ class SharedBase:
         """Tokens of question and answer together that the model can read."""
         return int(self.model.config.get_text_config().max_position_embeddings)
 
-    def decoding_engine(self) -> Engine | None:
+    def engine(self) -> Engine | None:
         """What decodes without `generate`; None where that is switched off or was found inexact. Needs the
         lock. Raises ChatError.
 
@@ -159,28 +140,27 @@ class SharedBase:
         """
         self.restore()
         if not self.is_settled:
-            from ..engine.self_check import checked_decoding
+            from ..engine.self_check import checked_engine
 
-            self._decoding_engine, self.switched_off = checked_decoding(
-                self.model, self.processor, self.levers
-            )
-            for lever, reason in self.switched_off.items():
+            self._engine, self.switched_off = checked_engine(self.model, self.processor, self.settings.engine)
+            for name, reason in self.switched_off.items():
                 logger.warning(
-                    "%s: %s is switched off: %s.", shown_text(self.folder.name), lever, shown_text(reason)
+                    "%s: %s is switched off: %s.", shown_text(self.folder.name), name, shown_text(reason)
                 )
             self.is_settled = True
-        return self._decoding_engine
+        return self._engine
 
-    def settled_levers(self, adapter: str | None) -> EngineSettings:
-        """The levers that are really on, for good: asked before the first reply, the check is made now, on
-        the weights' device, and the device is left again. Raises ChatError, Cancelled."""
+    def effective_settings(self, adapter: str | None) -> EngineSettings:
+        """The engine settings that are really on, for good: asked before the first reply, the check is made
+        now, on the weights' device, and the device is left again. Raises ChatError, Cancelled."""
         with self.lock:
             if not self.is_settled:
                 with self._visiting(), self.selected(adapter):
-                    self.decoding_engine()
-        if "own_loop" in self.switched_off:
+                    self.engine()
+        if not self.settings.engine.enabled or "enabled" in self.switched_off:
             return PLAIN
-        return self.levers.model_copy(update={name: OFF[name] for name in self.switched_off})
+        off = {name: getattr(PLAIN, name) for name in self.switched_off}
+        return self.settings.engine.model_copy(update=off)
 
     def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
         """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises
@@ -194,8 +174,8 @@ class SharedBase:
 
     @contextmanager
     def _visiting(self) -> Iterator[None]:
-        """Weights that wait in main memory may go onto their device inside the block, and are there no more
-        after it. Those in main memory are kept beside them, so that nothing is copied back."""
+        """Weights that wait in main memory may go onto their device inside the block, and leave it after it.
+        The copy in main memory stays meanwhile, so that nothing is copied back."""
         if not self._waits:
             yield
             return
@@ -212,9 +192,9 @@ class SharedBase:
     def _load(self) -> Any:
         """The model in main memory or, if it is quantised, on its device."""
         with READING:
-            model = load_model(self.folder, *self._source)
-        if self.quantization is None:
-            self._waits = self._home != MAIN_MEMORY
+            model = load_model(self.folder, self.settings)
+        if self.settings.quantization is None:
+            self._waits = self.settings.device != MAIN_MEMORY
         else:
             count(agents_brought=1)
         return model if self._merged is None else with_merged(model, self._merged)
@@ -231,44 +211,30 @@ class SharedBase:
         self.model.eval()
 
 
-_bases: weakref.WeakValueDictionary[BaseKey, SharedBase] = weakref.WeakValueDictionary()
+_bases: weakref.WeakValueDictionary[tuple[str, str, BaseSettings], SharedBase] = weakref.WeakValueDictionary()
 _bases_lock = threading.Lock()
 
 
-def shared_base(
-    folder: Path,
-    dtype: str,
-    device: str,
-    quantization: str | None,
-    share: bool,
-    levers: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
-    merged: Path | None = None,
-) -> SharedBase:
+def shared_base(folder: Path, settings: BaseSettings, share: bool, merged: Path | None = None) -> SharedBase:
     """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter
     `merged` into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
-    if dtype not in DTYPES:
-        raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise SettingsError(
-            f"There is no quantization {quantization!r}.", f"Known: {', '.join(QUANTIZATIONS)}."
-        )
-    device = device_named(device)
+    settings = settings.model_copy(update={"device": device_named(settings.device)})
     digest = checkpoint_digest(folder)
     if merged is not None:
         check_usable(merged)
-        if quantization is not None:
+        if settings.quantization is not None:
             raise SettingsError(
-                f"An adapter cannot be merged into {quantization} weights.",
+                f"An adapter cannot be merged into {settings.quantization} weights.",
                 "Merge it into a checkpoint first (interleave-thinker train merge), or leave it an adapter.",
             )
         digest += f"+{checkpoint_digest(merged)}"
     if not share:
-        return SharedBase(folder, digest, dtype, device, quantization, levers, merged)
-    key = (str(folder), digest, dtype, device, quantization, levers)
+        return SharedBase(folder, digest, settings, merged)
+    key = (str(folder), digest, settings)
     with _bases_lock:
         base = _bases.get(key)
         if base is None:
-            base = _bases[key] = SharedBase(folder, digest, dtype, device, quantization, levers, merged)
+            base = _bases[key] = SharedBase(folder, digest, settings, merged)
         return base
 
 

@@ -210,11 +210,11 @@ def test_quantized_agents_reply(checkpoint: Path, quantization: str) -> None:
     assert quantization in agent.identity
 
 
-@pytest.mark.parametrize("own_loop", [True, False])
-def test_an_answer_ends_where_the_context_does(checkpoint: Path, own_loop: bool) -> None:
-    """Whatever limit is set, in our own loop and in the library's."""
-    chat = local.open(str(checkpoint), device="cpu", share=False, levers=EngineSettings(own_loop=own_loop))
-    own = local.open(str(checkpoint), device="cpu").base.decoding_engine()
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_answer_ends_where_the_context_does(checkpoint: Path, enabled: bool) -> None:
+    """Whatever limit is set, in the engine and in `generate`."""
+    chat = local.open(str(checkpoint), device="cpu", share=False, engine=EngineSettings(enabled=enabled))
+    own = local.open(str(checkpoint), device="cpu").base.engine()
     assert own is not None
     asked = own.read(chat.model, None, *chat._prompt(question(240), PLAIN)).ids.shape[1]
     text = chat.model.config.get_text_config()
@@ -227,9 +227,9 @@ def test_an_answer_ends_where_the_context_does(checkpoint: Path, own_loop: bool)
         chat.reply(question(240), long)
 
 
-@pytest.mark.parametrize("own_loop", [True, False])
-def test_tokens_are_drawn_from_the_likeliest_alone(checkpoint: Path, own_loop: bool) -> None:
-    chat = local.open(str(checkpoint), device="cpu", share=False, levers=EngineSettings(own_loop=own_loop))
+@pytest.mark.parametrize("enabled", [True, False])
+def test_tokens_are_drawn_from_the_likeliest_alone(checkpoint: Path, enabled: bool) -> None:
+    chat = local.open(str(checkpoint), device="cpu", share=False, engine=EngineSettings(enabled=enabled))
     greedy = chat.reply(question(240), PLAIN).text
     hot = PLAIN.model_copy(update={"temperature": 2.0, "seed": 5})
     assert chat.reply(question(240), hot).text != greedy

@@ -41,7 +41,7 @@ def opened(checkpoint: Path, **options: Any) -> Any:
 
 
 def test_two_adapters_on_one_base_reply_as_each_alone(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
-    """Interleaved, with all that is kept: images, prompt heads, and P(True) to the last bit."""
+    """Interleaved, with all that is cached, and P(True) to the last bit."""
     alone = [opened(checkpoint, adapter=str(folder), share=False) for folder in adapters]
     expected = [[chat.reply(*asked) for asked in ASKED] for chat in alone]
     together = [opened(checkpoint, adapter=str(folder)) for folder in adapters]

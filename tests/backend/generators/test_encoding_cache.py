@@ -32,8 +32,10 @@ def test_images_are_those_of_a_generator_that_keeps_nothing(
 ) -> None:
     folder = build(tmp_path / "pipeline")
     keeping, plain = (
-        open_generator(f"diffusers:{folder}", steps=2, size="64x64", device="cpu", levers=levers)
-        for levers in (EncodingCacheSettings(), EncodingCacheSettings(encodings_bytes=0))
+        open_generator(
+            f"diffusers:{folder}", steps=2, size="64x64", device="cpu", encoding_cache=encoding_cache
+        )
+        for encoding_cache in (EncodingCacheSettings(), EncodingCacheSettings(encodings_bytes=0))
     )
     with counting() as without:
         expected = [plain.draw(*arguments) for arguments in DRAWS]

@@ -178,24 +178,21 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("written_out", [True, False])
-@pytest.mark.parametrize("prefix_bytes", [0, 1 << 20])
-def test_answers_in_the_same_passes_are_those_of_each_alone(
-    checkpoint: Path, written_out: bool, prefix_bytes: int
-) -> None:
-    levers = EngineSettings(written_out=written_out, prefix_bytes=prefix_bytes, draft_tokens=0)
-    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
+@pytest.mark.parametrize("inline", [True, False])
+def test_answers_in_the_same_passes_are_those_of_each_alone(checkpoint: Path, inline: bool) -> None:
+    engine = EngineSettings(inline_layers=inline, prompt_lookup_tokens=0)
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, engine=engine)
     messages = [question(255, grey)[0] for grey in (240, 20, 100, 20)]
     for settings in (WATCH, PLAIN):
         alone = [chat.reply([message], settings) for message in messages]
-        chat.base.decoding_engine().forget()
+        chat.base.engine().clear()
         with counting() as counts:
             together = chat.reply_together(messages, settings)
         for ours, theirs in zip(together, alone, strict=True):
             assert (ours.text, ours.tokens, ours.finish) == (theirs.text, theirs.tokens, theirs.finish)
             assert (ours.probability or 0.0) == pytest.approx(theirs.probability or 0.0, rel=1e-4)
         longest = max(reply.tokens for reply in together)
-        assert counts.lm_forwards == longest - 1 + (2 if prefix_bytes else 1)
+        assert counts.lm_forwards == longest
         assert counts.images_seen == 4, "white, and three that differ"
 
 

@@ -118,11 +118,11 @@ def test_the_count_sees_what_lives_together() -> None:
     assert 2 * 1600 <= count.peak <= 3 * 1600
 
 
-@pytest.mark.parametrize("own_loop", [True, False])
-def test_a_whole_reply_takes_what_is_reckoned(tmp_path: Path, own_loop: bool) -> None:
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_whole_reply_takes_what_is_reckoned(tmp_path: Path, enabled: bool) -> None:
     folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
-    levers = EngineSettings(own_loop=own_loop, vision_bytes=0, prefix_bytes=0)
-    chat = local.open(str(folder), dtype="bfloat16", device="cpu", levers=levers)
+    engine = EngineSettings(enabled=enabled, vision_bytes=0)
+    chat = local.open(str(folder), dtype="bfloat16", device="cpu", engine=engine)
     words = "the red boat on a quiet sea with a lamp at its bow. " * 60
     message = [Message(role="user", content=(words,))]
     chat.reply(message, ReplySettings(max_tokens=1))

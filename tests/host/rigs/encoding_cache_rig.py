@@ -35,9 +35,9 @@ DRAWS = [
 """A step from text, three tries of an edit, another source, and the first again."""
 
 
-def drawn(family: str, settings: DrawSettings, levers: EncodingCacheSettings) -> dict[str, Any]:
+def drawn(family: str, settings: DrawSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:
     model, clip, vae = make_family(family)
-    generator = ComfyGenerator(model, clip, vae, settings, levers=levers)
+    generator = ComfyGenerator(model, clip, vae, settings, encoding_cache=encoding_cache)
     with counting() as counts:
         images = [generator.draw(*arguments).digest for arguments in DRAWS]
     return {"images": images, "counts": counts.as_dict()}

@@ -1,5 +1,4 @@
-"""What a local model saves changes nothing: every lever alone and all together, against transformers' own
-`generate`."""
+"""Engine settings change no reply: each alone and all together, against transformers' own `generate`."""
 
 from __future__ import annotations
 
@@ -11,20 +10,21 @@ from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings
-from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
+from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import Counts, counting
 
-LOOP = NO_LEVER.model_copy(update={"own_loop": True})
+ENGINE = OFF.model_copy(update={"enabled": True})
 WAYS = {
-    "linear patches": NO_LEVER.model_copy(update={"linear_patches": True}),
-    "own loop": LOOP,
-    "layers written out": LOOP.model_copy(update={"written_out": True}),
-    "images seen once": LOOP.model_copy(update={"vision_bytes": 1 << 20}),
-    "heads kept": LOOP.model_copy(update={"prefix_bytes": 1 << 20}),
-    "guesses, layers written out": LOOP.model_copy(update={"written_out": True, "draft_tokens": 8}),
-    "guesses, the library's layers": LOOP.model_copy(update={"draft_tokens": 8}),
+    "linear patches": OFF.model_copy(update={"linear_patches": True}),
+    "the engine alone": ENGINE,
+    "inline layers": ENGINE.model_copy(update={"inline_layers": True}),
+    "images seen once": ENGINE.model_copy(update={"vision_bytes": 1 << 20}),
+    "prompt lookup, inline layers": ENGINE.model_copy(
+        update={"inline_layers": True, "prompt_lookup_tokens": 8}
+    ),
+    "prompt lookup, the library's layers": ENGINE.model_copy(update={"prompt_lookup_tokens": 8}),
     "all": EngineSettings(),
 }
 HOT = PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})
@@ -46,21 +46,21 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-def opened(checkpoint: Path, levers: EngineSettings) -> Any:
-    return local.open(str(checkpoint), device="cpu", dtype="float32", share=False, levers=levers)
+def opened(checkpoint: Path, engine: EngineSettings) -> Any:
+    return local.open(str(checkpoint), device="cpu", dtype="float32", share=False, engine=engine)
 
 
 @pytest.fixture(scope="module")
 def expected(checkpoint: Path) -> list[Reply]:
-    chat = opened(checkpoint, NO_LEVER)
+    chat = opened(checkpoint, OFF)
     replies = [chat.reply(*asked) for asked in ASKED]
-    assert chat.base.decoding_engine() is None
+    assert chat.base.engine() is None
     assert {reply.finish for reply in replies} >= {"verdict", "end"}
     return replies
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_lever_changes_a_reply(way: str, checkpoint: Path, expected: list[Reply]) -> None:
+def test_no_setting_changes_a_reply(way: str, checkpoint: Path, expected: list[Reply]) -> None:
     chat = opened(checkpoint, WAYS[way])
     for asked, reply in zip(ASKED, expected, strict=True):
         found = chat.reply(*asked)
@@ -70,17 +70,17 @@ def test_no_lever_changes_a_reply(way: str, checkpoint: Path, expected: list[Rep
     assert not chat.base.switched_off
 
 
-def test_a_reply_does_not_depend_on_what_was_kept(checkpoint: Path) -> None:
+def test_a_reply_does_not_depend_on_what_is_cached(checkpoint: Path) -> None:
     """To the last bit: a run that was resumed judges as one that was not stopped."""
     chat = opened(checkpoint, EngineSettings())
     chat.reply(question(255, 60), WATCH)
     with counting() as counts:
-        kept = chat.reply(question(255, 240), WATCH)
-    assert counts.prefix_tokens_kept and counts.images_kept == 1
+        cached = chat.reply(question(255, 240), WATCH)
+    assert counts.images_kept == 1
     with counting() as counts:
         fresh = opened(checkpoint, EngineSettings()).reply(question(255, 240), WATCH)
-    assert not counts.prefix_tokens_kept and counts.images_seen == 2
-    assert fresh == kept
+    assert counts.images_seen == 2
+    assert fresh == cached
 
 
 def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
@@ -107,64 +107,61 @@ def counted(chat: Any, messages: list[Message]) -> tuple[Counts, Counts]:
     return counts, seen
 
 
-def test_counters_tell_what_the_modules_did_and_what_was_saved(checkpoint: Path) -> None:
+def test_counters_are_what_the_modules_did_and_what_was_saved(checkpoint: Path) -> None:
     chat = opened(checkpoint, EngineSettings())
-    chat.base.decoding_engine()
+    chat.base.engine()
     first, modules = counted(chat, question(255, 20))
     assert (first.lm_forwards, first.lm_tokens) == (modules.lm_forwards, modules.lm_tokens)
     assert (
         (first.images_seen, first.vision_patches) == (modules.images_seen, modules.vision_patches) == (2, 18)
     )
-    # The head: the turn's opening, the first image's nine tokens and its two marks.
-    tokenizer = chat.base.processor.tokenizer
-    head = len(tokenizer("<|im_start|>user")["input_ids"]) + 9 + 2
     again, modules = counted(chat, question(255, 20))
     assert (again.images_seen, again.images_kept, modules.images_seen) == (0, 2, 0)
-    assert again.prefix_tokens_kept == head
-    assert (again.lm_forwards, again.lm_tokens) == (first.lm_forwards - 1, first.lm_tokens - head)
+    assert (again.lm_forwards, again.lm_tokens) == (first.lm_forwards, first.lm_tokens)
     stopped, _ = counted(chat, question(255, 240))
     assert (stopped.images_seen, stopped.images_kept, stopped.stops_at_true) == (1, 1, 1)
     assert stopped.lm_forwards < again.lm_forwards
 
 
-@pytest.mark.parametrize("written_out", [True, False])
-def test_guesses_save_passes_and_change_no_token(checkpoint: Path, written_out: bool) -> None:
-    """Whatever is guessed: an answer that repeats itself and the question, hot ones, and one that ends in the
+@pytest.mark.parametrize("inline", [True, False])
+def test_prompt_lookup_saves_passes_and_changes_no_token(checkpoint: Path, inline: bool) -> None:
+    """Whatever is drafted: an answer that repeats itself and the question, hot ones, and one that ends in the
     middle."""
-    one_by_one = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out}))
-    guessing = opened(checkpoint, LOOP.model_copy(update={"written_out": written_out, "draft_tokens": 8}))
+    settings = ENGINE.model_copy(update={"inline_layers": inline})
+    one_by_one = opened(checkpoint, settings)
+    drafting = opened(checkpoint, settings.model_copy(update={"prompt_lookup_tokens": 8}))
     repeated = "the door the door the door the door "
     with counting() as without:
         expected = [
-            one_by_one.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
+            one_by_one.reply(question(255, 20, text=repeated), asked) for asked in (PLAIN, HOT, WATCH)
         ]
     with counting() as counts:
-        found = [
-            guessing.reply(question(255, 20, text=repeated), settings) for settings in (PLAIN, HOT, WATCH)
-        ]
+        found = [drafting.reply(question(255, 20, text=repeated), asked) for asked in (PLAIN, HOT, WATCH)]
     assert [reply.text for reply in found] == [reply.text for reply in expected]
     assert counts.drafts_read > counts.drafts_used > 0
-    # The tokens at the end that were guessed and not said any more need no pass either.
+    # The tokens at the end that were drafted and not chosen any more need no pass either.
     assert counts.lm_forwards == without.lm_forwards - counts.drafts_used
     assert counts.lm_tokens == without.lm_tokens - counts.drafts_used + counts.drafts_read
 
 
-def test_an_adapter_keeps_its_own(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_adapter_has_entries_of_its_own(
+    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folders = tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
     one, two = (
-        local.open(str(checkpoint), adapter=str(folder), device="cpu", levers=EngineSettings())
+        local.open(str(checkpoint), adapter=str(folder), device="cpu", engine=EngineSettings())
         for folder in folders
     )
     assert one.model is two.model
     for chat in (one, two):
         with counting() as counts:
             chat.reply(question(255, 20), WATCH)
-        assert (counts.images_seen, counts.prefix_tokens_kept) == (2, 0)
+        assert (counts.images_seen, counts.images_kept) == (2, 0)
 
 
 def test_a_budget_is_kept_to(checkpoint: Path) -> None:
     features = 9 * 64 * 4 * 2
-    chat = opened(checkpoint, LOOP.model_copy(update={"vision_bytes": 2 * features}))
+    chat = opened(checkpoint, ENGINE.model_copy(update={"vision_bytes": 2 * features}))
     for grey, seen in ((0, 1), (100, 1), (0, 0), (200, 1), (0, 0), (100, 1)):
         with counting() as counts:
             chat.reply(question(grey), ReplySettings(max_tokens=1))
@@ -174,15 +171,15 @@ def test_a_budget_is_kept_to(checkpoint: Path) -> None:
 def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     import torch
 
-    from interleave_thinker.backend.chat.engine.rope_positions import places_of, prompt_tokens
-    from interleave_thinker.backend.chat.engine.vision_cache import Vision
+    from interleave_thinker.backend.chat.engine.rope_positions import position_ids_of, prompt_tokens
+    from interleave_thinker.backend.chat.engine.vision_cache import VisionCache
 
     chat = opened(checkpoint, EngineSettings())
     processor, config = chat.base.processor, chat.model.config
     pictures = [page(255), page(10, (64, 32)), page(90, (32, 80))]
     content = (pictures[0], "a <b>", pictures[1], pictures[2], "c")
     prompt, shown = chat._prompt([Message(role="user", content=content)], WATCH)
-    vision = Vision(processor.image_processor, 1 << 20)
+    vision = VisionCache(processor.image_processor, 1 << 20)
     with torch.inference_mode():
         images = [vision.features(chat.model, None, picture) for picture in shown]
     assert len({image.grid for image in images}) == 3
@@ -190,13 +187,13 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     theirs = processor(text=[prompt], images=[picture.image for picture in shown], return_tensors="pt")
     assert list(ours.ids) == theirs["input_ids"][0].tolist()
     types = (theirs["input_ids"] == config.image_token_id).int()
-    places, deltas = chat.model.model.get_rope_index(
+    position_ids, deltas = chat.model.model.get_rope_index(
         theirs["input_ids"], mm_token_type_ids=types, image_grid_thw=theirs["image_grid_thw"]
     )
-    assert torch.equal(ours.places[1:], places)
-    assert ours.next_place == len(ours.ids) + int(deltas)
+    assert torch.equal(ours.position_ids[1:], position_ids)
+    assert ours.next_position == len(ours.ids) + int(deltas)
     # With several patches to a token, as the real models have it.
-    assert places_of([1, 7, 7, 2], 7, [(1, 2, 4)], 2)[1:, 0].tolist() == [
+    assert position_ids_of([1, 7, 7, 2], 7, [(1, 2, 4)], 2)[1:, 0].tolist() == [
         [0, 1, 1, 3],
         [0, 1, 1, 3],
         [0, 1, 2, 3],

@@ -18,7 +18,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.engine.settings import PLAIN as NO_LEVER
+from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local import grammar_processor as grammar
@@ -67,13 +67,13 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("levers", [EngineSettings(), NO_LEVER])
+@pytest.mark.parametrize("engine", [EngineSettings(), OFF])
 @pytest.mark.parametrize("settings", [WATCH, PLAIN])
 def test_replies_in_the_form_stay_as_they_are(
-    checkpoint: Path, levers: EngineSettings, settings: ReplySettings
+    checkpoint: Path, engine: EngineSettings, settings: ReplySettings
 ) -> None:
     """Also the early stop at True and P(True), which is read before the mask."""
-    chat = local.open(str(checkpoint), device="cpu", share=False, levers=levers)
+    chat = local.open(str(checkpoint), device="cpu", share=False, engine=engine)
     for grey in (240, 20):
         free = chat.reply(question(grey), settings)
         with counting() as counts:

@@ -11,17 +11,17 @@ from interleave_thinker.backend.chat.engine.prompt_lookup import PromptLookup
 def test_the_longest_equal_stretch_goes_on() -> None:
     #         the long one      a shorter one, later
     prompt = [1, 2, 3, 4, 5, 6, 9, 3, 4, 7, 8, 0, 1, 2, 3, 4]
-    assert PromptLookup(prompt, 16).guess() == [5, 6, 9, 3]
-    assert PromptLookup(prompt, 3).guess() == [5, 6, 9]
-    assert PromptLookup(prompt, 2).guess() == [7, 8], "of stretches that are equal up to the limit the latest"
-    assert PromptLookup([*prompt[:-1], 9], 16).guess() == []
+    assert PromptLookup(prompt, 16).draft() == [5, 6, 9, 3]
+    assert PromptLookup(prompt, 3).draft() == [5, 6, 9]
+    assert PromptLookup(prompt, 2).draft() == [7, 8], "of stretches that are equal up to the limit the latest"
+    assert PromptLookup([*prompt[:-1], 9], 16).draft() == []
 
 
 def test_no_guess_without_two_equal_tokens() -> None:
     assert (
-        PromptLookup([], 8).guess() == PromptLookup([1], 8).guess() == PromptLookup([1, 1], 8).guess() == []
+        PromptLookup([], 8).draft() == PromptLookup([1], 8).draft() == PromptLookup([1, 1], 8).draft() == []
     )
-    assert PromptLookup([1, 1, 1], 8).guess() == [1]
+    assert PromptLookup([1, 1, 1], 8).draft() == [1]
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20), st.integers(1, 9))
@@ -32,8 +32,8 @@ def test_a_guess_is_a_stretch_that_was_said_after_the_same_words(
     for token in answer:
         drafts.add(token)
     said = [*prompt, *answer]
-    guess = drafts.guess()
-    assert guess == PromptLookup(said, limit).guess(), "whatever was prompt and whatever answer"
+    guess = drafts.draft()
+    assert guess == PromptLookup(said, limit).draft(), "whatever was prompt and whatever answer"
     assert len(guess) <= limit
     stretches = [said[at : at + 2 + len(guess)] for at in range(len(said) - 2)]
     if guess:

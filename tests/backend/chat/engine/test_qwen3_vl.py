@@ -1,0 +1,58 @@
+"""The names of transformers' Qwen3-VL that the engine reads are where they are expected."""
+
+from __future__ import annotations
+
+import inspect
+from operator import attrgetter
+from typing import Any
+
+import pytest
+import transformers
+from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+from interleave_thinker.backend.chat.engine import qwen3_vl
+
+WIDTHS = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
+CHECKED = "5.0 to 5.23"
+"""Versions of transformers in which all of these names were found."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    text = {**WIDTHS, "num_hidden_layers": 1, "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 8}
+    vision = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+    vision |= {"deepstack_visual_indexes": [0]}
+    return Qwen3VLForConditionalGeneration(Qwen3VLConfig(text_config=text, vision_config=vision))
+
+
+@pytest.mark.parametrize("path", qwen3_vl.LIBRARY_PATHS)
+def test_the_model_has_its_parts_where_they_are_read(model: Any, path: str) -> None:
+    try:
+        attrgetter(path)(model)
+    except AttributeError as error:
+        pytest.fail(f"transformers {transformers.__version__} lacks {path} ({CHECKED} have it): {error}")
+
+
+@pytest.mark.parametrize("path", qwen3_vl.LAYER_PATHS)
+def test_a_decoder_layer_has_what_is_read_of_it(model: Any, path: str) -> None:
+    assert qwen3_vl.has_known_layers(model), f"transformers {transformers.__version__} renamed its layers"
+    try:
+        attrgetter(path)(model.model.language_model.layers[0])
+    except AttributeError as error:
+        pytest.fail(f"transformers {transformers.__version__} lacks {path} ({CHECKED} have it): {error}")
+
+
+def test_the_language_model_takes_what_it_is_given(model: Any) -> None:
+    accepted = inspect.signature(type(model.model.language_model).forward).parameters
+    missing = set(qwen3_vl.LAYER_ARGUMENTS) - set(accepted)
+    assert not missing, f"transformers {transformers.__version__} lacks {missing} ({CHECKED} have them)"
+
+
+def test_the_vision_tower_gives_features_for_every_level(model: Any) -> None:
+    import torch
+
+    vision = model.config.vision_config
+    numbers = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    with torch.inference_mode():
+        features = qwen3_vl.image_features(model, torch.zeros(4, numbers), torch.tensor([[1, 2, 2]]))
+    assert [tuple(level.shape) for level in features] == [(1, 32), (1, 32)]
