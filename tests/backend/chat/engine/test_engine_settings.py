@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -186,10 +187,11 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     ours = prompt_tokens(processor.tokenizer, prompt, config.image_token_id, images, 1)
     theirs = processor(text=[prompt], images=[picture.image for picture in shown], return_tensors="pt")
     assert list(ours.ids) == theirs["input_ids"][0].tolist()
-    types = (theirs["input_ids"] == config.image_token_id).int()
-    position_ids, deltas = chat.model.model.get_rope_index(
-        theirs["input_ids"], mm_token_type_ids=types, image_grid_thw=theirs["image_grid_thw"]
-    )
+    rope_index = chat.model.model.get_rope_index
+    # transformers asks for the types of tokens in later versions, and tells them from the ids before.
+    types = {"mm_token_type_ids": (theirs["input_ids"] == config.image_token_id).int()}
+    given = types if "mm_token_type_ids" in inspect.signature(rope_index).parameters else {}
+    position_ids, deltas = rope_index(theirs["input_ids"], image_grid_thw=theirs["image_grid_thw"], **given)
     assert torch.equal(ours.position_ids[1:], position_ids)
     assert ours.next_position == len(ours.ids) + int(deltas)
     # With several patches to a token, as the real models have it.
