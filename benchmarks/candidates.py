@@ -32,7 +32,7 @@ from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
 from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
 from interleave_thinker.backend.types import Verdict  # noqa: E402
 from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
-from interleave_thinker.training.tinyworld.evaluation import measure_planner, tell_stories  # noqa: E402
+from interleave_thinker.training.tinyworld.evaluation import StoryRuns, measure_planner, run_stories  # noqa: E402
 
 
 class OneByOne:
@@ -60,9 +60,8 @@ def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict
             judge = critic if together else OneByOne(critic)
             began = time.process_time()
             with counting() as counts:
-                told = tell_stories(
-                    stories, plans, generator, judge, [options.attempts], print, candidates=number
-                )[options.attempts]
+                runs = StoryRuns([options.attempts], candidates=number)
+                told = run_stories(stories, plans, generator, judge, runs, print)[options.attempts]
             row = {
                 "candidates": number,
                 "together": together,

@@ -39,7 +39,7 @@ from interleave_thinker.training.doctor import settings_of
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.recipe import read_recipe
-from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraw import (
     BatchCounts,
     DrawingSettings,
@@ -48,6 +48,7 @@ from interleave_thinker.training.reward.redraw import (
     Redrawer,
 )
 from interleave_thinker.training.rows.rl import CriticRlRow
+from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.sft import train as sft
 from interleave_thinker.training.sft.train import SftTraining
 from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder, make_rendered
@@ -84,7 +85,7 @@ class OneByOne(Redrawer):
         return Outcome(score, picture)
 
 
-ENGINES: dict[str, type[Redrawer]] = {"batched, cached": Redrawer, "one by one": OneByOne}
+REDRAWERS: dict[str, type[Redrawer]] = {"batched, cached": Redrawer, "one by one": OneByOne}
 
 
 @dataclass
@@ -120,7 +121,8 @@ def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for number in range(rounds):
         heard, out = Heard(), folder / f"sft-{number}"
-        sft.train(checkpoint("critic"), rows, folder / "sft", out, settings, log=heard)
+        data = sft.SftData(RowSet(rows, folder / "sft"))
+        sft.train(checkpoint("critic"), data, out, settings, log=heard)
         logged = [entry for entry in log_of(out) if "num_tokens" in entry and "loss" in entry]
         first, last = logged[0], logged[-1]
         wall, cpu = heard.between(f"step {first['step']}/", f"step {last['step']}/")
@@ -156,17 +158,17 @@ def reinforce(
     heard = Heard()
     grpo.train(
         checkpoint("critic"),
-        rows[2:],
-        rows[:2],
-        folder,
+        grpo.RlData(rows[2:], rows[:2], folder),
         out,
         settings,
-        RewardSettings.model_validate({"redraw": redraw}),
-        DrawingSettings(),
-        open_generator("tinyworld"),
-        open_scorer("tinyworld"),
-        log=heard,
-        engine=ENGINES[name],
+        RewardSetup(
+            open_generator("tinyworld"),
+            open_scorer("tinyworld"),
+            RewardSettings.model_validate({"redraw": redraw}),
+            DrawingSettings(),
+            redrawer=REDRAWERS[name],
+        ),
+        heard,
     )
     steps = [entry for entry in log_of(out) if "seconds/step" in entry]
     begun = "step 0 held out"
@@ -207,7 +209,7 @@ def ratios(pairs: Sequence[dict[str, dict[str, Any]]], key: str, part: str = "")
     """One by one over batched, pair by pair: the median and the range."""
     found = []
     for pair in pairs:
-        ours, theirs = (pair[name][key] for name in ENGINES)
+        ours, theirs = (pair[name][key] for name in REDRAWERS)
         found.append(theirs[part] / ours[part] if part else theirs / ours)
     return {
         "median": round(median(found), 2),
@@ -265,7 +267,7 @@ def main() -> None:
         pairs = []
         for number in range(options.pairs):
             pair = {}
-            for engine in ENGINES:
+            for engine in REDRAWERS:
                 out = folder / f"grpo-{number}-{engine.replace(' ', '-')}"
                 pair[engine] = reinforce(engine, rows, folder, out, settings, options.redraw)
                 print(shown(pair[engine]), flush=True)

@@ -147,3 +147,11 @@ def test_no_folder_is_a_heap() -> None:
             rooms[folder_of(path.parent)] += 1
     for folder, number in rooms.items():
         assert number <= CROWDED.get(folder, MOST_ROOMS), f"{folder} holds {number} files and folders"
+
+
+def test_production_code_does_not_import_the_demo() -> None:
+    """Neither the tiny world nor how it was made: who needs its oracle or its checkpoints is handed them."""
+    production = {"grpo", "evaluation", "reward", "rows", "runs", "sft", "trainer"}
+    for folder, targets in used().items():
+        if folder.partition("/")[0] == "training" and folder.partition("/")[2] in production:
+            assert not [one for one in targets if "tinyworld" in one], folder

@@ -8,6 +8,7 @@ bandwidth; drawing and scoring depend on who does it, so that only what each of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ..backend.vram.agent_shapes import agent_shape
@@ -84,18 +85,21 @@ def _held(settings: ModelTraining) -> float:
     return 4.0 if not settings.lora_rank or settings.precision == "fp32" else 2.0
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What a training runs on: devices, and bytes of each card, of main memory, and free on the disk."""
+
+    devices: int
+    card: float
+    ram: float
+    free: float
+
+
 def lines(
-    config: Any,
-    memory: Memory,
-    settings: SftTraining | GrpoTraining,
-    devices: int,
-    parallel: int,
-    card: float,
-    ram: float,
-    free: float,
+    config: Any, memory: Memory, settings: SftTraining | GrpoTraining, machine: Machine, parallel: int
 ) -> Iterator[str]:
-    """The report; `parallel` redraws at once on each device, `card`, `ram` and `free` bytes of a card, of
-    main memory, on the disk."""
+    """The report, line by line; `parallel` redraws run at once on each device."""
+    devices, card, ram, free = machine.devices, machine.card, machine.ram, machine.free
     host = host_memory(memory, settings, devices)
     small = "" if host < 0.9 * ram else f"; here are {ram / GB:.0f}"
     how = f", {devices} processes that each read the weights" if devices > 1 else ""

@@ -137,7 +137,8 @@ def _stage(
     yield f"    about {memory.total / GB:.1f} GB each (reckoned): {_parts(memory)}"
     parallel = int(values.get("parallel_draws", DrawingSettings().parallel_draws))
     free = float(shutil.disk_usage(Path.cwd()).free)
-    for line in costs.lines(config, memory, settings, wanted, parallel, card, _ram(), free):
+    machine = costs.Machine(wanted, card, _ram(), free)
+    for line in costs.lines(config, memory, settings, machine, parallel):
         yield f"    {line}"
     yield f"    {_verdict(memory, settings, wanted, cards)}"
 

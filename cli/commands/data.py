@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.runs.filter import RunsData
+from ...training.runs.filter import EXACT, RunsData
 from ..model_options import with_model_options
 from .data_feedback import command as feedback
 
 if TYPE_CHECKING:
     from ...backend.prompts import PromptSet
+    from ...training.runs.attempts import Oracle
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Make a critic's training data.")
 
@@ -58,6 +59,15 @@ def wording_of(model: str | None, download: bool) -> PromptSet:
     return found or default_prompt_set()
 
 
+def oracle_of(reasoning: str) -> Oracle | None:
+    """Who writes exact reasoning: the demo world's oracle, where it is asked for."""
+    if reasoning != EXACT:
+        return None
+    from ...training.tinyworld.data.oracle_critic import OracleCritic
+
+    return OracleCritic()
+
+
 @app.command("from-runs")
 @with_model_options
 def from_runs(
@@ -84,17 +94,17 @@ def from_runs(
     """Turn runs and people's words on them (accept, reject, better prompt) into rows for critic-sft and
     critic-grpo."""
     from ...backend.scorers import open_scorer
-    from ...training.runs.convert import make_data
+    from ...training.runs.convert import RunConverter
 
-    made = make_data(
-        runs,
-        out,
+    converter = RunConverter(
         settings,
         wording_of(model, download),
         open_scorer(scorer) if scorer else None,
+        oracle_of(settings.reasoning),
         skip_bad,
         lambda line: typer.echo(shown_text(line)),
     )
+    made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
 
 

@@ -47,7 +47,7 @@ def tinyworld(
     from ...backend.files.atomic import write_text
     from ...backend.generators import open_generator
     from ...backend.tinyworld.generator import TinyWorldGenerator
-    from ...training.tinyworld.evaluation import evaluate
+    from ...training.tinyworld.evaluation import Evaluation, evaluate
 
     try:
         attempts = sorted({int(part) for part in max_attempts.split(",")})
@@ -63,7 +63,7 @@ def tinyworld(
     opener.finish()
     if critic is None:
         raise SettingsError("--critic none cannot be measured.", "Name a critic.")
-    report = evaluate(planner, critic, drawing, stories, seed, attempts, _log)
+    report = evaluate(planner, critic, drawing, Evaluation(stories, seed, attempts), _log)
     _print(report)
     if json_file is not None:
         write_text(json_file, json.dumps(report.as_json(), indent=2) + "\n", SettingsError, "Report")

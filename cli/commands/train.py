@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -48,35 +48,37 @@ SkipBad = Annotated[
 ]
 
 
+class SftFiles(NamedTuple):
+    """The data of a fine-tuning as the command names it; `verdicts`: whether their balance is shown."""
+
+    data: Path
+    images: Path | None
+    skip_bad: bool
+    verdicts: bool
+
+
 def _fine_tune(
-    model: str,
-    download: bool,
-    data: Path,
-    images: Path | None,
-    out: Path,
-    skip_bad: bool,
-    settings: SftTraining,
-    verdicts: bool,
-    name: str = "final",
-    held_out: RowSet | None = None,
+    model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, held_out: RowSet | None
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
+    from ...training.own_critic import TRAINED
     from ...training.rows.row_sets import RowSet
     from ...training.rows.sft import check_rows, show_balance, show_problems
-    from ...training.sft.train import train
+    from ...training.sft.train import FINAL, SftData, train
     from ...training.trainer.policy import check_options
 
     check_options(settings)
-    rows, problems = check_rows(data, skip_bad, images)
+    rows, problems = check_rows(files.data, files.skip_bad, files.images)
     show_problems(problems, len(rows), log)
+    found = RowSet(rows, files.data.parent)
     if held_out is not None:
-        refuse_trained(held_out, RowSet(rows, data.parent))
-    if verdicts:
+        refuse_trained(held_out, found)
+    if files.verdicts:
         show_balance(rows, log)
     folder = checkpoint_of(model, download)
-    prompts = prompt_set_of(folder)
-    made = train(folder, rows, data.parent, out, settings, prompts, log, skip_bad, name, held_out)
+    data = SftData(found, held_out, files.skip_bad, FINAL if held_out is None else TRAINED)
+    made = train(folder, data, out, settings, prompt_set_of(folder), log)
     log(f"checkpoint: {made}")
     return made
 
@@ -95,7 +97,7 @@ def planner_sft(
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner on planner_sft.json."""
-    _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=False)
+    _fine_tune(model, download, SftFiles(data, images, skip_bad, verdicts=False), out, settings, None)
 
 
 @app.command("critic-sft")
@@ -116,24 +118,26 @@ def critic_sft(
 ) -> None:
     """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse
     than before."""
+    files = SftFiles(data, images, skip_bad, verdicts=True)
     if held_out is None:
-        _fine_tune(model, download, data, images, out, skip_bad, settings, verdicts=True)
+        _fine_tune(model, download, files, out, settings, None)
         return
-    from ...training.evaluation.gate_rows import examination
-    from ...training.evaluation.regression_gate import GateRefused, check_gate, enforce, publish
-    from ...training.own_critic import TRAINED
+    from ...training.evaluation.gate_rows import askable, examination
+    from ...training.evaluation.regression_gate import GateRefused, RegressionGate, enforce, publish
+    from ...training.rows.lengths import TokenLimit
     from ...training.rows.row_sets import read_row_set
     from ...training.sft.train import FINAL
+    from ...training.trainer.policy import check_options
 
-    given = read_row_set(held_out, skip_bad, log, images)
-    asked = examination(given, gate)
+    check_options(settings)
     before = checkpoint_of(model, download)
-    made = _fine_tune(
-        model, download, data, images, out, skip_bad, settings, verdicts=True, name=TRAINED, held_out=asked
-    )
+    given = read_row_set(held_out, skip_bad, log, images)
+    limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
+    asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
+    made = _fine_tune(model, download, files, out, settings, asked)
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
         return
-    result = check_gate(before, made, asked, out, gate, settings.device, log)
+    result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)
     try:
         enforce(result, made, force, log)
     except GateRefused as error:
@@ -177,7 +181,8 @@ def critic_grpo(
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
     from ...training.grpo.settings import check_rows_of, split_held_out
-    from ...training.grpo.train import train
+    from ...training.grpo.train import RlData, train
+    from ...training.reward.critic_reward import RewardSetup
     from ...training.rows.rl import other_sources, read_rl_rows
     from ...training.rows.sft import show_problems
     from ...training.trainer.policy import check_options
@@ -203,18 +208,11 @@ def critic_grpo(
         log(warning)
     made = train(
         checkpoint_of(model, download),
-        rows,
-        held,
-        data.parent,
+        RlData(rows, held, data.parent, skip_bad),
         out,
         settings,
-        reward,
-        drawing,
-        redraws,
-        scores,
-        cache,
+        RewardSetup(redraws, scores, reward, drawing, cache),
         log,
-        skip_bad=skip_bad,
     )
     log(f"checkpoint: {made}")
 

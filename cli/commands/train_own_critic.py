@@ -11,13 +11,13 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.shown_text import one_line, shown_text
 from ...training.evaluation.gate_rows import GateSettings
-from ...training.own_critic import Reinforcement
+from ...training.own_critic import ReinforcementStage
 from ...training.runs.filter import RunsData
 from ...training.runs.rehearsal import Rehearsal
 from ...training.sft.train import SftTraining
 from ..config_option import Config
 from ..model_options import with_model_options
-from .data import Runs, Score, SkipBadRuns, checkpoint_of
+from .data import Runs, Score, SkipBadRuns, checkpoint_of, oracle_of
 
 REFUSED = 3
 """Exit code of a training whose critic was not published."""
@@ -63,7 +63,7 @@ def refused(error: Exception) -> typer.Exit:
     return typer.Exit(REFUSED)
 
 
-def reinforcement_of(recipe: str) -> Reinforcement:
+def reinforcement_of(recipe: str) -> ReinforcementStage:
     """The `critic-grpo` section of a recipe, opened; raises SettingsError."""
     from pydantic import BaseModel, ValidationError
 
@@ -71,7 +71,7 @@ def reinforcement_of(recipe: str) -> Reinforcement:
     from ...backend.scorers import open_scorer
     from ...training.grpo.settings import GrpoTraining
     from ...training.recipes.recipe import read_recipe
-    from ...training.reward.critic_reward import RewardSettings
+    from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraw import DrawingSettings
     from ...training.trainer.policy import check_options
 
@@ -94,7 +94,8 @@ def reinforcement_of(recipe: str) -> Reinforcement:
     check_options(settings)  # found out after the fine-tuning, it would have cost hours
     if values:
         raise SettingsError(f"Recipe {recipe!r}: critic-grpo has no option {sorted(values)[0]!r}.")
-    return Reinforcement(open_generator(generator), open_scorer(scorer), settings, reward, drawing)
+    setup = RewardSetup(open_generator(generator), open_scorer(scorer), reward, drawing)
+    return ReinforcementStage(settings, setup)
 
 
 @with_model_options
@@ -144,28 +145,26 @@ def command(
     """
     from ...backend.scorers import open_scorer
     from ...training.evaluation.regression_gate import GateRefused
-    from ...training.own_critic import train_own_critic
+    from ...training.own_critic import (
+        OwnCriticAgents,
+        OwnCriticData,
+        OwnCriticSettings,
+        train_own_critic,
+    )
     from ...training.trainer.policy import check_options
 
     check_options(settings)
     reinforcement = reinforcement_of(grpo) if grpo else None
     try:
         made = train_own_critic(
-            runs,
             checkpoint_of(model, download),
+            OwnCriticData(runs, old, held_out, images, skip_bad),
             out,
-            data,
-            settings,
-            rehearsal,
-            gate,
-            old,
-            held_out,
-            open_scorer(scorer) if scorer else None,
-            reinforcement,
-            skip_bad,
-            force,
+            OwnCriticSettings(data, settings, rehearsal, gate, force),
+            OwnCriticAgents(
+                open_scorer(scorer) if scorer else None, oracle_of(data.reasoning), reinforcement
+            ),
             log,
-            images,
         )
     except GateRefused as error:
         raise refused(error) from error

@@ -26,9 +26,10 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo import train as grpo
-from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraw import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows
+from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft import train as sft
 from interleave_thinker.training.trainer import callbacks  # noqa: F401 - imported before the forks
@@ -105,28 +106,20 @@ def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
         rows.append(SftRow(messages=[asked, told], images=["0.png", "255.png" if number % 2 else "0.png"]))
     settings = sft.SftTraining(epochs=1, batch=4, rate=1e-2, device="cpu", save_every=2, samples=0)
     settings = settings.model_copy(update={"freeze_vision": False, "tensorboard": False, **changes})
-    sft.train(folder / "base", rows, folder, out, settings, log=log)
+    sft.train(folder / "base", sft.SftData(RowSet(rows, folder)), out, settings, log=log)
 
 
 def reinforce(folder: Path, out: Path, log: Log) -> None:
     rows, _ = read_rl_rows(folder / "critic_rl.jsonl")
     changes = {"check_rows": 2, "check_batch": 2, "temperature": 1.4, "tensorboard": False}
     settings = SMALL.model_copy(update=changes)
-    reward, drawing = RewardSettings(), DrawingSettings(tries=1)
-    generator, scorer = Counted(out.with_suffix(".drawn")), open_scorer("tinyworld")
-    grpo.train(
-        checkpoint("critic"),
-        rows[2:],
-        rows[:2],
-        folder,
-        out,
-        settings,
-        reward,
-        drawing,
-        generator,
-        scorer,
-        log=log,
+    reward = RewardSetup(
+        Counted(out.with_suffix(".drawn")),
+        open_scorer("tinyworld"),
+        RewardSettings(),
+        DrawingSettings(tries=1),
     )
+    grpo.train(checkpoint("critic"), grpo.RlData(rows[2:], rows[:2], folder), out, settings, reward, log)
 
 
 def adapt(folder: Path, out: Path, log: Log) -> None:

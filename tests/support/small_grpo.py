@@ -10,8 +10,8 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
-from interleave_thinker.training.grpo.train import train
-from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.grpo.train import RlData, train
+from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraw import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder
@@ -58,20 +58,15 @@ def run(
     rows, _ = read_rl_rows(data)
     rows, held = split_held_out(rows, settings)
     wrong_first = sorted(rows, key=lambda row: row.evaluation.success)[: 2 * settings.prompts]
-    return train(
-        options.get("model", checkpoint("critic")),
-        options.get("rows", wrong_first),
-        options.get("held", held),
-        data.parent,
-        out,
-        settings,
-        options.get("reward", RewardSettings()),
-        options.get("drawing", DrawingSettings(tries=1)),
+    reward = RewardSetup(
         options.get("generator", open_generator("tinyworld")),
         open_scorer("tinyworld"),
+        options.get("reward", RewardSettings()),
+        options.get("drawing", DrawingSettings(tries=1)),
         options.get("cache"),
-        log,
     )
+    rl = RlData(options.get("rows", wrong_first), options.get("held", held), data.parent)
+    return train(options.get("model", checkpoint("critic")), rl, out, settings, reward, log)
 
 
 def weights(folder: Path, name: str = "model.safetensors") -> dict:

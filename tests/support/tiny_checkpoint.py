@@ -15,6 +15,7 @@ from support.made_once import made_once
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.training.tinyworld.models.small_checkpoint import (
+    PictureReading,
     learn_processor,
     rotary,
     save_untrained,
@@ -72,9 +73,7 @@ def build_checkpoint(folder: Path) -> Path:
     processor = learn_processor(
         [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
         420,
-        pixels=(48 * 48, 48 * 48),
-        patch=16,
-        merge=1,
+        PictureReading((48 * 48, 48 * 48), patch=16, merge=1),
     )
     text = {
         "vocab_size": len(processor.tokenizer),

@@ -46,7 +46,7 @@ def test_a_vllm_that_would_not_start_is_said_to() -> None:
 
     def said(**changes: Any) -> str:
         settings = published("critic-grpo", **changes)
-        told = costs.lines(config, memory, settings, 8, 16, 80 * GB, 1e15, 1e15)
+        told = costs.lines(config, memory, settings, costs.Machine(8, 80 * GB, 1e15, 1e15), 16)
         return next(line for line in told if line.startswith("vLLM"))
 
     # 2 bytes x 8.767e9, 20,480 tokens x 147,456 bytes, and 2 GB.
@@ -72,5 +72,9 @@ def test_hours_grow_with_the_work() -> None:
 
 def test_what_this_machine_lacks_is_said() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
-    told = "\n".join(costs.lines(config, memory, published("critic-grpo"), 8, 16, 80 * GB, 64 * GB, 100 * GB))
+    told = "\n".join(
+        costs.lines(
+            config, memory, published("critic-grpo"), costs.Machine(8, 80 * GB, 64 * GB, 100 * GB), 16
+        )
+    )
     assert "here are 64" in told and "free here: 100" in told and "hours" in told

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.feedback.sft_row import SftRow
+from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.row_sets import RowSet, asked_in_both, words_of
+from ..trainer.policy import load_processor
 from .intervals import cases_for
+
+Log = Callable[[str], None]
 
 SMALLEST = 0.001
 """The smallest drop that can be allowed: none at all would take endless rows to show."""
@@ -104,6 +108,17 @@ def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
             "--old, or raise --gate-rows; wider limits (--allowed-recall-drop, --allowed-drop) need fewer.",
         )
     return RowSet(rows, held_out.folder)
+
+
+def askable(rows: RowSet, checkpoint: Path, limit: TokenLimit, pixels: int, log: Log) -> RowSet:
+    """The rows that the critic in `checkpoint` can be asked about, with images of at most `pixels`: within
+    the limit, and without the tokenizer's own words, which would be read as an image or the end of a turn.
+    Raises SettingsError for the first other row unless such rows are skipped."""
+    if not rows.rows:
+        return rows
+    shown = [shown_of(row, rows.folder, pixels) for row in rows.rows]
+    good = fitting(rows.rows, shown, load_processor(checkpoint), limit, log, "held-out ")
+    return RowSet(good, rows.folder)
 
 
 def refuse_trained(held_out: RowSet, trained: RowSet) -> None:

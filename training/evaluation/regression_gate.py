@@ -2,16 +2,17 @@
 one before.
 
 Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule`
-compares. What was learned is another question, asked about people's words on runs that were held out, and
-only told: a critic may be published for what it still knows, but nobody is to take that for progress. A
-critic that does not pass stays where it was trained.
+compares. What was learned is another question, asked about annotated images of runs that were held out, and
+only reported: a critic may be published for what it still knows, which is no progress by itself. A critic
+that does not pass stays where it was trained.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from pydantic import ValidationError
 
 from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint, checkpoint_digest
 from ...backend.errors import TrainingError
-from ...backend.feedback.sft_row import SftRow
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
 from ..rows.row_sets import RowSet
@@ -31,6 +31,7 @@ from .gate_rule import Gate, as_lines, compare, learned_line, measured
 from .held_out import greedy_answers
 
 GATE_FILE, LEARNED_FILE = "gate.json", "learned.json"
+HELD_OUT_ROWS, ANNOTATED_RUNS = "held-out rows", "annotated images of held-out runs"
 FEW_ROWS = 100
 Log = Callable[[str], None]
 
@@ -39,75 +40,56 @@ class GateRefused(TrainingError):
     """The retrained critic is worse on held-out rows than is allowed; it was not published."""
 
 
-def check_gate(
-    before: Path,
-    after: Path,
-    asked: RowSet,
-    out: Path,
-    settings: GateSettings,
-    device: str = "auto",
-    log: Log = print,
-) -> Gate:
-    """Ask both critics about the rows of an `examination`, print and keep the comparison in `out`.
+@dataclass(frozen=True)
+class RegressionGate:
+    """Compares a retrained critic with the one before on the same rows; both answer on `device`."""
 
-    `after` may be a LoRA adapter of `before`. The same comparison is not made twice.
-    """
-    gate = _asked_both(before, after, asked, out / GATE_FILE, settings, device, log, "held-out rows")
-    for line in as_lines(gate, "held-out rows"):
-        log(line)
-    if len(asked.rows) < FEW_ROWS:
-        log(
-            f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
-            f"more: --held-out."
-        )
-    return gate
+    settings: GateSettings
+    device: str = "auto"
+    log: Log = print
 
+    def check(self, before: Path, after: Path, asked: RowSet, out: Path) -> Gate:
+        """Ask both critics about the rows of an `examination`, log the comparison and write it to `out`.
 
-def tell_learned(
-    before: Path,
-    after: Path,
-    words: RowSet,
-    out: Path,
-    settings: GateSettings,
-    device: str = "auto",
-    log: Log = print,
-) -> Gate:
-    """Ask both critics about images of runs that were not trained on and that people spoke of, print and keep
-    in `out` what was learned. Nothing is refused by it."""
-    rows = [row for row in words.rows if truth_of(row) is not None][: settings.gate_rows]
-    what = "people's words on held-out runs"
-    learned = _asked_both(
-        before, after, RowSet(rows, words.folder), out / LEARNED_FILE, settings, device, log, what
-    )
-    for line in [*as_lines(learned, what), learned_line(learned)]:
-        log(line)
-    return learned
-
-
-def _asked_both(
-    before: Path,
-    after: Path,
-    asked: RowSet,
-    path: Path,
-    settings: GateSettings,
-    device: str,
-    log: Log,
-    what: str,
-) -> Gate:
-    truths = [bool(truth_of(row)) for row in asked.rows]
-    digests = [checkpoint_digest(before), checkpoint_digest(after)]
-    key = digest_of([*digests, settings.model_dump_json(), *(row.line() for row in asked.rows)])
-    gate = _kept(path, key)
-    if gate is not None:
+        `after` may be a LoRA adapter of `before`. The same comparison is not made twice.
+        """
+        gate = self._compared(before, after, asked, out / GATE_FILE, HELD_OUT_ROWS)
+        self._show(gate, HELD_OUT_ROWS)
+        if len(asked.rows) < FEW_ROWS:
+            self.log(
+                f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
+                f"more: --held-out."
+            )
         return gate
-    log(f"asking the critics before and after about {len(truths)} {what}")
-    rows, images = asked.rows, asked.folder
-    old = measured(answers_of(before, None, rows, images, settings, device), truths)
-    base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
-    new = measured(answers_of(base, adapter, rows, images, settings, device), truths)
-    gate = compare(old, new, settings, key)
-    write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
-    return gate
+
+    def measure_learned(self, before: Path, after: Path, annotated: RowSet, out: Path) -> Gate:
+        """Ask both critics about annotated images of runs that were not trained on, log what was learned and
+        write it to `out`. Nothing is refused by it."""
+        rows = [row for row in annotated.rows if truth_of(row) is not None][: self.settings.gate_rows]
+        asked = RowSet(rows, annotated.folder)
+        learned = self._compared(before, after, asked, out / LEARNED_FILE, ANNOTATED_RUNS)
+        self._show(learned, ANNOTATED_RUNS)
+        self.log(learned_line(learned))
+        return learned
+
+    def _show(self, gate: Gate, what: str) -> None:
+        for line in as_lines(gate, what):
+            self.log(line)
+
+    def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
+        truths = [bool(truth_of(row)) for row in asked.rows]
+        digests = [checkpoint_digest(before), checkpoint_digest(after)]
+        key = digest_of([*digests, self.settings.model_dump_json(), *(row.line() for row in asked.rows)])
+        gate = _stored(path, key)
+        if gate is not None:
+            return gate
+        self.log(f"asking the critics before and after about {len(truths)} {what}")
+        old = measured(answers_of(before, None, asked, self.settings, self.device), truths)
+        base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+        new = measured(answers_of(base, adapter, asked, self.settings, self.device), truths)
+        gate = compare(old, new, self.settings, key)
+        write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
+        return gate
 
 
 def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
@@ -145,7 +127,7 @@ def _link(source: str, target: str) -> str:
     return target
 
 
-def _kept(path: Path, key: str) -> Gate | None:
+def _stored(path: Path, key: str) -> Gate | None:
     """A comparison made before, None if there is none of this key."""
     try:
         gate = Gate.model_validate(read_json(path, TrainingError))
@@ -155,12 +137,7 @@ def _kept(path: Path, key: str) -> Gate | None:
 
 
 def answers_of(
-    checkpoint: Path,
-    adapter: Path | None,
-    rows: Sequence[SftRow],
-    images: Path,
-    settings: GateSettings,
-    device: str,
+    checkpoint: Path, adapter: Path | None, rows: RowSet, settings: GateSettings, device: str
 ) -> list[str]:
     """A critic's greedy answers to rows; `adapter` is a LoRA folder for the checkpoint, if any."""
     import torch
@@ -187,5 +164,5 @@ def answers_of(
 
             model = PeftModel.from_pretrained(model, str(adapter))
         model = model.to("cuda" if on_gpu else "cpu")
-        asked = [as_prompt_completion(row, images) for row in rows]
+        asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
         return greedy_answers(model, processor, asked, settings.gate_tokens, settings.gate_batch)[0]

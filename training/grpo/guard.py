@@ -17,6 +17,7 @@ from ..evaluation.held_out import Check, CheckLog, measures
 from ..reward.critic_reward import CriticReward
 from ..trainer.callbacks import Log
 from ..trainer.progress_line import number
+from .settings import GrpoTraining
 
 REFERENCE_KL = 1e-3
 
@@ -28,14 +29,13 @@ before 1.10)."""
 
 
 class CriticGuard(TrainerCallback):
-    """Checks the critic on held-out rows every `every` steps and asks for a stop when it must not go on."""
+    """Checks the critic on held-out rows at every checkpoint and asks for a stop when it must not go on."""
 
     def __init__(
         self,
         check: Callable[[], Check],
         checks: CheckLog,
-        every: int,
-        floor: float,
+        settings: GrpoTraining,
         reward: CriticReward,
         log: Log,
         agree: Callable[[str | None], str | None] = lambda problem: problem,
@@ -44,8 +44,8 @@ class CriticGuard(TrainerCallback):
         others waiting for it."""
         self.check = check
         self.checks = checks
-        self.every = every
-        self.floor = floor
+        self.every = settings.save_every * settings.updates
+        self.floor = settings.floor
         self.reward = reward
         self.log = log
         self.agree = agree
@@ -73,7 +73,7 @@ class CriticGuard(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-        problem = self.agree(self.reward.steps.problem)
+        problem = self.agree(self.reward.redrawer.problem)
         if problem is not None:
             self.outage = problem
             return self._stop(control, problem)

@@ -2,7 +2,7 @@
 prompt, one reward.
 
 Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make
-its batches come out even, the guards (callbacks.py), and the checkpoint that comes out. Everything is counted
+its batches come out even, the guard (guard.py), and the checkpoint that comes out. Everything is counted
 in rollouts: one is `prompts` groups of `group` answers, drawn, scored and learned from in `updates` optimiser
 steps; checkpoints and checks fall on whole rollouts only, because a run that is stopped within one goes on
 with other answers.
@@ -14,22 +14,20 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
-from ...backend.generators import Generator
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ...backend.scorers import Scorer
 from ..evaluation.held_out import Check, CheckLog, greedy_answers, summarise
-from ..reward.cache import RewardCache
-from ..reward.critic_reward import CriticReward, RewardSettings
-from ..reward.redraw import DrawingSettings, Redrawer
-from ..rows.lengths import fitting
+from ..reward.critic_reward import CriticReward, RewardSetup, RolloutReading
+from ..rows.lengths import TokenLimit, fitting
 from ..rows.rl import CriticRlRow, as_question, as_questions, shown_of
-from ..trainer.html_report import write_report
+from ..trainer.html_report import TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.progress_line import GRPO_PARTS
 from ..trainer.requirements import require
@@ -39,201 +37,227 @@ from ..trainer.step_clock import StepClock
 from .report import answered, held_out_curves
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, check_rows_of, rollouts_of, vllm_arguments
 
+if TYPE_CHECKING:
+    from .guard import CriticGuard
+    from .trainer import CriticTrainer
+
 RESULT_FILE = "result.json"
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RlData:
+    """Rows to train on and rows to check on, with image paths relative to one folder. Rows that cannot be
+    used are left out if `skip_bad`, else an error."""
+
+    rows: Sequence[CriticRlRow]
+    held_out: Sequence[CriticRlRow]
+    images: Path
+    skip_bad: bool = False
 
 
 def train(
-    checkpoint: Path,
-    rows: Sequence[CriticRlRow],
-    held_out: Sequence[CriticRlRow],
-    images: Path,
-    out: Path,
-    settings: GrpoTraining,
-    reward: RewardSettings,
-    drawing: DrawingSettings,
-    generator: Generator,
-    scorer: Scorer,
-    cache: Path | None = None,
-    log: Callable[[str], None] = print,
-    engine: type[Redrawer] = Redrawer,
-    skip_bad: bool = False,
+    checkpoint: Path, data: RlData, out: Path, settings: GrpoTraining, reward: RewardSetup, log: Log = print
 ) -> Path:
-    """Train the critic in `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a
-    stopped run.
+    """Train the critic in `checkpoint` on the rows into `out`; continues a stopped run.
 
-    `cache` is the file of drawn and scored images, `out / "rewards.sqlite"` if None; `engine` draws and
-    scores. Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also
-    for a row that cannot be shown or is longer than `settings.prompt_tokens` unless `skip_bad` leaves such
-    rows out, and TrainingError for a training that had to stop; the last good checkpoint is then in `out /
-    "final"` if there is one.
+    Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
+    row that cannot be shown or is longer than `settings.prompt_tokens` unless such rows are skipped, and
+    TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
+    there is one.
     """
     check_options(settings)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     batches(settings, devices)
     if vllm_arguments(settings, devices):
         require("vllm")
-    if reward.published_quirks:
+    if reward.terms.published_quirks:
         require("json_repair")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    final = out / "final"
-    claim_run(out, _made_of(checkpoint, rows, held_out, settings, reward, generator, scorer))
-    if final.is_dir():
+    run = Reinforcement(checkpoint, data, out, settings, reward, log)
+    claim_run(out, run.description())
+    if run.final.is_dir():
         return _finished(out, log)
     with quiet():
-        return _train(
-            checkpoint,
-            rows,
-            held_out,
-            images,
-            out,
-            settings,
-            reward,
-            engine(generator, scorer, RewardCache(cache or out / "rewards.sqlite"), drawing),
-            log,
-            skip_bad,
-        )
+        return run.run()
 
 
-def _train(
-    checkpoint: Path,
-    rows: Sequence[CriticRlRow],
-    held_out: Sequence[CriticRlRow],
-    images: Path,
-    out: Path,
-    settings: GrpoTraining,
-    reward: RewardSettings,
-    redrawing: Redrawer,
-    log: Callable[[str], None],
-    skip_bad: bool,
-) -> Path:
-    final = out / "final"
-    from transformers import PrinterCallback
+class _Parts(NamedTuple):
+    """What a training is put together from, for its steps and its end."""
 
-    from ..trainer.callbacks import Progress, Stopwatch
-    from .guard import CriticGuard
-    from .trainer import CriticTrainer, config_of
+    trainer: CriticTrainer
+    guard: CriticGuard
+    checks: CheckLog
+    processor: Any
+    prompt_set: PromptSet
+    held_out: list[CriticRlRow]
+    asked: list[dict[str, Any]]
+    notes: list[str]
+    steps: int
 
-    devices = int(os.environ.get("WORLD_SIZE", "1"))
-    rank = int(os.environ.get("RANK", "0"))
-    prompt_set = prompt_set_of(checkpoint) or default_prompt_set()
-    rows, held_out = _usable(
-        rows, held_out, images, load_processor(checkpoint), prompt_set, settings, skip_bad, log
-    )
-    steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
-    every = settings.save_every * settings.updates
-    steps = out / "steps"
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
-    config = config_of(settings, steps, steps_in_all, devices, reports_to(settings, log))
-    policy = load_policy(checkpoint, settings)
-    questions = as_questions(rows, images, out / "shown", prompt_set, settings.image_pixels)
-    asked = [as_question(row, images, out / "shown", prompt_set, settings.image_pixels) for row in held_out]
-    clock = StepClock()
-    judge = CriticReward(
-        redrawing,
-        images,
-        reward,
-        lambda ids: policy.processor.tokenizer.decode(list(ids), skip_special_tokens=True),
-        settings.seed,
-        out / "rollouts" / (f"rank_{rank}" if devices > 1 else ""),
-        clock,
-        prompt_set.verdict_first,
-    )
 
-    trainer = CriticTrainer(
-        judge,
-        model=policy.model,
-        args=config,
-        train_dataset=questions,
-        processing_class=policy.processor,
-        peft_config=policy.adapter,
-    )
-    trained, whole = counts(trainer.model)
-    log(
-        f"{trained:,} of {whole:,} weights train; {steps_in_all // settings.updates} rollouts of "
-        f"{settings.prompts} x {settings.group}"
-    )
+@dataclass(frozen=True)
+class Reinforcement:
+    """One critic's reinforcement learning: the critic, the rows, the folder, the settings, the reward."""
 
-    def check() -> Check:
-        with _gathered(trainer) as model:
-            answers, lengths = greedy_answers(
-                model, policy.processor, asked, settings.answer_tokens, settings.check_batch
-            )
-        return _told_by_first(summarise(held_out, answers, lengths, prompt_set.verdict_first), devices)
+    checkpoint: Path
+    data: RlData
+    out: Path
+    settings: GrpoTraining
+    reward: RewardSetup
+    log: Log
 
-    checks = CheckLog(out)
-    guard = CriticGuard(check, checks, every, settings.floor, judge, log, _agreed(devices))
-    trainer.measured += [clock.taken, guard.taken]
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Stopwatch(clock))
-    trainer.add_callback(guard)
-    trainer.add_callback(Progress(log, GRPO_PARTS))
-    resumed = newest_checkpoint(steps)
-    kept = resumed if resumed and step_of(resumed) >= steps_in_all else None
-    if kept is None:
-        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    good = newest_checkpoint(steps)
-    history = trainer.state.log_history or logged(good)
-    if guard.outage is not None:
-        raise TrainingError(
-            f"Training stopped: {guard.outage}",
-            f"Mend that and run the same command: it goes on from step {step_of(good) if good else 0}.",
-        )
-    stopped = guard.stopped
-    if stopped is not None:
-        if good is None:
+    @property
+    def final(self) -> Path:
+        """The finished checkpoint's folder."""
+        return self.out / "final"
+
+    @property
+    def devices(self) -> int:
+        """Processes that train together."""
+        return int(os.environ.get("WORLD_SIZE", "1"))
+
+    def description(self) -> dict[str, Any]:
+        """What this training is made of, by which a stopped one is known again."""
+        return {
+            "stage": "critic-grpo",
+            "model": checkpoint_digest(self.checkpoint),
+            "rows": digest_of(row.model_dump_json() for row in self.data.rows),
+            "held_out": digest_of(row.model_dump_json() for row in self.data.held_out),
+            "generator": self.reward.generator.identity,
+            "scorer": self.reward.scorer.identity,
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+            **self.reward.terms.model_dump(mode="json"),
+        }
+
+    def run(self) -> Path:
+        """Train to the end, or until the guard stops it, and save; see `train`."""
+        parts = self._prepare()
+        steps = self.out / "steps"
+        resumed = newest_checkpoint(steps)
+        finished = resumed if resumed and step_of(resumed) >= parts.steps else None
+        if finished is None:
+            parts.trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        good, guard = newest_checkpoint(steps), parts.guard
+        if guard.outage is not None:
             raise TrainingError(
-                f"Training stopped: {stopped}.", "There is no checkpoint yet that could be kept."
+                f"Training stopped: {guard.outage}",
+                f"Mend that and run the same command: it goes on from step {step_of(good) if good else 0}.",
             )
-        kept = good
-        log(f"keeping step {step_of(good)}, the last good checkpoint")
-    if trainer.accelerator.is_main_process:
+        if guard.stopped is not None:
+            if good is None:
+                raise TrainingError(
+                    f"Training stopped: {guard.stopped}.", "There is no checkpoint yet that could be kept."
+                )
+            finished = good
+            self.log(f"keeping step {step_of(good)}, the last good checkpoint")
+        if parts.trainer.accelerator.is_main_process:
+            self._report(parts, parts.trainer.state.log_history or logged(good))
+        half = self.settings.half
+        save_trained(parts.trainer, parts.processor, parts.prompt_set, self.final, half, finished)
+        if guard.stopped is not None:
+            raise TrainingError(
+                f"Training stopped: {guard.stopped}.", f"The last good checkpoint is in {str(self.final)!r}."
+            )
+        return self.final
+
+    def _prepare(self) -> _Parts:
+        from transformers import PrinterCallback
+
+        from ..trainer.callbacks import Progress, Stopwatch
+        from .guard import CriticGuard
+        from .trainer import CriticTrainer, config_of
+
+        settings, images = self.settings, self.data.images
+        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
+        rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
+        steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
+        reporters = reports_to(settings, self.log)
+        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters)
+        policy = load_policy(self.checkpoint, settings)
+        shown, pixels = self.out / "shown", settings.image_pixels
+        asked = [as_question(row, images, shown, prompt_set, pixels) for row in held_out]
+        clock = StepClock()
+        judge = self._judge(policy.processor.tokenizer, prompt_set, clock)
+        trainer = CriticTrainer(
+            judge,
+            model=policy.model,
+            args=config,
+            train_dataset=as_questions(rows, images, shown, prompt_set, pixels),
+            processing_class=policy.processor,
+            peft_config=policy.adapter,
+        )
+        trained, whole = counts(trainer.model)
+        rollouts = steps_in_all // settings.updates
+        self.log(
+            f"{trained:,} of {whole:,} weights train; {rollouts} rollouts of {settings.prompts} x "
+            f"{settings.group}"
+        )
+
+        def check() -> Check:
+            with _gathered(trainer) as model:
+                answers, lengths = greedy_answers(
+                    model, policy.processor, asked, settings.answer_tokens, settings.check_batch
+                )
+            found = summarise(held_out, answers, lengths, prompt_set.verdict_first)
+            return _of_first_rank(found, self.devices)
+
+        checks = CheckLog(self.out)
+        guard = CriticGuard(check, checks, settings, judge, self.log, _agreed(self.devices))
+        trainer.measured += [clock.taken, guard.taken]
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Stopwatch(clock))
+        trainer.add_callback(guard)
+        trainer.add_callback(Progress(self.log, GRPO_PARTS))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",
         ]
-        answers = answered(held_out, asked, checks)
-        write_report(
-            out,
-            "The critic's reinforcement learning",
-            history,
-            held_out_curves(checks),
-            answers,
-            notes,
-            stopped,
+        return _Parts(
+            trainer, guard, checks, policy.processor, prompt_set, held_out, asked, notes, steps_in_all
         )
-        result = {"stopped": stopped, "steps": steps_in_all}
-        (out / RESULT_FILE).write_text(json.dumps(result) + "\n", encoding="utf-8")
-    save_trained(trainer, policy.processor, prompt_set, final, settings.half, kept)
-    if stopped is not None:
-        raise TrainingError(
-            f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."
+
+    def _judge(self, tokenizer: Any, prompt_set: PromptSet, clock: StepClock) -> CriticReward:
+        rank = os.environ.get("RANK", "0")
+        reading = RolloutReading(
+            images=self.data.images,
+            decode=lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True),
+            verdict_first=prompt_set.verdict_first,
+            seed=self.settings.seed,
         )
-    return final
+        rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
+        redrawer = self.reward.open_redrawer(self.out)
+        return CriticReward(redrawer, self.reward.terms, reading, rollouts, clock)
+
+    def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
+        """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
+        such rows are skipped."""
+        limit = TokenLimit(self.settings.prompt_tokens, "--prompt-tokens", self.data.skip_bad)
+
+        def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
+            images, pixels = self.data.images, self.settings.image_pixels
+            shown = [shown_of(row, images, prompt_set, pixels) for row in some]
+            return fitting(some, shown, processor, limit, self.log, which)
+
+        trained, held = usable(self.data.rows), usable(self.data.held_out, "held-out ")
+        whole = len(held) == len(self.data.held_out)
+        return trained, held if whole else check_rows_of(held, self.settings)
+
+    def _report(self, parts: _Parts, history: list[dict[str, Any]]) -> None:
+        TrainingReport(
+            title="The critic's reinforcement learning",
+            history=history,
+            held_out=held_out_curves(parts.checks),
+            answers=answered(parts.held_out, parts.asked, parts.checks),
+            notes=parts.notes,
+            stopped=parts.guard.stopped,
+        ).write(self.out)
+        result = json.dumps({"stopped": parts.guard.stopped, "steps": parts.steps})
+        write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
 
 
-def _usable(
-    rows: Sequence[CriticRlRow],
-    held_out: Sequence[CriticRlRow],
-    images: Path,
-    processor: Any,
-    prompt_set: PromptSet,
-    settings: GrpoTraining,
-    skip_bad: bool,
-    log: Callable[[str], None],
-) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
-    `skip_bad`."""
-
-    def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
-        shown = [shown_of(row, images, prompt_set, settings.image_pixels) for row in some]
-        limit = settings.prompt_tokens
-        return fitting(some, shown, processor, limit, "--prompt-tokens", skip_bad, log, which)
-
-    trained, held = usable(rows), usable(held_out, "held-out ")
-    return trained, held if len(held) == len(held_out) else check_rows_of(held, settings)
-
-
-def _told_by_first(check: Check, devices: int) -> Check:
+def _of_first_rank(check: Check, devices: int) -> Check:
     """The check of the first rank, so that all decide alike."""
     if devices == 1:
         return check
@@ -261,27 +285,6 @@ def _finished(out: Path, log: Callable[[str], None]) -> Path:
         )
     log("this training is finished")
     return out / "final"
-
-
-def _made_of(
-    checkpoint: Path,
-    rows: Sequence[CriticRlRow],
-    held_out: Sequence[CriticRlRow],
-    settings: GrpoTraining,
-    reward: RewardSettings,
-    generator: Generator,
-    scorer: Scorer,
-) -> dict[str, Any]:
-    return {
-        "stage": "critic-grpo",
-        "model": checkpoint_digest(checkpoint),
-        "rows": digest_of(row.model_dump_json() for row in rows),
-        "held_out": digest_of(row.model_dump_json() for row in held_out),
-        "generator": generator.identity,
-        "scorer": scorer.identity,
-        **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
-        **reward.model_dump(mode="json"),
-    }
 
 
 def _gathered(trainer: Any) -> Any:

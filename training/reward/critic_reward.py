@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,11 +22,14 @@ from pydantic import Field
 
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
+from ...backend.generators import Generator
 from ...backend.pictures import Picture
+from ...backend.scorers import Scorer
 from ..rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
+from .cache import RewardCache
 from .published import read_published
-from .redraw import BatchCounts, Outcome, Redraw, Redrawer
+from .redraw import BatchCounts, DrawingSettings, Outcome, Redraw, Redrawer
 from .samples import Sample, measures, spread
 from .terms import (
     NEUTRAL,
@@ -106,31 +110,56 @@ def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
     return Reading(verdict, found.refined, drawn, found.form, accuracy)
 
 
+@dataclass(frozen=True)
+class RewardSetup:
+    """Where rewards come from: who redraws, who scores, how both are called, and how the terms are weighed.
+
+    `cache` is the file of drawn and scored images, within the training's folder if None; `redrawer` draws and
+    scores."""
+
+    generator: Generator
+    scorer: Scorer
+    terms: RewardSettings
+    drawing: DrawingSettings
+    cache: Path | None = None
+    redrawer: type[Redrawer] = Redrawer
+
+    def open_redrawer(self, out: Path) -> Redrawer:
+        """The redrawer of a training in the folder `out`; raises SettingsError for an unusable cache."""
+        cache = RewardCache(self.cache or out / "rewards.sqlite")
+        return self.redrawer(self.generator, self.scorer, cache, self.drawing)
+
+
+@dataclass(frozen=True)
+class RolloutReading:
+    """How rollouts are read: where the rows' images lie, how tokens become text, where a verdict is expected
+    in an answer, and the training's seed."""
+
+    images: Path
+    decode: Callable[[Sequence[int]], str]
+    verdict_first: bool = False
+    seed: int = 0
+
+
 class CriticReward:
-    """Rewards of answers to rows whose images lie below `folder`; callable as trl's GRPO trainer calls a
-    reward."""
+    """Rewards of a critic's answers; callable as trl's GRPO trainer calls a reward. `rollouts` is the folder
+    for files of what was rewarded, None: none are written."""
 
     __name__ = "overall"
 
     def __init__(
         self,
-        steps: Redrawer,
-        folder: Path,
+        redrawer: Redrawer,
         settings: RewardSettings,
-        decode: Callable[[Sequence[int]], str],
-        seed: int = 0,
+        reading: RolloutReading,
         rollouts: Path | None = None,
         clock: StepClock | None = None,
-        verdict_first: bool = False,
     ) -> None:
-        self.steps = steps
-        self.clock = clock or StepClock()
-        self.folder = folder
+        self.redrawer = redrawer
         self.settings = settings
-        self.decode = decode
-        self.seed = seed
+        self.reading = reading
         self.rollouts = rollouts
-        self.verdict_first = verdict_first
+        self.clock = clock or StepClock()
         self.tokens = (0, 0)
         """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
@@ -161,12 +190,12 @@ class CriticReward:
         for reading, row in zip(readings, rows, strict=True):
             start = len(wanted)
             if reading.drawn is not None and self.settings.need_steps:
-                before = before_of(row, self.folder, self._picture)
+                before = before_of(row, self.reading.images, self._picture)
                 for number in range(self.settings.draws):
                     seed = self._seed(row, number)
                     wanted.append(Redraw(before, row.origin_prompt, reading.drawn, seed))
             places.append(range(start, len(wanted)))
-        outcomes, counts = await self.steps.score_all(wanted)
+        outcomes, counts = await self.redrawer.score_all(wanted)
         samples = []
         for answer, reading, row, place in zip(answers, readings, rows, places, strict=True):
             sample = Sample(
@@ -200,7 +229,7 @@ class CriticReward:
             success,
             refined,
             prompt if redraws(truth, success, self.settings.redraw) else None,
-            format_reward(answer, self.verdict_first),
+            format_reward(answer, self.reading.verdict_first),
             accuracy_reward(success, truth),
         )
 
@@ -209,7 +238,7 @@ class CriticReward:
             return 0
         if self.settings.seeds == "row" and row.seed is not None and number == 0:
             return row.seed
-        return seed_of(row, number, self.seed)
+        return seed_of(row, number, self.reading.seed)
 
     def _with_steps(self, sample: Sample, row: CriticRlRow, outcomes: Sequence[Outcome]) -> Sample:
         """The sample with its step terms and the sum."""
@@ -240,7 +269,7 @@ class CriticReward:
     ) -> list[float | None]:
         """The rewards of a batch; `row` is the data row's JSON, once per answer."""
         called = self.clock.now()
-        answers = [self.decode(ids) for ids in completion_ids]
+        answers = [self.reading.decode(ids) for ids in completion_ids]
         samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
         for name, value in (measures(samples, counts) | spread(samples, row)).items():
             # One rank's NaN would be everybody's: sums are taken over all ranks, of those that log a name.

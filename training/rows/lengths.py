@@ -79,31 +79,40 @@ def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[in
     return lengths
 
 
+@dataclass(frozen=True)
+class TokenLimit:
+    """How long a row may be, in tokens; `option` of the command sets it. Rows that are longer, or cannot be
+    shown, are left out if `skip_bad`, else an error."""
+
+    tokens: int
+    option: str
+    skip_bad: bool = False
+
+
 def fitting(
     rows: Sequence[Row],
     shown: Sequence[ShownRow],
     processor: Any,
-    limit: int,
-    option: str,
-    skip: bool,
+    limit: TokenLimit,
     log: Callable[[str], None],
     which: str = "",
 ) -> list[Row]:
-    """The rows that can be shown in at most `limit` tokens (set by the command's `option`); says how long the
-    longest is. `which` stands before the places of rows in what is said of them.
+    """The rows that can be shown within the limit; logs how long the longest is. `which` is put before the
+    places of rows in messages.
 
-    Raises SettingsError naming place, field and reason of the first other one unless `skip`, and if there is
-    none at all.
+    Raises SettingsError naming place, field and reason of the first other one unless they are skipped, and if
+    no row is left.
     """
+    most, option = limit.tokens, limit.option
     shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
     lengths = [
-        RowProblem(row.place, "length", f"{length} tokens, and {limit} at most are taken ({option})")
-        if isinstance(length, int) and length > limit
+        RowProblem(row.place, "length", f"{length} tokens, and {most} at most are taken ({option})")
+        if isinstance(length, int) and length > most
         else length
-        for row, length in zip(shown, row_lengths(shown, processor, limit), strict=True)
+        for row, length in zip(shown, row_lengths(shown, processor, most), strict=True)
     ]
     problems = [length for length in lengths if isinstance(length, RowProblem)]
-    if problems and not skip:
+    if problems and not limit.skip_bad:
         raise SettingsError(str(problems[0]).capitalize(), "Mend it, or leave such rows out: --skip-bad.")
     fitting = [row for row, length in zip(rows, lengths, strict=True) if isinstance(length, int)]
     show_problems(problems, len(fitting), log)
@@ -112,7 +121,7 @@ def fitting(
             f"No row can be used, the first because of this: {problems[0] if problems else '(none)'}"
         )
     longest = max(length for length in lengths if isinstance(length, int))
-    log(f"longest row about {longest} tokens, image tokens included; at most {limit} are taken ({option})")
+    log(f"longest row about {longest} tokens, image tokens included; at most {most} are taken ({option})")
     return fitting
 
 

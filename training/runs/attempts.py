@@ -30,7 +30,7 @@ Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
 
 
-class Teacher(Protocol):
+class Oracle(Protocol):
     """Writes what a critic should have thought, knowing the right verdict; None where it cannot tell."""
 
     def answer(
@@ -80,7 +80,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Chain:
+class JudgedStep:
     """All judged images of one step in their order: a trajectory in the sense of the filtering rules."""
 
     run: str
@@ -115,7 +115,7 @@ GIVE_UP = 5
 
 
 class RunReader:
-    """Reads runs into chains. `success_at`: least semantics (0..10) at which a score counts as right, None:
+    """Reads runs into steps. `success_at`: least semantics (0..10) at which a score counts as right, None:
     scores do not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
 
     def __init__(
@@ -124,36 +124,36 @@ class RunReader:
         scorer: Scorer | None = None,
         cache: RewardCache | None = None,
         success_at: float | None = None,
-        teacher: Teacher | None = None,
+        oracle: Oracle | None = None,
     ) -> None:
         self.wording = wording
         self.scorer = scorer
         self.cache = cache
         self.success_at = success_at
-        self.teacher = teacher
+        self.oracle = oracle
         self.counts = Counts()
         self._unanswered = 0
 
-    def read(self, folder: Path, name: str) -> list[Chain]:
-        """The chains of one run; raises JournalError if the folder is foreign, damaged or too new."""
+    def read(self, folder: Path, name: str) -> list[JudgedStep]:
+        """The steps of one run; raises JournalError if the folder is foreign, damaged or too new."""
         trajectory = load_trajectory(folder)
         words = {(word.step, word.attempt): word for word in read_feedback(folder)}
         self.counts.runs += 1
         self.counts.words += len(words)
         digests = trajectory.identities.prompt_set.split("+")
         self.counts.other_wording += self.wording not in digests
-        chains = [self._chain(folder, name, trajectory, result, words) for result in trajectory.results]
+        steps = [self._judged_step(folder, name, trajectory, result, words) for result in trajectory.results]
         self.counts.words_gone += len(words)  # those that found their image were taken out
-        return [chain for chain in chains if chain.judged]
+        return [step for step in steps if step.judged]
 
-    def _chain(
+    def _judged_step(
         self,
         folder: Path,
         name: str,
         trajectory: Trajectory,
         result: StepResult,
         words: dict[tuple[int, int], Feedback],
-    ) -> Chain:
+    ) -> JudgedStep:
         original = result.step.prompt
         held: list[_Held | None] = []
         for number, attempt in enumerate(result.attempts):
@@ -203,7 +203,7 @@ class RunReader:
                     remedy=remedy,
                 )
             )
-        return Chain(name, result.step.number, tuple(judged))
+        return JudgedStep(name, result.step.number, tuple(judged))
 
     def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
         """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell.
@@ -260,9 +260,9 @@ class RunReader:
         # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
         refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
         answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})
-        if self.teacher is None or answer.success is None:
+        if self.oracle is None or answer.success is None:
             return answer, remedy
-        taught = self.teacher.answer(attempt.source, image, original, attempt.prompt, answer.success)
+        taught = self.oracle.answer(attempt.source, image, original, attempt.prompt, answer.success)
         if taught is None:
             return answer, remedy
         noted = bool(held.word and (held.word.note or "").strip())

@@ -9,7 +9,7 @@ made beside its place and appears whole; it replaces an earlier one of these, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -27,10 +27,10 @@ from ...backend.prompts import PromptSet
 from ...backend.scorers import Scorer
 from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
-from ..rows.sft import write_rows
-from .attempts import Chain, Judged, Log, RunReader, Teacher
-from .filter import Decided, RunsData, choose_rows
-from .report import REPORT_JSON, REPORT_TEXT, RunsReport, as_lines, make_report, write_report
+from ..rows.sft import RowProblem, write_rows
+from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
+from .filter import EXACT, Decided, RunsData, choose_rows
+from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
 from .run_folders import read_runs
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
@@ -52,50 +52,72 @@ class MadeData(BaseModel):
     held_out: Path | None
 
 
-def make_data(
-    runs: Sequence[Path],
-    out: Path,
-    settings: RunsData,
-    prompt_set: PromptSet,
-    scorer: Scorer | None = None,
-    skip_bad: bool = False,
-    log: Log = print,
-) -> MadeData:
-    """Make the data of `runs` (run folders, or folders of them) in `out`, and print what was kept and why.
+@dataclass(frozen=True)
+class RunConverter:
+    """Makes runs a critic's training data: by these settings, in the wording of the critic that is to learn.
 
-    `prompt_set` is the wording of the critic that is to learn. Raises SettingsError for an `out` that holds
-    something else or runs that give no row, JournalError for a damaged run unless `skip_bad`.
-    """
-    _check_place(out)
-    scores = out.with_name(f"{out.name}.{SCORES}") if scorer else None
-    cache = RewardCache(scores) if scores else None
-    try:
-        reader = RunReader(prompt_set.digest, scorer, cache, settings.success_at, _teacher(settings))
-        chains, problems = read_runs(runs, reader, skip_bad, log)
-    finally:
-        if cache is not None:
-            cache.close()
-    decided = choose_rows(_teachable(chains, prompt_set), settings)
-    files: dict[str, Sequence[Decided]] = {
-        SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
-        RL_FILE: [one for one in decided if one.fate.endswith("rl")],
-        HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
-    }
-    damaged = [str(problem) for problem in problems]
-    identity = scorer.identity if scorer else None
-    report = make_report(decided, files, reader.counts, damaged, settings, prompt_set.digest, identity)
-    for line in as_lines(report):
-        log(line)
-    if not any(files.values()):
-        raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
-    with writing_folder(out, SettingsError, "Data folder") as temporary:
-        (temporary / IMAGES).mkdir()
-        _write(temporary, files, prompt_set, identity)
-        write_report(temporary, report)
-    there = {name: out / name if of_file else None for name, of_file in files.items()}
-    return MadeData(
-        folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
-    )
+    `scorer` scores images that have no score. `oracle` writes the answers where the settings ask for exact
+    reasoning. Damaged runs are left out if `skip_bad`, else an error."""
+
+    settings: RunsData
+    prompt_set: PromptSet
+    scorer: Scorer | None = None
+    oracle: Oracle | None = None
+    skip_bad: bool = False
+    log: Log = print
+
+    def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
+        """Make the data of `runs` (run folders, or folders of them) in `out`; log what was kept and why.
+
+        Raises SettingsError for an `out` that holds something else, runs that give no row, or exact reasoning
+        without an oracle; JournalError for a damaged run.
+        """
+        _check_place(out)
+        steps, problems, counts = self._read(runs, out)
+        decided = choose_rows(_writable_only(steps, self.prompt_set), self.settings)
+        files: dict[str, Sequence[Decided]] = {
+            SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
+            RL_FILE: [one for one in decided if one.fate.endswith("rl")],
+            HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
+        }
+        damaged = [str(problem) for problem in problems]
+        made = Conversion(
+            self.settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None
+        )
+        report = make_report(decided, files, counts, damaged, made)
+        for line in as_lines(report):
+            self.log(line)
+        if not any(files.values()):
+            raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
+        with writing_folder(out, SettingsError, "Data folder") as temporary:
+            (temporary / IMAGES).mkdir()
+            _write(temporary, files, self.prompt_set, made.scorer)
+            write_report(temporary, report)
+        there = {name: out / name if of_file else None for name, of_file in files.items()}
+        return MadeData(
+            folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
+        )
+
+    def _read(self, runs: Sequence[Path], out: Path) -> tuple[list[JudgedStep], list[RowProblem], Counts]:
+        exact = self.settings.reasoning == EXACT
+        if exact and self.oracle is None:
+            raise SettingsError(
+                f"Reasoning {EXACT!r} needs an oracle that knows the right answers, and there is none.",
+                "Give --reasoning own or required.",
+            )
+        cache = RewardCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
+        reader = RunReader(
+            self.prompt_set.digest,
+            self.scorer,
+            cache,
+            self.settings.success_at,
+            self.oracle if exact else None,
+        )
+        try:
+            return *read_runs(runs, reader, self.skip_bad, self.log), reader.counts
+        finally:
+            if cache is not None:
+                cache.close()
 
 
 def _check_place(out: Path) -> None:
@@ -115,20 +137,12 @@ def _check_place(out: Path) -> None:
         raise SettingsError(f"{str(out)!r} holds something else{other}.", "Give another --out.")
 
 
-def _teacher(settings: RunsData) -> Teacher | None:
-    if settings.reasoning != "tinyworld":
-        return None
-    from ..tinyworld.data.oracle_critic import OracleCritic
-
-    return OracleCritic()
-
-
-def _teachable(chains: Sequence[Chain], prompt_set: PromptSet) -> list[Chain]:
-    """The chains, without the answers that cannot stand in a row (marks or tags where they would be
+def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[JudgedStep]:
+    """The steps, without the answers that cannot stand in a row (marks or tags where they would be
     misread)."""
     return [
-        Chain(chain.run, chain.step, tuple(_writable(one, prompt_set) for one in chain.judged))
-        for chain in chains
+        JudgedStep(step.run, step.step, tuple(_writable(one, prompt_set) for one in step.judged))
+        for step in steps
     ]
 
 

@@ -2,7 +2,7 @@
 
 Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours
 where a number is needed. A person's word stands above any score when attempts are compared, and an image that
-a person spoke of is kept whatever became of its chain: the rules are there to leave out refined prompts that
+a person spoke of is kept whatever became of its step: the rules are there to leave out refined prompts that
 led nowhere, not what people know. No balance of verdicts costs a word either: the commoner verdict gives up
 rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those first
 by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only what
@@ -20,9 +20,11 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .attempts import Chain, Judged
+from .attempts import Judged, JudgedStep
 
 MOST_POINTS = 10.0
+EXACT = "tinyworld"
+"""The reasoning that an oracle writes; only the demo world has one."""
 
 
 class RunsData(BaseModel):
@@ -103,11 +105,11 @@ class Decided(NamedTuple):
         return self.judged.answer.success
 
 
-def choose_rows(chains: Sequence[Chain], settings: RunsData) -> list[Decided]:
-    """What becomes of every judged image, by all rules in turn, in the order of the chains."""
-    told = {chain.run for chain in chains if any(one.source not in (None, "critic") for one in chain.judged)}
+def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
+    """What becomes of every judged image, by all rules in turn, in the order of the steps."""
+    told = {step.run for step in steps if any(one.source not in (None, "critic") for one in step.judged)}
     held_out = held_out_of(told, settings.held_out_runs, settings.held_out_seed)
-    decided = [one for chain in chains for one in _of_chain(chain, settings, chain.run in held_out)]
+    decided = [one for step in steps for one in _of_step(step, settings, step.run in held_out)]
     return _balanced(_said_once(decided), settings.balance, settings.copies)
 
 
@@ -122,19 +124,19 @@ def value_of(judged: Judged, scored: bool) -> float:
     return MOST_POINTS * (float(said.success) if said.probability is None else said.probability)
 
 
-def standings(chain: Chain) -> list[tuple[int, float]]:
-    """Rank of each image of a chain: a person's word first (accepted 1, none 0, rejected -1), then its value.
+def standings(step: JudgedStep) -> list[tuple[int, float]]:
+    """Rank of each image of a step: a person's word first (accepted 1, none 0, rejected -1), then its value.
 
-    Scores count only if every image of the chain has one, so that one scale is never held against another.
+    Scores count only if every image of the step has one, so that one scale is never held against another.
     """
-    scored = all(one.score is not None for one in chain.judged)
+    scored = all(one.score is not None for one in step.judged)
     words = {True: 1, None: 0, False: -1}
-    return [(words[one.word], value_of(one, scored)) for one in chain.judged]
+    return [(words[one.word], value_of(one, scored)) for one in step.judged]
 
 
-def spread_of(chain: Chain) -> float:
-    """Variance of the overall scores of a chain, 0 where there are fewer than two."""
-    scores = [one.score.overall for one in chain.judged if one.score is not None]
+def spread_of(step: JudgedStep) -> float:
+    """Variance of the overall scores of a step, 0 where there are fewer than two."""
+    scores = [one.score.overall for one in step.judged if one.score is not None]
     return pvariance(scores) if len(scores) > 1 else 0.0
 
 
@@ -150,12 +152,12 @@ def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
     return set(sorted(digests, key=digests.__getitem__)[: max(0, min(count, len(digests) - 1))])
 
 
-def _of_chain(chain: Chain, settings: RunsData, held_out: bool) -> list[Decided]:
-    ranks = standings(chain)
+def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decided]:
+    ranks = standings(step)
     best = ranks.index(max(ranks))
-    wide = spread_of(chain) > settings.rl_variance
+    wide = spread_of(step) > settings.rl_variance
     decided = []
-    for index, one in enumerate(chain.judged):
+    for index, one in enumerate(step.judged):
         left_out, reason = _rule(index, ranks, best, one, settings)
         if one.answer is None or one.answer.success is None:
             decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from pydantic import BaseModel
 
@@ -106,21 +106,27 @@ def rows_of(rows: Sequence[Decided]) -> Rows:
     )
 
 
+class Conversion(NamedTuple):
+    """How runs were made data: the settings, the digest of the prompt set, the identity of the scorer."""
+
+    settings: RunsData
+    prompt_set: str
+    scorer: str | None
+
+
 def make_report(
     decided: Sequence[Decided],
     files: dict[str, Sequence[Decided]],
     counts: Counts,
     damaged: Sequence[str],
-    settings: RunsData,
-    prompt_set: str,
-    scorer: str | None,
+    made: Conversion,
 ) -> RunsReport:
     """The report of what was decided; `files` are the rows of each data file."""
     rows = {name: rows_of(of_file) for name, of_file in files.items()}
     return RunsReport(
-        settings=settings,
-        prompt_set=prompt_set,
-        scorer=scorer,
+        settings=made.settings,
+        prompt_set=made.prompt_set,
+        scorer=made.scorer,
         runs=counts.runs,
         damaged=list(damaged),
         images=counts.images,

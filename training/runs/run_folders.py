@@ -13,7 +13,7 @@ from pathlib import Path
 from ...backend.errors import JournalError, PictureError, SettingsError
 from ...backend.journal.journal import RUN
 from ..rows.sft import RowProblem
-from .attempts import Chain, Log, RunReader
+from .attempts import JudgedStep, Log, RunReader
 
 DEEPEST = 4
 """Levels below a given folder at which runs are still looked for."""
@@ -55,17 +55,17 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 def read_runs(
     given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
-) -> tuple[list[Chain], list[RowProblem]]:
-    """The chains of all runs, and what was wrong with runs that were left out.
+) -> tuple[list[JudgedStep], list[RowProblem]]:
+    """The steps of all runs, and what was wrong with runs that were left out.
 
     Raises JournalError for the first damaged run unless `skip_bad`, SettingsError if none is left.
     """
-    chains: list[Chain] = []
+    steps: list[JudgedStep] = []
     problems: list[RowProblem] = []
     runs = find_runs(given)
     for number, (folder, name) in enumerate(runs, 1):
         try:
-            chains += reader.read(folder, name)
+            steps += reader.read(folder, name)
         except (JournalError, PictureError) as error:
             if not skip_bad:
                 hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
@@ -75,4 +75,4 @@ def read_runs(
             log(f"{number}/{len(runs)} runs read")
     if len(problems) == len(runs):
         raise SettingsError("None of these runs can be read.", str(problems[0]))
-    return chains, problems
+    return steps, problems

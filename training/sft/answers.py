@@ -18,6 +18,7 @@ from ...backend.feedback.sft_row import SftRow
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
+from ..rows.row_sets import RowSet
 from ..rows.sft import as_prompt_completion
 from ..trainer.html_report import Answered
 
@@ -32,14 +33,14 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def keep(self, answers: list[str]) -> list[str]:
-        """Write them and give them back."""
+    def write(self, answers: list[str]) -> list[str]:
+        """Store the answers and return them."""
         text = json.dumps(answers, ensure_ascii=False)
         write_text(self.path, text, TrainingError, "The first answers' file")
         return answers
 
     def read(self) -> list[str]:
-        """What was kept, nothing if that cannot be read."""
+        """The stored answers, none if they cannot be read."""
         try:
             found = read_json(self.path, TrainingError)
         except TrainingError:
@@ -61,30 +62,28 @@ def asked(row: SftRow) -> str:
     return hashlib.blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
 
 
-def sampled(trainer: Any, processor: Any, rows: Sequence[SftRow], images: Path, tokens: int) -> list[str]:
+def sampled(trainer: Any, processor: Any, rows: RowSet, tokens: int) -> list[str]:
     """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the
     training's."""
     from ..evaluation.held_out import greedy_answers
 
-    if not rows:
+    if not rows.rows:
         return []
-    asked = [as_prompt_completion(row, images) for row in rows]
+    asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
     model = trainer.accelerator.unwrap_model(trainer.model)
     batch = len(asked) if model.device.type == "cpu" else 1
     return greedy_answers(model, processor, asked, tokens, batch)[0]
 
 
-def answered(
-    rows: Sequence[SftRow], images: Path, before: Sequence[str], after: Sequence[str]
-) -> list[Answered]:
+def answered(rows: RowSet, before: Sequence[str], after: Sequence[str]) -> list[Answered]:
     """The rows with both answers, as the page shows them."""
     return [
         Answered(
             question=" / ".join(message.content for message in row.messages[:-1])[-2000:],
-            images=tuple(Picture.open(images / name) for name in row.images),
+            images=tuple(Picture.open(rows.folder / name) for name in row.images),
             truth=f"taught: {row.messages[-1].content}",
             before=old,
             after=new,
         )
-        for row, old, new in zip(rows, before, after, strict=True)
+        for row, old, new in zip(rows.rows, before, after, strict=True)
     ]

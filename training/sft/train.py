@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ from pydantic import Field
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.prompts import PromptSet
-from ..rows.lengths import fitting, shown_of
+from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.row_sets import RowSet
-from ..rows.sft import SftRow, as_dataset
-from ..trainer.html_report import write_report
+from ..rows.sft import as_dataset
+from ..trainer.html_report import TrainingReport
 from ..trainer.policy import (
     ModelTraining,
     arguments,
@@ -45,6 +46,8 @@ FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "sam
 SHOWN_TOKENS = 24
 FINAL = "final"
 """Folder of a finished checkpoint, from which it is used."""
+
+Log = Callable[[str], None]
 
 
 class SftTraining(ModelTraining):
@@ -70,46 +73,64 @@ class SftTraining(ModelTraining):
     sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
 
 
+@dataclass(frozen=True)
+class SftData:
+    """The rows of a fine-tuning, those whose answers its page shows, and the name of its result's folder.
+
+    Without `held_out` rows a few of `rows` are shown, and not trained on. Rows that cannot be used are left
+    out if `skip_bad`, else an error."""
+
+    rows: RowSet
+    held_out: RowSet | None = None
+    skip_bad: bool = False
+    name: str = FINAL
+
+    @property
+    def shown(self) -> RowSet:
+        """The rows whose answers the page shows."""
+        return self.held_out or RowSet([], self.rows.folder)
+
+    def with_shown(self, samples: int) -> SftData:
+        """The same data, with up to `samples` rows held out if none are yet."""
+        if self.held_out is not None:
+            return self
+        rows, spared = hold_out(self.rows.rows, samples)
+        folder = self.rows.folder
+        return replace(self, rows=RowSet(rows, folder), held_out=RowSet(spared, folder))
+
+
 def train(
     checkpoint: Path,
-    rows: list[SftRow],
-    images: Path,
+    data: SftData,
     out: Path,
     settings: SftTraining,
     prompt_set: PromptSet | None = None,
-    log: Callable[[str], None] = print,
-    skip_bad: bool = False,
-    name: str = FINAL,
-    held_out: RowSet | None = None,
+    log: Log = print,
 ) -> Path:
-    """Fine-tune `checkpoint` on `rows` (image paths relative to `images`) into `out`; continues a stopped
-    run.
+    """Fine-tune `checkpoint` on the rows into `out`; continues a stopped run.
 
-    The page's answers are to rows of `held_out`; without any, to a few of `rows` that are then not trained
-    on. Returns the finished checkpoint's folder, `out / name`: a model, or an adapter if a LoRA rank is set.
-    Raises SettingsError for a row that cannot be shown or is longer than the cutoff, unless `skip_bad` leaves
-    such rows out; TrainingError if `out` holds another training.
+    `prompt_set` is saved with the result. Returns the finished checkpoint's folder, `out / data.name`:
+    a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row that cannot be shown or is
+    longer than the cutoff, unless such rows are skipped; TrainingError if `out` holds another training.
     """
     check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    final = out / name
-    if held_out is None:
-        rows, spared = hold_out(rows, settings.samples)
-        held_out = RowSet(spared, images)
+    data = data.with_shown(settings.samples)
     claim_run(
         out,
         {
             "stage": "sft",
             "model": checkpoint_digest(checkpoint),
-            "rows": digest_of(row.line() for row in rows),
+            "rows": digest_of(row.line() for row in data.rows.rows),
             **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
         },
     )
+    final = out / data.name
     if final.is_dir():
         log("this training is finished")
         return final
     with quiet():
-        return _train(checkpoint, rows, images, final, settings, prompt_set, log, skip_bad, held_out)
+        return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
 
 
 def steps_in_all(settings: SftTraining, rows: int, devices: int = 1) -> int:
@@ -118,98 +139,117 @@ def steps_in_all(settings: SftTraining, rows: int, devices: int = 1) -> int:
     return math.ceil(an_epoch * settings.epochs)
 
 
-def _train(
-    checkpoint: Path,
-    rows: list[SftRow],
-    images: Path,
-    final: Path,
-    settings: SftTraining,
-    prompt_set: PromptSet | None,
-    log: Callable[[str], None],
-    skip_bad: bool,
-    held_out: RowSet,
-) -> Path:
-    out = final.parent
-    from torch.utils.data import SequentialSampler
-    from transformers import PrinterCallback
-    from trl.trainer.sft_config import SFTConfig
-    from trl.trainer.sft_trainer import SFTTrainer
+@dataclass(frozen=True)
+class _FineTuning:
+    """One fine-tuning under way: what `train` was given, and the parts of it in their order."""
 
-    from ..trainer.callbacks import Progress
+    checkpoint: Path
+    data: SftData
+    out: Path
+    settings: SftTraining
+    prompt_set: PromptSet | None
+    log: Log
 
-    steps = out / "steps"
-    measured = [shown_of(row, images, settings.image_pixels) for row in rows]
-    processor = load_processor(checkpoint)
-    rows = fitting(rows, measured, processor, settings.cutoff, "--cutoff", skip_bad, log)
-    asked = list(held_out.rows[: settings.samples])
-    if asked:
-        measured = [shown_of(row, held_out.folder, settings.image_pixels) for row in asked]
-        asked = fitting(asked, measured, processor, settings.cutoff, "--cutoff", skip_bad, log, "held-out ")
-    devices = int(os.environ.get("WORLD_SIZE", "1"))
-    whole_steps = steps_in_all(settings, len(rows), devices)
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
-    config = SFTConfig(
-        **arguments(settings, steps, whole_steps),
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch,
-        gradient_accumulation_steps=settings.accumulation,
-        lr_scheduler_type="cosine",
-        max_length=None,
-        dataloader_num_workers=settings.workers,
-        logging_steps=max(1, min(20, int(whole_steps / 10))),
-        save_steps=settings.save_every,
-        report_to=reports_to(settings, log),
-    )
-    policy = load_policy(checkpoint, settings)
+    @property
+    def devices(self) -> int:
+        return int(os.environ.get("WORLD_SIZE", "1"))
 
-    class Ordered(SFTTrainer):
-        def _get_train_sampler(self, *arguments: Any, **options: Any) -> Any:
-            if settings.ordered:
-                return SequentialSampler(self.train_dataset)  # pyright: ignore[reportArgumentType]
-            return super()._get_train_sampler(*arguments, **options)
+    def run(self) -> Path:
+        rows, shown = self._usable()
+        whole_steps = steps_in_all(self.settings, len(rows.rows), self.devices)
+        trainer, processor = self._trainer(rows, whole_steps)
+        trained, whole = counts(trainer.model)
+        self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
+        self.log(_learned(trainer, processor))
+        resumed = newest_checkpoint(self.out / "steps")
+        before = self._answers_before(trainer, processor, shown, resumed)
+        finished = resumed if resumed and step_of(resumed) >= whole_steps else None
+        if finished is None:
+            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        elif self.devices == 1:
+            trainer._load_from_checkpoint(str(resumed))
+        if trainer.accelerator.is_main_process:
+            notes = [
+                f"{trained:,} of {whole:,} weights trained",
+                f"{len(rows.rows)} rows, {whole_steps} steps",
+            ]
+            after = sampled(trainer, processor, shown, self.settings.sample_tokens)
+            if shown.rows:
+                notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
+            if len(before) != len(after):
+                before = ["(not stored)"] * len(after)
+            TrainingReport(
+                title="Supervised fine-tuning",
+                history=trainer.state.log_history or logged(resumed),
+                answers=answered(shown, before, after),
+                notes=notes,
+            ).write(self.out)
+        final = self.out / self.data.name
+        return save_trained(trainer, processor, self.prompt_set, final, self.settings.half, finished)
 
-    trainer = Ordered(
-        model=policy.model,
-        args=config,
-        train_dataset=as_dataset(rows, images),
-        processing_class=policy.processor,
-        peft_config=policy.adapter,
-    )
-    trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels, policy.processor.tokenizer)
-    trained, whole = counts(trainer.model)
-    log(f"{trained:,} of {whole:,} weights train on {len(rows)} rows in {whole_steps} steps")
-    log(_learned(trainer, policy.processor))
-    shown = (
-        sum(len(row.images) for row in rows) / len(rows) * settings.batch * settings.accumulation * devices
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Progress(log, SFT_PARTS, shown))
-    resumed = newest_checkpoint(steps)
-    asked = asked if devices == 1 else []
-    kept = AnswerCache(out / "before.json")
-    before: list[str] = []
-    if asked:  # where there are several processes nobody is asked, and they must not write one file at once
-        before = (
-            kept.read()
-            if resumed
-            else kept.keep(sampled(trainer, policy.processor, asked, held_out.folder, settings.sample_tokens))
+    def _usable(self) -> tuple[RowSet, RowSet]:
+        """The rows to train on and those whose answers are shown, each short enough; where there are several
+        processes nobody is asked."""
+        processor = load_processor(self.checkpoint)
+        limit = TokenLimit(self.settings.cutoff, "--cutoff", self.data.skip_bad)
+
+        def usable(rows: RowSet, which: str = "") -> RowSet:
+            measured = [shown_of(row, rows.folder, self.settings.image_pixels) for row in rows.rows]
+            return RowSet(fitting(rows.rows, measured, processor, limit, self.log, which), rows.folder)
+
+        shown = RowSet(self.data.shown.rows[: self.settings.samples], self.data.shown.folder)
+        rows = usable(self.data.rows)
+        if shown.rows:
+            shown = usable(shown, "held-out ")
+        return rows, shown if self.devices == 1 else RowSet([], shown.folder)
+
+    def _trainer(self, rows: RowSet, whole_steps: int) -> tuple[Any, Any]:
+        """The trainer, ready to start, and the processor."""
+        from transformers import PrinterCallback
+        from trl.trainer.sft_config import SFTConfig
+
+        from ..trainer.callbacks import Progress
+        from .trainer import RowTrainer
+
+        settings = self.settings
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
+        config = SFTConfig(
+            **arguments(settings, self.out / "steps", whole_steps),
+            num_train_epochs=settings.epochs,
+            per_device_train_batch_size=settings.batch,
+            gradient_accumulation_steps=settings.accumulation,
+            lr_scheduler_type="cosine",
+            max_length=None,
+            dataloader_num_workers=settings.workers,
+            logging_steps=max(1, min(20, int(whole_steps / 10))),
+            save_steps=settings.save_every,
+            report_to=reports_to(settings, self.log),
         )
-    finished = resumed if resumed and step_of(resumed) >= whole_steps else None
-    if finished is None:
-        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    elif devices == 1:
-        trainer._load_from_checkpoint(str(resumed))
-    if trainer.accelerator.is_main_process:
-        after = sampled(trainer, policy.processor, asked, held_out.folder, settings.sample_tokens)
-        notes = [f"{trained:,} of {whole:,} weights trained", f"{len(rows)} rows, {whole_steps} steps"]
-        if asked:
-            notes.append(f"The {len(asked)} answers below are to rows that were not trained on.")
-        if len(before) != len(after):
-            before = ["(not kept)"] * len(after)
-        answers = answered(asked, held_out.folder, before, after)
-        history = trainer.state.log_history or logged(resumed)
-        write_report(out, "Supervised fine-tuning", history, {}, answers, notes)
-    return save_trained(trainer, policy.processor, prompt_set, final, settings.half, finished)
+        policy = load_policy(self.checkpoint, settings)
+        trainer = RowTrainer(
+            ordered=settings.ordered,
+            model=policy.model,
+            args=config,
+            train_dataset=as_dataset(rows.rows, rows.folder),
+            processing_class=policy.processor,
+            peft_config=policy.adapter,
+        )
+        tokenizer = policy.processor.tokenizer
+        trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels, tokenizer)
+        images = sum(len(row.images) for row in rows.rows) / len(rows.rows)
+        a_step = settings.batch * settings.accumulation * self.devices
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Progress(self.log, SFT_PARTS, images * a_step))
+        return trainer, policy.processor
+
+    def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:
+        """The answers before the first step; a training that goes on reads them from its file."""
+        if not shown.rows:
+            return []
+        stored = AnswerCache(self.out / "before.json")
+        if resumed:
+            return stored.read()
+        return stored.write(sampled(trainer, processor, shown, self.settings.sample_tokens))
 
 
 def _learned(trainer: Any, processor: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -115,7 +116,7 @@ def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
     )
 
 
-class Told(BaseModel):
+class StoryOutcome(BaseModel):
     """How one story came out: whether every page is right, and for each drawn step whether its page is;
     images drawn, and the seconds they took."""
 
@@ -125,32 +126,43 @@ class Told(BaseModel):
     seconds: float = 0.0
 
 
-def tell_stories(
+@dataclass(frozen=True)
+class StoryRuns:
+    """How stories are run: with each of these numbers of attempts, by this seed rule."""
+
+    max_attempts: Sequence[int]
+    seed_rule: SeedRule = "every try"
+    candidates: int = 1
+
+    def settings(self, attempts: int, seed: int) -> RunSettings:
+        """The loop's settings for one run of one story."""
+        return RunSettings(
+            max_attempts=attempts, seed=seed, seed_rule=self.seed_rule, candidates=self.candidates
+        )
+
+
+def run_stories(
     stories: Sequence[Story],
     plans: Sequence[Plan | None],
     generator: TinyWorldGenerator,
     critic: CriticLike,
-    max_attempts: Sequence[int],
+    runs: StoryRuns,
     log: Log,
-    seed_rule: SeedRule = "every try",
-    candidates: int = 1,
-) -> dict[int, list[Told]]:
+) -> dict[int, list[StoryOutcome]]:
     """Run every story with every number of attempts; a story without a plan is not right, nor is any of its
     steps."""
-    told: dict[int, list[Told]] = {attempts: [] for attempts in max_attempts}
+    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        memory = InMemoryStore()
-        for attempts in max_attempts:
+        store = InMemoryStore()
+        for attempts in runs.max_attempts:
             if plan is None:
-                told[attempts].append(Told(right=False, steps=[False] * len(story.pages)))
+                outcomes[attempts].append(StoryOutcome(right=False, steps=[False] * len(story.pages)))
                 continue
-            settings = RunSettings(
-                max_attempts=attempts, seed=number, seed_rule=seed_rule, candidates=candidates
-            )
-            trajectory = _tell(request_of(story), plan, generator, critic, settings, memory)
+            settings = runs.settings(attempts, number)
+            trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
             made = [attempt for result in trajectory.results for attempt in result.attempts]
-            told[attempts].append(
-                Told(
+            outcomes[attempts].append(
+                StoryOutcome(
                     right=_is_right(trajectory, story),
                     steps=right_steps(trajectory),
                     draws=len(made),
@@ -158,31 +170,31 @@ def tell_stories(
                 )
             )
         if (number + 1) % 50 == 0:
-            shares = (f"{a}: {share([one.right for one in told[a]])}" for a in told)
+            shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
             log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
-    return told
+    return outcomes
 
 
-def measure_stories(told: Mapping[int, Sequence[Told]]) -> StoryMeasure:
+def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
     """Shares and means by number of attempts."""
-    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in told.items()}
+    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in outcomes.items()}
     return StoryMeasure(
-        stories={attempts: share([one.right for one in ones]) for attempts, ones in told.items()},
+        stories={attempts: share([one.right for one in ones]) for attempts, ones in outcomes.items()},
         steps={attempts: share(right) for attempts, right in steps.items()},
-        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in told.items()},
-        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in told.items()},
+        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in outcomes.items()},
+        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in outcomes.items()},
     )
 
 
-def _tell(
+def _run_story(
     request: Request,
     plan: Plan,
     generator: TinyWorldGenerator,
     critic: CriticLike,
     settings: RunSettings,
-    memory: InMemoryStore,
+    store: InMemoryStore,
 ) -> Trajectory:
-    for event in run(request, None, generator, critic, settings, memory, plan=plan):
+    for event in run(request, None, generator, critic, settings, store, plan=plan):
         if isinstance(event, Finished):
             return event.trajectory
     raise AssertionError("a run ends with Finished")
@@ -260,29 +272,36 @@ class TinyWorldReport(BaseModel):
         return flat
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """How much is measured: requests, their seed and that of the pages, and numbers of attempts."""
+
+    stories: int
+    seed: int
+    max_attempts: Sequence[int]
+
+
 def evaluate(
     planner: Planner,
     critic: Critic,
     generator: TinyWorldGenerator,
-    stories: int,
-    seed: int,
-    max_attempts: Sequence[int],
+    settings: Evaluation,
     log: Log = print,
 ) -> TinyWorldReport:
-    """Measure everything on `stories` requests, and the critic on as many pages (at least 400)."""
-    started = time.monotonic()
+    """Measure everything on the stories' requests, and the critic on as many pages (at least 400)."""
+    started, seed = time.monotonic(), settings.seed
     rng = Random(f"evaluate/{seed}")
-    asked = [random_story(rng, "evaluate") for _ in range(stories)]
+    asked = [random_story(rng, "evaluate") for _ in range(settings.stories)]
     planned, plans = measure_planner(planner, asked)
     log(f"planner exact {planned.exact}")
-    judged = measure_critic(critic, balanced(generator.pipeline, max(400, stories), 10**6 + seed))
+    judged = measure_critic(critic, balanced(generator.pipeline, max(400, settings.stories), 10**6 + seed))
     log(f"critic accuracy {judged.accuracy}")
-    told = tell_stories(asked, plans, generator, critic, max_attempts, log)
+    outcomes = run_stories(asked, plans, generator, critic, StoryRuns(settings.max_attempts), log)
     four_steps = time_stories(planner, critic, generator, seed)
     return TinyWorldReport(
         planner=planned,
         critic=judged,
-        stories=measure_stories(told),
+        stories=measure_stories(outcomes),
         four_steps=four_steps,
         seconds=time.monotonic() - started,
     )

@@ -305,18 +305,17 @@ def test_feedback_rows_train(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     from support.tiny_checkpoint import build_checkpoint
 
-    from interleave_thinker.training.sft.train import SftTraining, train
+    from interleave_thinker.training.rows.row_sets import RowSet
+    from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
     data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
     lines: list[str] = []
     settings = SftTraining(epochs=1, batch=1, device="cpu")
     final = train(
         build_checkpoint(tmp_path / "tiny"),
-        read_rows(data.path),
-        data.path.parent,
+        SftData(RowSet(read_rows(data.path), data.path.parent)),
         tmp_path / "out",
         settings,
-        None,
-        lines.append,
+        log=lines.append,
     )
     assert (final / "config.json").is_file() and any("step 2/2" in line for line in lines)

@@ -15,7 +15,7 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
@@ -34,16 +34,15 @@ from interleave_thinker.training.evaluation.gate_rule import compare, learned_li
 from interleave_thinker.training.evaluation.intervals import cautious, sign_test
 from interleave_thinker.training.evaluation.regression_gate import (
     GateRefused,
-    check_gate,
+    RegressionGate,
     enforce,
-    tell_learned,
 )
-from interleave_thinker.training.own_critic import train_own_critic
+from interleave_thinker.training.own_critic import OwnCriticData, OwnCriticSettings, train_own_critic
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.runs.rehearsal import Rehearsal, check_enough, mix, split
-from interleave_thinker.training.sft.train import SftTraining, train
+from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 GENTLE = SftTraining(epochs=1, batch=4, rate=1e-7, warm_up=0, device="cpu", samples=0, tensorboard=False)
 
@@ -284,7 +283,8 @@ def critic_of(
 ) -> Path:
     hot = {"epochs": 4, "batch": 8, "rate": 1e-3, "freeze_vision": False} | changes
     settings = GENTLE.model_copy(update=hot)
-    return train(base, rows, folder, tmp_path / name, settings, None, lambda line: None)
+    data = SftData(RowSet(rows, folder))
+    return train(base, data, tmp_path / name, settings, log=lambda line: None)
 
 
 def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_nothing(
@@ -301,16 +301,16 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
         answer = SftMessage(role="assistant", content=ACCEPTED if said else REFUSED)
         always = [row.model_copy(update={"messages": [row.messages[0], answer]}) for row in taught]
         collapsed = critic_of(base, tmp_path, f"always {said}", always, folder)
-        gate = check_gate(
-            base, collapsed, asked, tmp_path / f"gate {said}", settings, "cpu", lambda line: None
-        )
+        quiet = RegressionGate(settings, "cpu", lambda line: None)
+        gate = quiet.check(base, collapsed, asked, tmp_path / f"gate {said}")
         assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
         with pytest.raises(GateRefused, match="does not tell wrong images from right ones"):
             enforce(gate, collapsed, force=False, log=lambda line: None)
     one_step = critic_of(base, tmp_path, "one step", taught[:4], folder, epochs=1, rate=1e-6)
     lines: list[str] = []
-    gate = check_gate(base, one_step, asked, tmp_path / "gate", settings, "cpu", lines.append)
-    learned = tell_learned(base, one_step, asked, tmp_path / "gate", settings, "cpu", lines.append)
+    said_aloud = RegressionGate(settings, "cpu", lines.append)
+    gate = said_aloud.check(base, one_step, asked, tmp_path / "gate")
+    learned = said_aloud.measure_learned(base, one_step, asked, tmp_path / "gate")
     assert gate.passed, "it lost nothing"
     assert learned_line(learned) in lines and "not shown to be better or worse" in lines[-1]
     assert (tmp_path / "gate" / "learned.json").is_file()
@@ -319,8 +319,8 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
 def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
     pytest.importorskip("diffusers")
     how = reinforcement_of("tiny")
-    assert how.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
-    assert how.drawing.draw_batch == 16
+    assert how.reward.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
+    assert how.reward.drawing.draw_batch == 16
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("critic-grpo:\n  generator: painted\n")
     with pytest.raises(SettingsError, match="scorer"):
@@ -348,18 +348,13 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     old = rows_file(tmp_path / "old", count=50)
 
-    def retrain(**changes: Any) -> Path:
-        return train_own_critic(
-            [tmp_path / "runs"],
-            base,
-            tmp_path / "own",
-            RunsData(),
-            GENTLE,
-            Rehearsal(least_rows=3, least_steps=2),
-            GateSettings(gate_tokens=80),
-            log=lines.append,
-            **changes,
-        )
+    settings = OwnCriticSettings(
+        RunsData(), GENTLE, Rehearsal(least_rows=3, least_steps=2), GateSettings(gate_tokens=80)
+    )
+
+    def retrain(**files: Any) -> Path:
+        data = OwnCriticData([tmp_path / "runs"], **files)
+        return train_own_critic(base, data, tmp_path / "own", settings, log=lines.append)
 
     with pytest.raises(SettingsError, match="needs 19 of each"):
         retrain()
@@ -369,7 +364,9 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
     assert "4 rows from runs, 4 old ones" in lines
     assert any(line.startswith("learned: not shown") and "of 1 held-out words" in line for line in lines)
-    critic = Critic(open_chat(f"transformers:{final}", device="cpu"))
+    # It was never taught this question: without a bound its answer goes on to the end of its context.
+    short = ReplySettings(max_tokens=20)
+    critic = Critic(open_chat(f"transformers:{final}", device="cpu"), settings=short)
     assert critic.prompt_set == default_prompt_set()
     assert isinstance(critic.judge(None, page(240), "a light page", "a light page"), Verdict)
     again = retrain(old=old)

@@ -161,7 +161,7 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
     from interleave_thinker.training.grpo.guard import CriticGuard
 
     lines: list[str] = []
-    guard = CriticGuard(lambda: summarise([], [], []), CheckLog(tmp_path), 1, 0.0, None, lines.append)  # type: ignore[arg-type]
+    guard = CriticGuard(lambda: summarise([], [], []), CheckLog(tmp_path), SMALL, None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
         guard.on_log(None, SimpleNamespace(global_step=3), None, logs)

@@ -20,6 +20,7 @@ from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
     RewardSettings,
+    RolloutReading,
     Sample,
     measures,
 )
@@ -65,7 +66,8 @@ def reward(folder: Path, artist: Artist, taste: Taste, **settings) -> CriticRewa
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     drawing = DrawingSettings(tries=1)
     engine = Redrawer(artist, taste, RewardCache(folder / "cache"), drawing)
-    return CriticReward(engine, folder, RewardSettings(**settings), lambda ids: "".join(map(chr, ids)))
+    reading = RolloutReading(folder, lambda ids: "".join(map(chr, ids)))
+    return CriticReward(engine, RewardSettings(**settings), reading)
 
 
 def samples(judge: CriticReward, *pairs: tuple[str, CriticRlRow]) -> list[Sample]:

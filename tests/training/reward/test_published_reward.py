@@ -13,7 +13,7 @@ from support.reward_fakes import Artist, Taste
 
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.reward.cache import RewardCache
-from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, RolloutReading
 from interleave_thinker.training.reward.published import read_published
 from interleave_thinker.training.reward.redraw import DrawingSettings, Redrawer
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation
@@ -41,7 +41,7 @@ def rewarded(folder: Path, texts: list[str], truth: bool) -> tuple[list[float], 
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     artist = Artist()
     engine = Redrawer(artist, Ten(), RewardCache(folder / f"cache {truth}"), DrawingSettings(tries=1))
-    judge = CriticReward(engine, folder, RewardSettings(published_quirks=True), str, verdict_first=False)
+    judge = CriticReward(engine, RewardSettings(published_quirks=True), RolloutReading(folder, str))
     mark = 10 if truth else 4
     row = CriticRlRow(
         origin_prompt="a boat",

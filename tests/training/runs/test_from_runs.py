@@ -25,7 +25,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows
-from interleave_thinker.training.runs.convert import MadeData, make_data
+from interleave_thinker.training.runs.convert import MadeData, RunConverter
 from interleave_thinker.training.runs.filter import RunsData, held_out_of
 from interleave_thinker.training.runs.report import RunsReport
 from interleave_thinker.training.runs.run_folders import find_runs
@@ -34,15 +34,8 @@ from interleave_thinker.training.runs.run_folders import find_runs
 def data_of(tmp_path: Path, *runs: Path, skip_bad: bool = False, **settings: Any) -> MadeData:
     said: list[str] = []
     chosen = RunsData(**({"balance": 0.0, "held_out_runs": 0.0} | settings))
-    return make_data(
-        runs or [tmp_path / "runs"],
-        tmp_path / "data",
-        chosen,
-        default_prompt_set(),
-        None,
-        skip_bad,
-        said.append,
-    )
+    converter = RunConverter(chosen, default_prompt_set(), skip_bad=skip_bad, log=said.append)
+    return converter.convert(runs or [tmp_path / "runs"], tmp_path / "data")
 
 
 def fates(made: MadeData) -> list[tuple[str, str]]:
@@ -176,8 +169,8 @@ def test_a_judge_that_fails_now_and_then_costs_single_scores_and_an_outage_ends_
 
     def scored(*scores: float | None) -> MadeData:
         chosen = RunsData(balance=0.0, success_at=8.0, held_out_runs=0.0)
-        prompts = default_prompt_set()
-        return make_data([tmp_path / "runs"], tmp_path / "data", chosen, prompts, Judge(*scores), False, str)
+        converter = RunConverter(chosen, default_prompt_set(), Judge(*scores), log=str)
+        return converter.convert([tmp_path / "runs"], tmp_path / "data")
 
     gone = None
     with pytest.raises(ChatError, match="busy"):

@@ -12,13 +12,14 @@ from support.made_runs import made_run
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.rows.sft import check_rows
-from interleave_thinker.training.runs.convert import MadeData, make_data
+from interleave_thinker.training.runs.convert import MadeData, RunConverter
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.runs.report import RunsReport
 
 
 def put(tmp_path: Path, place: Path) -> MadeData:
-    return make_data([tmp_path / "runs"], place, RunsData(), default_prompt_set(), log=lambda line: None)
+    converter = RunConverter(RunsData(), default_prompt_set(), log=lambda line: None)
+    return converter.convert([tmp_path / "runs"], place)
 
 
 def names(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from interleave_thinker.training.grpo.settings import GrpoTraining, batches
 from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, check_rows, show_balance, verdict_balance
-from interleave_thinker.training.sft.train import SftTraining, train
+from interleave_thinker.training.sft.train import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 from interleave_thinker.training.vram import groups, meta_model, reckon
 
@@ -61,7 +61,7 @@ def tune(
 ) -> Path:
     data, held_out = changes.pop("rows", rows()), changes.pop("held_out", None)
     settings = FAST.model_copy(update=changes)
-    return train(base, data, images, out, settings, None, log, held_out=held_out)
+    return train(base, SftData(RowSet(data, images), held_out), out, settings, log=log)
 
 
 def weights(folder: Path, name: str = "model.safetensors") -> dict:
@@ -129,7 +129,8 @@ def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_p
     }
     settings = recipe.model_copy(update=changes)
     assert isinstance(settings, SftTraining) and settings.precision == "bf16" and settings.freeze_vision
-    final = train(base, rows(8), images, tmp_path / "run", settings, None, lambda line: None)
+    data = SftData(RowSet(rows(8), images))
+    final = train(base, data, tmp_path / "run", settings, log=lambda line: None)
     if settings.lora_rank:
         learned = weights(final, "adapter_model.safetensors")
         assert any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)

@@ -19,10 +19,11 @@ from interleave_thinker.backend.answers.reading import read_verdict, write_verdi
 from interleave_thinker.backend.errors import AnswerError, TrainingError
 from interleave_thinker.backend.feedback.remedies import refined_range
 from interleave_thinker.backend.types import Verdict
+from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, as_dataset, read_rows, write_rows
 from interleave_thinker.training.sft.answers import hold_out
 from interleave_thinker.training.sft.collator import IGNORED, take_away
-from interleave_thinker.training.sft.train import SftTraining, train
+from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 PROMPT = "a light page"
 
@@ -77,7 +78,8 @@ def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
         said: list[str] = []
         rows = [row(marked=marked), row(REFUSED.replace("dark", "darkest"), marked=False)]
         settings = SftTraining(epochs=1, batch=2, rate=1e-9, device="cpu", samples=0, tensorboard=False)
-        train(base, rows, tmp_path, tmp_path / str(marked), settings, None, said.append)
+        data = SftData(RowSet(rows, tmp_path))
+        train(base, data, tmp_path / str(marked), settings, log=said.append)
         lines.append([line for line in said if line.startswith("of the first row")])
     assert PROMPT in lines[0][0] and PROMPT not in lines[1][0]
     assert '"refine_prompt": ""}</answer><|im_end|>' in lines[1][0]
@@ -120,7 +122,7 @@ def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path:
     settings = SftTraining(
         epochs=1, batch=40, rate=1e-9, device="cpu", samples=1, sample_tokens=16, tensorboard=False
     )
-    train(base, rows, tmp_path, tmp_path / "out", settings, None, said.append)
+    train(base, SftData(RowSet(rows, tmp_path)), tmp_path / "out", settings, log=said.append)
     assert any("train on 39 rows" in line for line in said)
     told = (tmp_path / "out" / "report.html").read_text()
     assert shown[0].messages[0].content.removeprefix("<image>") in told and "not trained on" in told

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("diffusers", reason='the tiny world needs: pip install "interleave-thinker[tinyworld]"')
 
 from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
@@ -23,7 +24,7 @@ from interleave_thinker.backend.tinyworld.scorer import TinyWorldScorer
 from interleave_thinker.backend.tinyworld.wording import read_prompt
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.training.rows.sft import check_rows
-from interleave_thinker.training.runs.convert import make_data
+from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
@@ -87,7 +88,10 @@ def test_the_person_judges_exactly_and_says_what_to_draw(shifted: TinyWorldGener
     assert len(read_feedback(folder)) == 1
 
     settings = RunsData(reasoning="tinyworld", balance=0.0)
-    made = make_data([tmp_path / "runs"], tmp_path / "data", settings, PROMPT_SET, TinyWorldScorer())
+    with pytest.raises(SettingsError, match="needs an oracle"):
+        RunConverter(settings, PROMPT_SET).convert([tmp_path / "runs"], tmp_path / "data")
+    converter = RunConverter(settings, PROMPT_SET, TinyWorldScorer(), OracleCritic())
+    made = converter.convert([tmp_path / "runs"], tmp_path / "data")
     assert made.sft is not None
     taught = read_verdict(check_rows(made.sft)[0][0].messages[-1].content)
     assert taught.success is False and taught.refined_prompt == NAMED

@@ -40,7 +40,7 @@ from ...reward.terms import read_answer
 from ...rows.rl import as_conversation
 from ..data.judged_pages import Drawn, balanced, real
 from ..data.requests import Story, random_story
-from ..evaluation import Told, measure_planner, request_of, tell_stories
+from ..evaluation import StoryOutcome, StoryRuns, measure_planner, request_of, run_stories
 from . import single_agent as entangled
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Measured(BaseModel):
     """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds`
     are those told in three attempts with a new seed for every attempt, as artists' are by default."""
 
-    told: dict[int, list[Told]]
-    new_seeds: list[Told] = []
+    told: dict[int, list[StoryOutcome]]
+    new_seeds: list[StoryOutcome] = []
     judged: Judged | None = None
 
 
@@ -120,8 +120,9 @@ def measure_agents(
     """Two agents: stories with the plans that were made, and the critic's verdicts."""
     generator, judge = _generator(), _critic(critic)
     asked, planned = stories_of(settings, seed), _plans(plans)
-    told = tell_stories(asked, planned, generator, judge, ATTEMPTS, _silent, "every step")
-    lucky = tell_stories(asked, planned, generator, judge, (3,), _silent)[3] if new_seeds else []
+    told = run_stories(asked, planned, generator, judge, StoryRuns(ATTEMPTS, "every step"), _silent)
+    new = StoryRuns((3,))
+    lucky = run_stories(asked, planned, generator, judge, new, _silent)[3] if new_seeds else []
     judged = _judged(generator, critic, settings, seed)
     _measured(folder, Measured(told=told, judged=judged, new_seeds=lucky))
 
@@ -131,7 +132,7 @@ def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: P
     asked)."""
     stories = stories_of(settings, seed)
     plans = [_sentences(story) for story in stories]
-    told = tell_stories(stories, plans, _generator(), _critic(critic), (1,), _silent)
+    told = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((1,)), _silent)
     _measured(folder, Measured(told=told))
 
 
@@ -143,7 +144,7 @@ def measure_untrained(
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
     _, plans = measure_planner(Planner(_chat(planner), settings=short), stories)
-    told = tell_stories(stories, plans, _generator(), _critic(critic), (3,), _silent)
+    told = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((3,)), _silent)
     _measured(folder, Measured(told=told))
 
 
@@ -151,7 +152,7 @@ def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent
     """One shared agent that plans while it looks."""
     chat = _chat(agent)
     planner, judge, generator = Planner(chat), Critic(chat), _generator()
-    told: dict[int, list[Told]] = {attempts: [] for attempts in ATTEMPTS}
+    told: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in ATTEMPTS}
     for number, story in enumerate(stories_of(settings, seed)):
         memory = InMemoryStore()
         for attempts in ATTEMPTS:
@@ -170,12 +171,12 @@ def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agen
     _keep(folder / MEASURED, NextSteps(right=right).model_dump_json())
 
 
-def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> Told:
+def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> StoryOutcome:
     """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
     pages = pages or ()
     right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
     right += [False] * (len(story.pages) - len(right))
-    return Told(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
+    return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
 def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:

@@ -15,12 +15,14 @@ from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from ....backend.tinyworld.scorer import TinyWorldScorer
 from ...grpo.settings import GrpoTraining
+from ...grpo.train import RlData
 from ...grpo.train import train as train_by_reward
-from ...reward.critic_reward import RewardSettings
+from ...reward.critic_reward import RewardSettings, RewardSetup
 from ...reward.redraw import DrawingSettings
 from ...rows.rl import read_rl_rows
+from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
-from ...sft.train import SftTraining, train
+from ...sft.train import SftData, SftTraining, train
 from ..data.critic_rows import make_rendered
 from ..data.planner_rows import in_buckets
 from ..data.planner_rows import make as make_requests
@@ -107,8 +109,7 @@ def base(folder: Path, settings: AblationSettings) -> None:
         untrained(fresh, texts, CRITIC_LAYERS, 0, PAGE_SIDE)
     train(
         fresh,
-        rows,
-        folder / "data",
+        SftData(RowSet(rows, folder / "data")),
         folder,
         _settings(RENDERED_RATE, 0, ordered=True),
         PROMPT_SET,
@@ -124,8 +125,7 @@ def planner(folder: Path, settings: AblationSettings, seed: int) -> None:
         untrained(fresh, _texts(rows[:4000]), PLANNER_LAYERS, CRITIC_SEED + seed)
     train(
         fresh,
-        in_buckets(rows, PLANNER_BATCH, seed),
-        folder / "data",
+        SftData(RowSet(in_buckets(rows, PLANNER_BATCH, seed), folder / "data")),
         folder,
         _settings(PLANNER_RATE, seed, ordered=True, batch=PLANNER_BATCH),
         PROMPT_SET,
@@ -137,7 +137,8 @@ def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_
     """The shared critic trained on this seed's judged pages, filtered and balanced or as they came."""
     make = make_filtered if is_filtered else make_unfiltered
     rows = _rows(folder, lambda data: make(data, _generator(), settings.critic_rows, CRITIC_SEED + seed))
-    train(final(start), rows, folder / "data", folder, _settings(REAL_RATE, seed), PROMPT_SET, _log(folder))
+    data = SftData(RowSet(rows, folder / "data"))
+    train(final(start), data, folder, _settings(REAL_RATE, seed), PROMPT_SET, _log(folder))
 
 
 def entangled(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
@@ -153,8 +154,7 @@ def entangled(folder: Path, settings: AblationSettings, seed: int, start: Path, 
     Random(f"mixed/{seed}").shuffle(rows)
     train(
         final(start),
-        in_buckets(rows, PLANNER_BATCH, seed),
-        folder.parent,
+        SftData(RowSet(in_buckets(rows, PLANNER_BATCH, seed), folder.parent)),
         folder,
         _settings(REAL_RATE, seed, ordered=True, batch=PLANNER_BATCH),
         PROMPT_SET,
@@ -198,16 +198,16 @@ def reinforced(
     )
     train_by_reward(
         final(start),
-        rows,
-        [row.moved(data / "checked") for row in checked],
-        data / "rows",
+        RlData(rows, [row.moved(data / "checked") for row in checked], data / "rows"),
         folder,
         training,
-        REWARDS[remaining],
-        DrawingSettings(draw_batch=64),
-        TinyWorldGenerator(_generator(), "tinyworld"),
-        TinyWorldScorer(),
-        log=_log(folder),
+        RewardSetup(
+            generator=TinyWorldGenerator(_generator(), "tinyworld"),
+            scorer=TinyWorldScorer(),
+            terms=REWARDS[remaining],
+            drawing=DrawingSettings(draw_batch=64),
+        ),
+        _log(folder),
     )
 
 

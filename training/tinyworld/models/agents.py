@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....backend.tinyworld.scene import CELLS, IDENTITIES, name_of
 from ..data.prompts import PROMPT_SET
-from .small_checkpoint import learn_processor, rotary, save_untrained
+from .small_checkpoint import PictureReading, learn_processor, rotary, save_untrained
 
 if TYPE_CHECKING:
     import torch
@@ -53,6 +53,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 PICTURE_SIDE, WIDTH = 48, 160
+PICTURES = {"temporal_patch_size": 2, "image_mean": [1.0] * 3, "image_std": [0.5] * 3}
 
 
 def untrained(
@@ -70,15 +71,10 @@ def untrained(
     processor = learn_processor(
         _without_fragments(corpus),
         vocabulary,
-        pixels=(side**2, side**2),
-        patch=side // 3,
-        merge=1,
+        PictureReading((side**2, side**2), side // 3, 1, PICTURES),
         fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
         template=CHAT_TEMPLATE,
         padding_side="left",
-        temporal_patch_size=2,
-        image_mean=[1.0] * 3,
-        image_std=[0.5] * 3,
     )
 
     def prepare(model: Any) -> None:

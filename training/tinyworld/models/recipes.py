@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,8 +21,9 @@ from pydantic import BaseModel, Field
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import writing_folder
 from ....backend.tinyworld.generator import load_pipeline
+from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
-from ...sft.train import SftTraining, train
+from ...sft.train import SftData, SftTraining, train
 from ..data.critic_rows import make_mistakes, make_real, make_rendered
 from ..data.planner_rows import make
 from ..data.prompts import PROMPT_SET
@@ -73,7 +75,7 @@ class CriticRecipe(BaseModel):
     )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
-    cached_calls: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    makers: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
     page_side: int = Field(
         default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
     )
@@ -117,29 +119,31 @@ def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], lo
 PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
 
 
-def _drawn_rows(
-    data: Path,
-    name: str,
-    make_rows: PageRows,
-    generator: Path,
-    count: int,
-    seed: int,
-    cached_calls: int,
-    log: Log,
-) -> list[SftRow]:
-    """Rows about the generator's pages, made in shards by up to `cached_calls` processes; their number
-    changes no row."""
-    shards = max(1, min(MOST_SHARDS, count // 1000))
-    counts = [count // shards + (number < count % shards) for number in range(shards)]
+@dataclass(frozen=True)
+class _PageShards:
+    """Rows about a generator's pages, made in shards by up to `processes` processes; their number changes no
+    row."""
 
-    def all_rows(folder: Path) -> list[SftRow]:
-        jobs = [(make_rows, folder, generator, size, seed + number) for number, size in enumerate(counts)]
-        if cached_calls == 1:
-            return [row for job in jobs for row in _shard(*job)]
-        with ProcessPoolExecutor(cached_calls, get_context("spawn"), initializer=_one_thread) as pool:
-            return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
+    data: Path
+    generator: Path
+    processes: int
+    log: Log
 
-    return _rows(data, name, all_rows, log)
+    def rows(self, name: str, make_rows: PageRows, count: int, seed: int) -> list[SftRow]:
+        """The rows in the data file `name`, made first if they are not there."""
+        shards = max(1, min(MOST_SHARDS, count // 1000))
+        counts = [count // shards + (number < count % shards) for number in range(shards)]
+
+        def all_rows(folder: Path) -> list[SftRow]:
+            jobs = [
+                (make_rows, folder, self.generator, size, seed + number) for number, size in enumerate(counts)
+            ]
+            if self.processes == 1:
+                return [row for job in jobs for row in _shard(*job)]
+            with ProcessPoolExecutor(self.processes, get_context("spawn"), initializer=_one_thread) as pool:
+                return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
+
+        return _rows(self.data, name, all_rows, self.log)
 
 
 def _one_thread() -> None:
@@ -173,7 +177,8 @@ def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
     if not (fresh / "prompt_set").exists():
         untrained(fresh, _texts(rows[:4000]), recipe.layers, recipe.seed)
     settings = _sft(recipe.rate, recipe, ordered=False)
-    return _publish(train(fresh, rows, data, out / "sft", settings, PROMPT_SET, log), out)
+    made = train(fresh, SftData(RowSet(rows, data)), out / "sft", settings, PROMPT_SET, log)
+    return _publish(made, out)
 
 
 def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
@@ -192,24 +197,21 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     first = out / "rendered" / "final"
     if not (first / "prompt_set").exists():
         settings = _sft(recipe.rate, recipe, ordered=True)
-        train(fresh, rows, data, out / "rendered", settings, PROMPT_SET, log)
+        train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
-    rows = _drawn_rows(
-        data, "critic_sft.json", make_real, generator, recipe.real, seed, recipe.cached_calls, log
-    )
+    drawn = _PageShards(data, generator, recipe.makers, log)
+    rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
         settings = _sft(recipe.real_rate, recipe, ordered=False)
-        train(first, rows, data, out / "real", settings, PROMPT_SET, log)
+        train(first, SftData(RowSet(rows, data)), out / "real", settings, PROMPT_SET, log)
     latest = second
     for number in range(recipe.rounds):
         name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
-        rows = _drawn_rows(
-            data, name, make_mistakes, generator, recipe.mistakes, seed, recipe.cached_calls, log
-        )
+        rows = drawn.rows(name, make_mistakes, recipe.mistakes, seed)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
             settings = _sft(recipe.last_rate, recipe, ordered=False)
-            train(latest, rows, data, finished.parent, settings, PROMPT_SET, log)
+            train(latest, SftData(RowSet(rows, data)), finished.parent, settings, PROMPT_SET, log)
         latest = finished
     return _publish(latest, out)

@@ -8,7 +8,8 @@ the head of so small a model many times its body, so a byte-level BPE is learned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +33,36 @@ TEMPLATE = (
 """A turn's text follows its role without a line break; figures in docs/speed.md were taken with it."""
 
 
+@dataclass(frozen=True)
+class PictureReading:
+    """How pictures become tokens: between `pixels[0]` and `pixels[1]` pixels each, in patches of `patch` a
+    side, `merge` by `merge` of them a token; `more`: other settings of the library's image processor."""
+
+    pixels: tuple[int, int]
+    patch: int
+    merge: int
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def options(self) -> dict[str, Any]:
+        """The settings by the library's names."""
+        return {
+            "size": {"shortest_edge": self.pixels[0], "longest_edge": self.pixels[1]},
+            "patch_size": self.patch,
+            "merge_size": self.merge,
+            **self.more,
+        }
+
+
 def learn_processor(
     texts: Iterable[str],
     entries: int,
+    pictures: PictureReading,
     *,
-    pixels: tuple[int, int],
-    patch: int,
-    merge: int,
     fragments: Sequence[str] = (),
     template: str = TEMPLATE,
     padding_side: str = "right",
-    **pictures: Any,
 ) -> Any:
-    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides.
-    Pictures have between `pixels[0]` and `pixels[1]` pixels, in patches of `patch` a side, `merge` by `merge`
-    of them a token; `pictures`: more of the library's settings for them."""
+    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
         PreTrainedTokenizerFast,
@@ -78,12 +94,7 @@ def learn_processor(
         vision_start_token="<|vision_start|>",
         vision_end_token="<|vision_end|>",
     )
-    shown = {
-        "size": {"shortest_edge": pixels[0], "longest_edge": pixels[1]},
-        "patch_size": patch,
-        "merge_size": merge,
-        **pictures,
-    }
+    shown = pictures.options()
     return Qwen3VLProcessor(
         image_processor=Qwen2VLImageProcessor(**shown),
         tokenizer=tokenizer,

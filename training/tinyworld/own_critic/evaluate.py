@@ -36,17 +36,18 @@ from ...evaluation.gate_rows import GateSettings
 from ...evaluation.gate_rule import measured
 from ...evaluation.intervals import Share, share, sign_test
 from ...evaluation.regression_gate import answers_of
-from ...own_critic import train_own_critic
-from ...rows.sft import SftRow, write_rows
+from ...own_critic import OwnCriticAgents, OwnCriticData, OwnCriticSettings, train_own_critic
+from ...rows.row_sets import RowSet
+from ...rows.sft import write_rows
 from ...runs.convert import SFT_FILE
 from ...runs.filter import RunsData
 from ...runs.rehearsal import Rehearsal
 from ...sft.train import SftTraining
 from ..data.critic_rows import PageFolder, judge_row, make_mistakes, refine
 from ..data.judged_pages import Drawn, balanced
-from ..data.oracle_critic import drawn_of
+from ..data.oracle_critic import OracleCritic, drawn_of
 from ..data.requests import random_story
-from ..evaluation import Told, request_of, tell_stories
+from ..evaluation import StoryOutcome, StoryRuns, request_of, run_stories
 from .shifted_generator import SHIFTED, shifted_generator
 
 OLD_SEED = 50_000
@@ -181,15 +182,17 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     lap("old rows")
     first = checkpoint("critic")
     final = train_own_critic(
-        [out / "runs"],
         first,
+        OwnCriticData([out / "runs"], old),
         out / "critic",
-        RunsData(reasoning="tinyworld", held_out_runs=0.1),
-        training_of(settings),
-        Rehearsal(),
-        GateSettings(gate_tokens=320, gate_batch=50),
-        old,
-        log=log,
+        OwnCriticSettings(
+            data=RunsData(reasoning="tinyworld", held_out_runs=0.1),
+            sft=training_of(settings),
+            rehearsal=Rehearsal(),
+            gate=GateSettings(gate_tokens=320, gate_batch=50),
+        ),
+        OwnCriticAgents(oracle=OracleCritic()),
+        log,
     )
     lap("own-critic")
     worlds = [
@@ -255,19 +258,18 @@ def _compared(
         judge = Critic(open_chat(f"transformers:{critic}", device="cpu", dtype="float32"))
         log(f"{name} world: {settings.pages} pages and {settings.stories} stories with {critic}")
         plans = [story.plan for story in stories]
-        told_now = tell_stories(stories, plans, world, judge, [settings.attempts], log)[settings.attempts]
-        found.append(_world(critic, rows, pages, folder, told_now))
-        hits.append([one.right for one in told_now])
+        runs = StoryRuns([settings.attempts])
+        outcomes = run_stories(stories, plans, world, judge, runs, log)[settings.attempts]
+        found.append(_world(critic, RowSet(rows, folder), pages, outcomes))
+        hits.append([one.right for one in outcomes])
     pairs = list(zip(*hits, strict=True))
     won, lost = pairs.count((False, True)), pairs.count((True, False))
     return Comparison(before=found[0], after=found[1], won=won, lost=lost, chance=sign_test(won, lost))
 
 
-def _world(critic: Path, rows: list[SftRow], pages: list[Drawn], folder: Path, stories: list[Told]) -> World:
+def _world(critic: Path, rows: RowSet, pages: list[Drawn], stories: list[StoryOutcome]) -> World:
     settings = GateSettings(gate_tokens=320, gate_batch=50)
-    verdicts = measured(
-        answers_of(critic, None, rows, folder, settings, "cpu"), [page.success for page in pages]
-    )
+    verdicts = measured(answers_of(critic, None, rows, settings, "cpu"), [page.success for page in pages])
     shifted = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
     steps = [right for one in stories for right in one.steps]
     return World(
