@@ -42,5 +42,5 @@ class HostAgent(io.ComfyNode):
     @classmethod
     def execute(cls, clip: Any, prompts: str = FROM_THE_AGENT, **replies: Any) -> io.NodeOutput:
         only_text("Host Agent", prompts=prompts)
-        settings = reply_settings("Host Agent", **replies)
+        settings = reply_settings("Host Agent", replies)
         return io.NodeOutput(HostChat(clip, settings, chosen_prompts(prompts)))

@@ -148,17 +148,15 @@ class LoadAgent(io.ComfyNode):
         download: bool = False,
         **replies: Any,
     ) -> io.NodeOutput:
-        settings = reply_settings("Load Agent", **replies)
+        settings = reply_settings("Load Agent", replies)
         only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
         check_precision(precision, name in BUILT_IN)
         if name not in BUILT_IN and hub_id.strip() and download:
-            with host.host_interrupts():
-                fetch(name, roots[0])
+            fetch(name, roots[0])
         chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
-        accept_at = STRICTNESS.get(strictness)
-        return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, accept_at, settings))
+        return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
 
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
@@ -197,4 +195,5 @@ def fetch(hub_id: str, root: Path) -> None:
             progress.show(done / max(total, 1))
             progress.say(f"downloading {hub_id}: {done / 1e9:.2f} of {total / 1e9:.2f} GB")
 
-        fetch_checkpoint(hub_id, root, show)
+        with host.host_interrupts():
+            fetch_checkpoint(hub_id, root, show)

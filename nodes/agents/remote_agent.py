@@ -11,6 +11,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
 from ..inputs.requirements import require_library
@@ -116,17 +117,17 @@ class RemoteAgent(io.ComfyNode):
         prompts: str = FROM_THE_AGENT,
         **replies: Any,
     ) -> io.NodeOutput:
-        from ...backend.chat import open_chat
-
         only_text("Remote Agent", prompts=prompts)
-        settings, prompt_set = reply_settings("Remote Agent", **replies), chosen_prompts(prompts)
-
-        with require_library("httpx", "tenacity"):
-            chat = open_chat(
-                f"openai:{model.strip()}@{base_url.strip()}",
-                timeout=float(timeout),
-                key_variable=key_variable.strip(),
-                deadline=float(deadline),
-            )
+        settings, prompt_set = reply_settings("Remote Agent", replies), chosen_prompts(prompts)
+        waits = {"timeout": float(timeout), "deadline": float(deadline)}
+        chat = open_remote(f"{model.strip()}@{base_url.strip()}", key_variable.strip(), waits)
         accept_at = STRICTNESS.get(strictness)
         return io.NodeOutput(ManagedChat(chat, accept_at=accept_at, settings=settings, prompts=prompt_set))
+
+
+def open_remote(spec: str, key_variable: str, waits: dict[str, float]) -> ChatModel:
+    """The chat of MODEL@ADDRESS; `waits` are its timeout and deadline in seconds. Raises SettingsError."""
+    from ...backend.chat import open_chat
+
+    with require_library("httpx", "tenacity"):
+        return open_chat(f"openai:{spec}", key_variable=key_variable, **waits)

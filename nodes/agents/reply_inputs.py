@@ -8,6 +8,7 @@ is chosen among those found in the agents' folders, never written as a path.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from comfy_api.latest import io
@@ -20,6 +21,8 @@ from ..inputs.validation import checked
 from .folders import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 
 HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}
+FIELD_OF = {"sampling_seed": "seed"}
+"""Inputs whose field of ReplySettings has another name; all others have the field's."""
 
 
 def reply_inputs() -> list[Any]:
@@ -99,26 +102,12 @@ def prompts_input() -> Any:
     )
 
 
-def reply_settings(
-    node: str,
-    max_tokens: int = 0,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int = 0,
-    sampling_seed: int = 0,
-    max_pixels: int = MAX_PIXELS,
-) -> ReplySettings:
-    """The settings that the inputs give; raises SettingsError."""
-    return checked(
-        ReplySettings,
-        node,
-        max_tokens=max_tokens or None,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        seed=sampling_seed,
-        max_pixels=max_pixels,
-    )
+def reply_settings(node: str, inputs: Mapping[str, Any]) -> ReplySettings:
+    """The settings that these inputs give, by their names; one that is missing stays as it is. Raises
+    SettingsError."""
+    values = {FIELD_OF.get(name, name): value for name, value in inputs.items()}
+    values["max_tokens"] = values.get("max_tokens") or None
+    return checked(ReplySettings, node, **values)
 
 
 def chosen_prompts(name: str) -> PromptSet | None:

@@ -114,21 +114,22 @@ class DiffusersGenerator(io.ComfyNode):
         color_match: str = OFF,
         **common: Any,
     ) -> io.NodeOutput:
-        from ...backend.generators import open_generator
-
         in_range("Diffusers Generator", 0.01, 1, strength=strength)
-        spec = pipeline_spec(pipeline, host.pipeline_roots())
-        options = {
-            **_options(**common),
-            "strength": strength,
-            "edit": edit,
-            "device": "cpu",
-            "dtype": host.pipeline_dtype() if dtype == "auto" else dtype,
-            "download": download,
-        }
-        with require_library("diffusers"):
-            generator: Any = open_generator(spec, **options)
+        options = {"strength": strength, "edit": edit, "dtype": dtype, "download": download}
+        generator = open_pipeline(pipeline, _options(**common) | options)
         return io.NodeOutput(color_matched(ManagedPipeline(generator), color_match))
+
+
+def open_pipeline(name: str, options: dict[str, Any]) -> Any:
+    """The diffusers generator of a pipeline in the host's folders, in host memory: the host brings it onto the
+    card when it draws."""
+    from ...backend.generators import open_generator
+
+    spec = pipeline_spec(name, host.pipeline_roots())
+    if options["dtype"] == "auto":
+        options = options | {"dtype": host.pipeline_dtype()}
+    with require_library("diffusers"):
+        return open_generator(spec, device="cpu", **options)
 
 
 class ServiceGenerator(io.ComfyNode):

@@ -11,7 +11,7 @@ from .. import host
 from ..inputs.images import to_pictures
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import checked
-from ..sampling.comfy_generator import ComfyGenerator
+from ..sampling.comfy_generator import ComfyGenerator, Loaded
 from ..sampling.model_families import AUTO, EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, DrawSettings
 from .color_match_input import COLOR_MATCH_TIP
@@ -111,7 +111,7 @@ class StepGenerator(io.ComfyNode):
             for picture in to_pictures(batch)
         ]
         drawing = checked(DrawSettings, "Step Generator", **settings)
-        generator = ComfyGenerator(model, clip, vae, drawing, edit, pinned)
+        generator = ComfyGenerator(Loaded(model, clip, vae), drawing, edit, pinned)
         return io.NodeOutput(color_matched(generator, color_match))
 
 

@@ -15,6 +15,7 @@ from .progress import NodeProgress, Preview, as_preview, listening_to_steps, rep
 from .results import nothing, shown_files, shown_images
 from .routes import Route, register_routes
 from .sampling import (
+    Guidance,
     add_guidance,
     add_reference,
     empty_latent,
@@ -34,6 +35,7 @@ from .text import chat_marks, check_writes, write_text
 __all__ = [
     "AGENT_FOLDER",
     "AgentModel",
+    "Guidance",
     "ManagedModel",
     "NewName",
     "NodeProgress",

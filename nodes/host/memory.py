@@ -94,7 +94,7 @@ class ManagedModel:
         offload = memory.text_encoder_offload_device()
         # Where the weights are already, should another one have managed them before.
         place = AgentModel(model, next((one.device for one in model.parameters()), offload))
-        self._kept: object = model
+        self._managed: object = model
         self._patcher: ModelPatcher = _WholePatcher(place, memory.get_torch_device(), offload)
 
     @classmethod
@@ -109,7 +109,7 @@ class ManagedModel:
         managed = _managed.get(id(weights))
         if managed is None:
             managed = cls.__new__(cls)
-            managed._kept = weights
+            managed._managed = weights
             managed._patcher = _ReloadingPatcher(weights, memory.get_torch_device())
             _managed[id(weights)] = managed
             managed.ensure_loaded(0)
@@ -144,7 +144,7 @@ class ManagedModel:
         """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is
         respected.
 
-        Asked for want of room, the manager takes the models that it can take apart first, and an agent might
+        Asked for room, the manager takes the models that it can take apart first, and an agent might
         stay for good.
         """
         if memory.vram_state == memory.VRAMState.HIGH_VRAM:
@@ -158,7 +158,7 @@ class ManagedModel:
 
 @contextmanager
 def explaining_out_of_memory() -> Iterator[None]:
-    """An error inside that comes from want of memory becomes a ChatError that says what to lower."""
+    """An error inside that comes from a full card or full main memory becomes a ChatError that says what to lower."""
     try:
         yield
     except Exception as error:

@@ -5,6 +5,7 @@ Decision: the pack calls what those nodes call, so that an image is the official
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import comfy.model_management as memory
@@ -88,22 +89,36 @@ def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
     return comfy.sample.fix_empty_latent_channels(model, empty)
 
 
-def sample(
-    model: Any,
-    conditioning: tuple[list, list],
-    cfg: float,
-    sampler: str,
-    sigmas: torch.Tensor,
-    latent: torch.Tensor,
-    seed: int,
-    middle: list | None = None,
-    middle_cfg: float = 1.0,
-) -> torch.Tensor:
-    """Latent after sampling (CFGGuider, RandomNoise, SamplerCustomAdvanced), reporting every step.
+@dataclass(frozen=True)
+class Guidance:
+    """The conditionings that guide sampling, and how strongly; with a `middle` one it is guided twice: by `cfg`
+    from middle to positive, by `middle_cfg` from negative to middle."""
 
-    With a `middle` conditioning it is guided twice (DualCFGGuider): by `cfg` from middle to positive, by
-    `middle_cfg` from negative to middle.
-    """
+    positive: list
+    negative: list
+    cfg: float
+    middle: list | None = None
+    middle_cfg: float = 1.0
+
+    def guider(self, model: Any) -> Any:
+        """The host's own (CFGGuider, or DualCFGGuider with a middle conditioning)."""
+        if self.middle is None:
+            guider = comfy.samplers.CFGGuider(model)
+            guider.set_conds(self.positive, self.negative)
+            guider.set_cfg(self.cfg)
+            return guider
+        from comfy_extras.nodes_custom_sampler import Guider_DualCFG
+
+        guider = Guider_DualCFG(model)
+        guider.set_conds(self.positive, self.middle, self.negative)
+        guider.set_cfg(self.cfg, self.middle_cfg)
+        return guider
+
+
+def sample(
+    model: Any, guidance: Guidance, sampler: str, sigmas: torch.Tensor, latent: torch.Tensor, seed: int
+) -> torch.Tensor:
+    """Latent after sampling (RandomNoise, SamplerCustomAdvanced), reporting every step."""
     previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
 
     def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
@@ -111,20 +126,9 @@ def sample(
         count(sampler_steps=1)
         report_step((step + 1) / total, preview)
 
-    positive, negative = conditioning
-    if middle is None:
-        guider = comfy.samplers.CFGGuider(model)
-        guider.set_conds(positive, negative)
-        guider.set_cfg(cfg)
-    else:
-        from comfy_extras.nodes_custom_sampler import Guider_DualCFG
-
-        guider = Guider_DualCFG(model)
-        guider.set_conds(positive, middle, negative)
-        guider.set_cfg(cfg, middle_cfg)
     latent = comfy.sample.fix_empty_latent_channels(model, latent)
     noise = comfy.sample.prepare_noise(latent, seed)
-    result = guider.sample(
+    result = guidance.guider(model).sample(
         noise, latent, comfy.samplers.sampler_object(sampler), sigmas,
         callback=on_step, disable_pbar=not comfy.utils.PROGRESS_BAR_ENABLED, seed=seed,
     )  # fmt: skip

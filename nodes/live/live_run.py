@@ -1,7 +1,7 @@
-"""One execution of the loop as it is told to the browser, and the states of the latest ones for who connects
+"""One execution of the loop as the browser follows it, and the states of the latest ones for who connects
 later.
 
-Decision: what is told is made from the loop's events alone. The critic's words are gathered and sent in few
+Decision: what is sent is made from the loop's events alone. The critic's words are gathered and sent in few
 pieces, at growing intervals: an attempt takes under 20 kB whatever the agent says.
 """
 
@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ...backend.loop.events import (
     AttemptDrawn,
@@ -44,9 +45,22 @@ WORDS_BYTES = 4500
 WORDS_MESSAGES = 16
 FIRST_PAUSE = 0.25
 LONGER = 1.3
-KEPT_RUNS = 64
+MOST_RUNS = 64
 
 Send = Callable[[Message], None]
+
+
+def nowhere(message: Message) -> None:
+    """For a run that nobody follows."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where a run is shown: its node, the workflow in the browser, and what takes the messages."""
+
+    node: str = ""
+    workflow: str | None = None
+    send: Send = nowhere
 
 
 class LiveRun:
@@ -58,15 +72,13 @@ class LiveRun:
         plan: Plan,
         settings: RunSettings,
         judged: bool,
-        send: Send = lambda message: None,
-        node: str = "",
-        workflow: str | None = None,
+        shown: Shown = Shown(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.run, self.node, self.workflow = run, node, workflow
+        self.run, self.node, self.workflow = run, shown.node, shown.workflow
         self.view = RunView(plan, settings, judged)
         self._id = secrets.token_hex(4)
-        self._settings, self._send, self._clock = settings, send, clock
+        self._settings, self._send, self._clock = settings, shown.send, clock
         self._steps = [step.number for step in plan.steps]
         self._tries = settings.max_attempts if judged else 1
         self._seq = 0
@@ -77,24 +89,24 @@ class LiveRun:
         self._words = _Words()
 
     def follow(self, event: Event) -> None:
-        """Take in one event of the loop and tell it."""
+        """Take in one event of the loop and send what it changes."""
         self.view.follow(event)
         if isinstance(event, PlanReady):
             for step in event.plan.steps:
-                self._tell(step_shown(step))
+                self._show(step_shown(step))
         elif isinstance(event, AttemptStarted):
             self._begin(event)
         elif isinstance(event, AttemptDrawn) and self._attempt:
             self._attempt = attempt_drawn(self._attempt, event.record, event.reused)
-            self._tell(self._attempt)
+            self._show(self._attempt)
         elif isinstance(event, AttemptJudged) and self._attempt:
             self._settle(event)
         elif isinstance(event, StepFinished):
             self._finish_step(event)
         if isinstance(event, Finished):
-            self._tell_run("cancelled" if was_cancelled(event.trajectory) else "finished")
+            self._send_run("cancelled" if was_cancelled(event.trajectory) else "finished")
         else:
-            self._tell_run("running")
+            self._send_run("running")
 
     def hear(self, text: str) -> None:
         """Take in a piece of the critic's words on the attempt at hand."""
@@ -103,15 +115,15 @@ class LiveRun:
         due = self._words.add(text, self._clock())
         if due:
             at = self._words.sent - len(due)
-            self._tell(
+            self._show(
                 WordsShown(step=self._attempt.step, attempt=self._attempt.attempt, at=at, text=due),
-                whole=self._words.told,
+                whole=self._words.sent_text,
             )
 
     def fail(self, message: str) -> None:
         """The run ended with an error."""
         self.view.line = clip(message, LINE_BYTES)
-        self._tell_run("failed")
+        self._send_run("failed")
 
     def state(self) -> list[Message]:
         """The newest message of every key, in the order in which they came."""
@@ -124,8 +136,8 @@ class LiveRun:
         self._words = _Words()
         self._attempt = attempt_begun(event.step, event.attempt, event.prompt, before, event.seed)
         if event.attempt == 0:
-            self._tell(step_shown(event.step).model_copy(update={"status": "running"}))
-        self._tell(self._attempt)
+            self._show(step_shown(event.step).model_copy(update={"status": "running"}))
+        self._show(self._attempt)
 
     def _settle(self, event: AttemptJudged) -> None:
         assert self._attempt is not None
@@ -133,18 +145,18 @@ class LiveRun:
         with self._lock:
             # The verdict holds the reasoning; the raw words were only for the time until then.
             self._state.pop(f"words {self._attempt.step} {self._attempt.attempt}", None)
-        self._tell(self._attempt)
+        self._show(self._attempt)
 
     def _finish_step(self, event: StepFinished) -> None:
         attempts = event.result.attempts
         if self._attempt and attempts and self._attempt.status != "done":
             self._attempt = attempt_done(self._attempt, attempts[-1], self._settings)
-            self._tell(self._attempt)
+            self._show(self._attempt)
         self._attempt = None
-        self._tell(step_done(event.result))
+        self._show(step_done(event.result))
 
-    def _tell_run(self, status: str) -> None:
-        self._tell(
+    def _send_run(self, status: str) -> None:
+        self._show(
             RunShown.model_validate(
                 {
                     "run": self.run,
@@ -157,14 +169,14 @@ class LiveRun:
             )
         )
 
-    def _tell(
+    def _show(
         self, shown: RunShown | StepShown | AttemptShown | WordsShown, whole: str | None = None
     ) -> None:
         with self._lock:
             self._seq += 1
             message = Message(id=self._id, seq=self._seq, node=self.node, workflow=self.workflow, shown=shown)
-            kept = shown if whole is None else shown.model_copy(update={"at": 0, "text": whole})
-            self._state[shown.key] = message.model_copy(update={"shown": kept})
+            newest = shown if whole is None else shown.model_copy(update={"at": 0, "text": whole})
+            self._state[shown.key] = message.model_copy(update={"shown": newest})
         self._send(message)
 
 
@@ -177,7 +189,7 @@ class _Words:
         self.sent = 0
 
     @property
-    def told(self) -> str:
+    def sent_text(self) -> str:
         return self._all[: self.sent]
 
     def add(self, text: str, now: float) -> str:
@@ -207,7 +219,7 @@ class LiveRuns:
             key = run.node, run.workflow
             self._runs.pop(key, None)
             self._runs[key] = run
-            while len(self._runs) > KEPT_RUNS:
+            while len(self._runs) > MOST_RUNS:
                 self._runs.popitem(last=False)
 
     def find(self, node: str, workflow: str | None) -> LiveRun | None:
@@ -219,8 +231,8 @@ class LiveRuns:
 LIVE_RUNS = LiveRuns()
 
 
-def told_again(run: str, trajectory: Trajectory) -> LiveRun:
-    """A finished run as it would have been told while it went on."""
+def replayed(run: str, trajectory: Trajectory) -> LiveRun:
+    """A finished run as it would have been shown while it went on."""
     judged = any(attempt.verdict for result in trajectory.results for attempt in result.attempts)
     live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
     live.follow(PlanReady(trajectory.plan))

@@ -18,7 +18,7 @@ from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import DIGEST
 from .. import host
 from ..inputs.run_folder import PARENT, known_run
-from .live_run import LIVE_RUNS, told_again
+from .live_run import LIVE_RUNS, replayed
 from .messages import EVENT, Message, State
 
 NodeId = Annotated[str, Field(max_length=200)]
@@ -73,7 +73,7 @@ def live_state(asked: AskLive) -> State:
 def run_state(asked: AskRun) -> State:
     """A run as its folder has it, finished or not; raises SettingsError, JournalError."""
     folder = known_run(host.output_folder(), asked.run)
-    return _state(folder, told_again(asked.run, load_trajectory(folder)).state())
+    return _state(folder, replayed(asked.run, load_trajectory(folder)).state())
 
 
 def note_choice(asked: AskChoice) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
@@ -140,27 +141,28 @@ class CriticLoop(io.ComfyNode):
         time_budget: float = NO_LIMIT,
         **settings: Any,
     ) -> io.NodeOutput:
-        policy = checked(
-            RunSettings,
-            "Critic Loop",
-            accept_at=accept_at_of(critic, accept_at),
-            time_budget=time_budget or None,
-            **settings,
-        )
+        own = {"accept_at": accept_at_of(critic, accept_at), "time_budget": time_budget or None}
+        policy = checked(RunSettings, "Critic Loop", **own, **settings)
         folder = run_folder(host.output_folder(), plan.request)
         choices.runs(cls.hidden.unique_id or "", folder)
         with host.host_interrupts():
             trajectory = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
-        images = [result.image for result in trajectory.results if result.image]
-        if not images and any(step.prompt for step in plan.plan.steps):
-            raise GeneratorError("No step has an image.", first_fault(trajectory))
-        return io.NodeOutput(
-            [to_batch(picture.image) for picture in images] or host.nothing(),
-            [step_text_of(result) for result in trajectory.results],
-            trajectory,
-            report(trajectory),
-            ui=host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
-        )
+        return results(trajectory, folder)
+
+
+def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
+    """The outputs and the display of a run whose journal is in `folder`. Raises GeneratorError if nothing was
+    drawn of what was to be drawn."""
+    images = [result.image for result in trajectory.results if result.image]
+    if not images and any(step.prompt for step in trajectory.plan.steps):
+        raise GeneratorError("No step has an image.", first_fault(trajectory))
+    return io.NodeOutput(
+        [to_batch(picture.image) for picture in images] or host.nothing(),
+        [step_text_of(result) for result in trajectory.results],
+        trajectory,
+        report(trajectory),
+        ui=host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
+    )
 
 
 def workflow_of(hidden: io.HiddenHolder) -> str | None:

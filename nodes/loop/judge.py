@@ -27,7 +27,7 @@ from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import in_range
 
 OWN_WORD = 0.0
-LONGEST_WORDS = 80_000
+LONGEST_TEXTS = 80_000
 """Characters of instruction and prompt together: they are one message to the agent, with the question around
 them."""
 
@@ -118,29 +118,38 @@ class Judge(io.ComfyNode):
         before: Any = None,
         prompt: str = "",
     ) -> io.NodeOutput:
-        if not instruction.strip():
-            raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
+        check_texts(instruction, prompt)
         in_range("Judge", 0, 1, accept_at=accept_at)
-        asked_request(instruction + prompt, None)  # the same bounds as a request's
-        if len(instruction) + len(prompt) > LONGEST_WORDS:
-            raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_WORDS} characters.")
         shown = only_picture(after, "after")
         earlier = None if before is None else only_picture(before, "before")
         with host.host_interrupts():
             verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
             raise AnswerError(verdict.reasoning, hint="Try another agent, or give it more tokens.")
-        passes = accepted(verdict, accept_at_of(agent, accept_at))
-        unknown = "This agent reports no probability: use the output 'success'."
-        text = verdict_text(verdict, passes)
-        return io.NodeOutput(
-            passes,
-            expansion.missing(unknown) if verdict.probability is None else verdict.probability,
-            verdict.refined_prompt,
-            verdict.reasoning,
-            text,
-            ui={"text": (text,)},
-        )
+        return results(verdict, accepted(verdict, accept_at_of(agent, accept_at)))
+
+
+def check_texts(instruction: str, prompt: str) -> None:
+    """Raise SettingsError for an empty instruction, and for texts that no agent could be asked with."""
+    if not instruction.strip():
+        raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
+    asked_request(instruction + prompt, None)  # the same bounds as a request's
+    if len(instruction) + len(prompt) > LONGEST_TEXTS:
+        raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_TEXTS} characters.")
+
+
+def results(verdict: Verdict, passes: bool) -> io.NodeOutput:
+    """The outputs and the display of a verdict."""
+    unknown = "This agent reports no probability: use the output 'success'."
+    text = verdict_text(verdict, passes)
+    return io.NodeOutput(
+        passes,
+        expansion.missing(unknown) if verdict.probability is None else verdict.probability,
+        verdict.refined_prompt,
+        verdict.reasoning,
+        text,
+        ui={"text": (text,)},
+    )
 
 
 def critic_of(chat: ChatModel) -> CriticLike:

@@ -10,7 +10,7 @@ from comfy_api.latest import io
 from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, plan_as_wished
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.types import MAX_STEPS
+from ...backend.types import MAX_STEPS, Plan, Request
 from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.request import asked_request, images_input
@@ -86,19 +86,25 @@ class Planner(io.ComfyNode):
         captions: CaptionStyle = "as asked",
         images: dict[str, Any] | None = None,
     ) -> io.NodeOutput:
-        from ...backend.agents.planner import Planner as PlanningAgent
-
         asked = asked_request(request, images)
         if not asked.text.strip():
             raise SettingsError("The request is empty.", "Write what is to be shown and told.")
         progress = host.NodeProgress()
         constraints = checked(PlanConstraints, "Planner", step_count=step_count, captions=captions)
-        with host.host_interrupts():
-            plan = plan_as_wished(
-                PlanningAgent(agent, settings=settings_of(agent)), asked, constraints, following(progress.say)
-            )
+        plan = planned(agent, asked, constraints, following(progress.say))
         progress.say(f"{len(plan.steps)} steps")
         return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)
+
+
+def planned(
+    agent: ChatModel, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
+) -> Plan:
+    """The plan that the agent writes; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if the
+    user stops it."""
+    from ...backend.agents.planner import Planner as PlanningAgent
+
+    with host.host_interrupts():
+        return plan_as_wished(PlanningAgent(agent, settings=settings_of(agent)), asked, constraints, say)
 
 
 def following(say: Callable[[str], None]) -> Callable[[str], None]:

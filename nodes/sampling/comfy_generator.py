@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -39,29 +40,37 @@ MISMATCH = (
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """MODEL, CLIP and VAE as the host's loaders give them."""
+
+    model: Any
+    clip: Any
+    vae: Any
+
+
 class ComfyGenerator:
-    """Draws with MODEL, CLIP and VAE of the host; `references` are shown to the model at every step.
+    """Draws with what the host has loaded; `references` are shown to the model at every step.
 
     Raises SettingsError where the edit mode, the VAE or a setting does not fit the model.
     """
 
     def __init__(
         self,
-        model: Any,
-        clip: Any,
-        vae: Any,
+        loaded: Loaded,
         settings: DrawSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
         encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
     ) -> None:
+        model, clip, vae = loaded.model, loaded.clip, loaded.vae
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
         self._mode = MODES[self._choice]
         host.check_vae(traits, vae)
-        self._kept = EncodingCache(encoding_cache)
+        self._cache = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()
-        self._context = EditContext(model, clip, vae, traits, settings, self._encode, self._tell)
+        self._context = EditContext(model, clip, vae, traits, settings, self._encode, self._encode_text)
         self._references = tuple(references)
         self._mode.check(self._context, len(self._references))
 
@@ -92,16 +101,20 @@ class ComfyGenerator:
                 references = [to_batch(picture.image) for picture in self._references]
                 pixels = None if source is None else to_batch(source.image)
                 start = self._mode.start(context, prompt, pixels, references)
+                guidance = host.Guidance(
+                    start.positive,
+                    start.negative,
+                    context.settings.cfg,
+                    start.middle,
+                    self._mode.second_guidance(context) or 1.0,
+                )
                 sampled = host.sample(
                     context.model,
-                    (start.positive, start.negative),
-                    context.settings.cfg,
+                    guidance,
                     context.settings.sampler,
                     self._sigmas(start),
                     start.latent,
                     seed,
-                    start.middle,
-                    self._mode.second_guidance(context) or 1.0,
                 )
                 decoded = context.vae.decode(sampled)
                 return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
@@ -121,25 +134,25 @@ class ComfyGenerator:
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
     def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) is kept."""
-        return self._kept.image("vae", self._context.vae.encode, pixels)
+        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) comes from the cache."""
+        return self._cache.image("vae", self._context.vae.encode, pixels)
 
-    def _tell(self, text: str) -> list:
+    def _encode_text(self, text: str) -> list:
         """The conditioning of a prompt; an equal one (the negative, an unchanged prompt) is encoded once."""
-        return self._kept.text("clip", partial(host.encode_text, self._context.clip), text)
+        return self._cache.text("clip", partial(host.encode_text, self._context.clip), text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:
-    """The host's error in words that name what to do."""
-    words = " ".join(str(error).split()) or type(error).__name__
-    if any(sign in words.lower() for sign in OUT_OF_MEMORY):
+    """The host's error as one that names what to do."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    if any(sign in message.lower() for sign in OUT_OF_MEMORY):
         hint = "Choose a smaller width and height, or start ComfyUI with --lowvram."
-        return GeneratorError(f"{WHERE}: the image does not fit into memory ({words[:200]}).", hint)
+        return GeneratorError(f"{WHERE}: the image does not fit into memory ({message[:200]}).", hint)
     if isinstance(error, (RuntimeError, ValueError, KeyError, AttributeError, TypeError)) and any(
-        sign in words.lower() for sign in MISMATCH
+        sign in message.lower() for sign in MISMATCH
     ):
         return GeneratorError(
-            f"{WHERE}: {model} failed with {type(error).__name__}: {words[:300].rstrip('.')}.",
+            f"{WHERE}: {model} failed with {type(error).__name__}: {message[:300].rstrip('.')}.",
             "Most often the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
         )
-    return GeneratorError(f"{WHERE}: {type(error).__name__}: {words.rstrip('.')}.")
+    return GeneratorError(f"{WHERE}: {type(error).__name__}: {message.rstrip('.')}.")

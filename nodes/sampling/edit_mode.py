@@ -28,7 +28,7 @@ class KeepingVae:
 
 @dataclass(frozen=True)
 class EditContext:
-    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `tell` the
+    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `encode_text` the
     conditioning of a text, the same one only once."""
 
     model: Any
@@ -37,7 +37,7 @@ class EditContext:
     traits: ModelTraits
     settings: DrawSettings
     encode: Callable[[torch.Tensor], torch.Tensor]
-    tell: Callable[[str], list]
+    encode_text: Callable[[str], list]
 
     @property
     def keeping_vae(self) -> KeepingVae:
@@ -134,11 +134,11 @@ class EditMode:
         return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
-        positive = context.tell(prompt)
+        positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
         if context.unguided:
             return positive, host.zero_out(positive)
-        return positive, context.tell(context.settings.negative)
+        return positive, context.encode_text(context.settings.negative)
 
     def _guided(self, context: EditContext, conditioning: list) -> list:
         guidance = self.second_guidance(context)

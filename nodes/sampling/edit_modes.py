@@ -95,9 +95,9 @@ class OmniGen2(EditMode):
         return Start(size or context.settings.size, context.empty(size), positive, negative, middle=middle)
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
-        positive = context.tell(prompt)
+        positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
-        return positive, context.tell(context.settings.negative)
+        return positive, context.encode_text(context.settings.negative)
 
     def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
         return scaled_to_area(context, pixels, self.scaling)

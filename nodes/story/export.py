@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from comfy_api.latest import io
 from ...backend.errors import JournalError, SettingsError
 from ...backend.exporters import ANIMATIONS, export_by_name
 from ...backend.exporters.layout.typesetting import font_note
+from ...backend.files.atomic import writing, writing_folder
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.sockets import CATEGORY, TrajectorySocket
@@ -89,16 +91,21 @@ class Export(io.ComfyNode):
         kind = FORMATS[format]
         options = {"seconds": seconds, "attempts": attempts} if kind in ANIMATIONS else {}
         path = write_export(trajectory, kind, host.new_name(filename_prefix), options)
-        saved = host.saved_file(path)
         note = font_note(trajectory) if kind in DRAWN else ""
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
-        shown: dict[str, Any] = {
-            "text": (str(path),),
-            "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
-        }
-        if path.suffix in PICTURES:
-            shown |= {"images": [saved], "animated": (path.suffix != ".png",)}
-        return io.NodeOutput(str(path), ui=shown)
+        return io.NodeOutput(str(path), ui=display_of(path, kind))
+
+
+def display_of(path: Path, kind: str) -> dict[str, Any]:
+    """What the node shows of an export: its path, a link to it, and the image if it is one."""
+    saved = host.saved_file(path)
+    shown: dict[str, Any] = {
+        "text": (str(path),),
+        "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
+    }
+    if path.suffix in PICTURES:
+        shown |= {"images": [saved], "animated": (path.suffix != ".png",)}
+    return shown
 
 
 def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options: dict[str, Any]) -> Path:
@@ -111,10 +118,13 @@ def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=name.folder) as made:
             main = export_by_name(kind, trajectory, Path(made), **options)
             if len(list(Path(made).iterdir())) == 1:
-                return Path(shutil.move(main, name.file(main.suffix)))
-            folder = name.file()
-            shutil.copytree(made, folder)
-            return folder / main.name
+                path = name.file(main.suffix)
+                with writing(path, JournalError, "Export") as temporary:
+                    os.rename(main, temporary)
+                return path
+            with writing_folder(name.file(), JournalError, "Export") as folder:
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+            return name.file() / main.name
     except OSError as error:
         raise JournalError(
             f"Nothing can be exported to {str(name.folder)!r} ({error.strerror or error})."

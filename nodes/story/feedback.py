@@ -1,9 +1,9 @@
-"""The node by which a person's word on an image becomes training data."""
+"""The node by which a person's feedback on an image becomes training data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from comfy_api.latest import io
 from pydantic import ValidationError
@@ -13,18 +13,22 @@ from ...backend.errors import SettingsError
 from ...backend.feedback.log import Feedback, read_feedback, record_feedback
 from ...backend.journal.files import first_fault
 from ...backend.journal.journal import RUN
+from ...backend.prompts import PromptSet
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.run_folder import PARENT, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket, TrajectorySocket
 
+if TYPE_CHECKING:
+    from ...backend.feedback.rows import FeedbackData
+
 ACCEPT, REJECT, BETTER, TAKE_BACK = "accept", "reject", "better prompt", "take back"
-KEPT = 0
+CHOSEN = 0
 FOLDER = "feedback"
 
 
 class FeedbackNode(io.ComfyNode):
-    """Records a person's word on one image and makes a training row of it."""
+    """Records a person's feedback on one image and makes a training row of it."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
@@ -43,8 +47,8 @@ class FeedbackNode(io.ComfyNode):
                 io.Int.Input("step", default=1, min=1, max=1_000_000, tooltip="Number of the step."),
                 io.Int.Input(
                     "attempt",
-                    default=KEPT,
-                    min=KEPT,
+                    default=CHOSEN,
+                    min=CHOSEN,
                     max=1_000,
                     tooltip="Number of the try, as the report counts them; 0 is the kept one.",
                 ),
@@ -96,15 +100,8 @@ class FeedbackNode(io.ComfyNode):
         reason: str = "",
         critic: ChatModel | None = None,
     ) -> io.NodeOutput:
-        from ...backend.feedback.rows import add_feedback_rows, find_attempt
-
-        said = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
-        said = said.model_copy(update={"image": find_attempt(trajectory, said)[2].digest})
-        run = run_folder(host.output_folder(), trajectory.request)
-        words = keep_with_run(run, said)
-        data = add_feedback_rows(
-            host.output_folder() / PARENT / FOLDER, trajectory, words, critic and critic.prompt_set
-        )
+        given = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
+        data = record(trajectory, given, critic and critic.prompt_set)
         line = f"{data.rows} rows in {data.path}"
         host.NodeProgress().say(line)
         return io.NodeOutput(str(data.path), data.rows, ui={"text": (line,)})
@@ -121,12 +118,12 @@ def feedback_of(
         )
     if word == BETTER and not better_prompt.strip():
         raise SettingsError("The better prompt is empty.", "Write it, or choose reject.")
-    if attempt == KEPT:
-        kept = {result.step.number: result.chosen for result in trajectory.results}
-        if kept.get(step) is None:
-            known = ", ".join(str(number) for number, chosen in kept.items() if chosen is not None)
+    if attempt == CHOSEN:
+        chosen = {result.step.number: result.chosen for result in trajectory.results}
+        if chosen.get(step) is None:
+            known = ", ".join(str(number) for number, index in chosen.items() if index is not None)
             raise SettingsError(f"Step {step} has no kept image.", f"Steps with one: {known or 'none'}.")
-    index = kept[step] if attempt == KEPT else attempt - 1
+    index = chosen[step] if attempt == CHOSEN else attempt - 1
     values: dict[str, Any] = {"step": step, "attempt": index}
     if word != TAKE_BACK:
         values |= {"accepted": word == ACCEPT, "note": reason.strip() or None}
@@ -138,14 +135,24 @@ def feedback_of(
         raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
 
 
-def keep_with_run(run: Path, said: Feedback) -> list[Feedback]:
-    """Record the word in the run's folder; returns it after all earlier words on that run that name their
-    images.
+def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -> FeedbackData:
+    """Write the feedback into the run's folder and into the training data, whose questions are in the wording of
+    `prompts`."""
+    from ...backend.feedback.rows import add_feedback_rows, find_attempt
 
-    A story from elsewhere has no run here: its words are in the training data alone.
+    given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
+    known = record_with_run(run_folder(host.output_folder(), trajectory.request), given)
+    return add_feedback_rows(host.output_folder() / PARENT / FOLDER, trajectory, known, prompts)
+
+
+def record_with_run(run: Path, given: Feedback) -> list[Feedback]:
+    """Record the feedback in the run's folder; returns it after all earlier feedback on that run that names its
+    image.
+
+    A story from elsewhere has no run here: feedback on it is in the training data alone.
     """
     if not (run / RUN).is_file():
-        return [said]
-    record_feedback(run, said)
-    others = [word for word in read_feedback(run) if (word.step, word.attempt) != (said.step, said.attempt)]
-    return [*(word for word in others if word.image), said]
+        return [given]
+    record_feedback(run, given)
+    others = [one for one in read_feedback(run) if (one.step, one.attempt) != (given.step, given.attempt)]
+    return [*(one for one in others if one.image), given]

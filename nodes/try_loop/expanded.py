@@ -15,8 +15,9 @@ import torch
 from comfy_api.latest import io
 
 from ..inputs.sockets import CATEGORY
-from .close import Carried, closed_outputs, go_on
+from .next_try import Carried, go_on
 from .open import OpenedTry, TrySocket, opened_outputs, opened_values
+from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
 
 CarriedSocket = io.Custom("INTERLEAVE_CARRIED")

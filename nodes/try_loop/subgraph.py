@@ -122,7 +122,7 @@ def _check_pairs(
         )
 
 
-def all_makers(graph: Graph, body: Body) -> set[str]:
+def image_nodes(graph: Graph, body: Body) -> set[str]:
     """All nodes that the image is made with, also those before the body; not Try Open and what is before that
     alone."""
     return set(_in_order(graph, body.image[0], stop=body.opened))
@@ -161,8 +161,8 @@ def _content(
     for key, value in sorted(node["inputs"].items()):
         link = as_link(value)
         if link is not None:
-            maker = "try" if link[0] == opened else digests[link[0]]
-            parts.append([key, "from", maker, link[1]])
+            origin = "try" if link[0] == opened else digests[link[0]]
+            parts.append([key, "from", origin, link[1]])
         else:
             parts.append([key, value, stamp(value) if isinstance(value, str) else None])
     try:
@@ -171,25 +171,32 @@ def _content(
         return None
 
 
-def lay_out(
-    graph: Graph,
-    body: Body,
-    prefix: str,
-    shown_as: Callable[[str], str],
-    opened: object,
-    carried: object,
-    held: object | None = None,
-    hold: bool = False,
-) -> tuple[dict[str, dict[str, Any]], str]:
-    """The nodes of one more try and the id of the Try Next that ends it.
+@dataclass(frozen=True)
+class FurtherTry:
+    """What tells one more try from the others."""
 
-    `opened` and `carried` are handed to its first and last node as they are. With `hold` the values from
-    outside are collected once; `held` is what was collected so at an earlier try.
-    """
+    prefix: str
+    """Of the ids of its nodes."""
+    opened: object
+    """Handed to its first node as it is."""
+    carried: object
+    """Handed to its last node as it is."""
+    held: object | None = None
+    """The values from outside, where an earlier try collected them."""
+    hold: bool = False
+    """Collect the values from outside once for all tries."""
+
+
+def lay_out(
+    graph: Graph, body: Body, further: FurtherTry, shown_as: Callable[[str], str]
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """The nodes of one more try and the id of the Try Next that ends it; `shown_as` gives the display id of a
+    node."""
     inner = {*body.nodes, body.opened}
+    prefix, held = further.prefix, further.held
     holder = f"{prefix}/hold"
     box: Any = held if held is not None else [holder, 0]
-    carries = held is not None or (hold and bool(body.outside))
+    carries = held is not None or (further.hold and bool(body.outside))
 
     def moved(value: Any) -> Any:
         link = as_link(value)
@@ -202,11 +209,11 @@ def lay_out(
     def made(class_type: str, original: str, **inputs: Any) -> dict[str, Any]:
         return {"class_type": class_type, "inputs": inputs, "override_display_id": shown_as(original)}
 
-    nodes = {prefix + body.opened: made(AGAIN, body.opened, opened=opened)}
+    nodes = {prefix + body.opened: made(AGAIN, body.opened, opened=further.opened)}
     for name in body.nodes:
         inputs = {key: moved(value) for key, value in graph[name]["inputs"].items()}
         nodes[prefix + name] = made(graph[name]["class_type"], name, **inputs)
-    end = {"image": moved(list(body.image)), "carried": carried}
+    end = {"image": moved(list(body.image)), "carried": further.carried}
     if carries:
         for number in range(len(body.outside)):
             nodes[f"{prefix}/held.{number}"] = made(HELD, body.closed, box=box, index=number)
@@ -267,7 +274,7 @@ def _downstream(graph: Graph, start: str) -> set[str]:
 
 
 def _in_order(graph: Graph, end: str, stop: str) -> Iterator[str]:
-    """`end` and all before it except `stop` and what is before that alone, makers before users."""
+    """`end` and all before it except `stop` and what is before that alone, a node before those that use it."""
     done: set[str] = set()
     waiting = [(end, False)]
     while waiting:

@@ -27,7 +27,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
 from interleave_thinker.backend.report.outcomes import Outcome, duration, stop_sentence, summarize
 from interleave_thinker.backend.types import Fault, Plan, Step, StepResult, StopReason, Trajectory
-from interleave_thinker.nodes.live.live_run import told_again
+from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
 
 WEB = Path(__file__).resolve().parents[2] / "web"
@@ -122,7 +122,7 @@ def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:
     unjudged = attempt.model_copy(update={"verdict": None, "error": fault})
     view.follow(AttemptJudged(trajectory.results[0].step, 0, unjudged))
     yield view.line
-    for message in told_again("run", trajectory).state():
+    for message in replayed("run", trajectory).state():
         if message.shown.kind == "run":
             yield message.shown.line
         elif message.shown.kind == "step" and message.shown.sentence:

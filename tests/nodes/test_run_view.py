@@ -14,7 +14,7 @@ from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, 
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Attempt, Plan, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, ChoiceWatch, known_run
-from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, told_again
+from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, Shown, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
 
@@ -35,7 +35,12 @@ def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
     sent: list[Message] = []
     now = [0.0]
     live = LiveRun(
-        "a-run-0123456789", plan, RunSettings(), True, sent.append, "12", "w" * 36, clock=lambda: now[0]
+        "a-run-0123456789",
+        plan,
+        RunSettings(),
+        True,
+        Shown("12", "w" * 36, sent.append),
+        clock=lambda: now[0],
     )
     live.follow(PlanReady(plan))
     before = len(sent)
@@ -53,7 +58,7 @@ def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
 
 
 def test_the_newest_messages_are_the_whole_state() -> None:
-    live = told_again("run", make_trajectory())
+    live = replayed("run", make_trajectory())
     state = newest(live.state())
     assert {key for key in state if key.startswith("step")} == {f"step {number}" for number in range(1, 6)}
     refused, accepted = state["attempt 1 0"].shown, state["attempt 1 1"].shown
@@ -64,14 +69,14 @@ def test_the_newest_messages_are_the_whole_state() -> None:
     assert state["attempt 3 1"].shown.outcome == "not understood"
     assert state["step 3"].shown.tone == "open" and "Never accepted" in state["step 3"].shown.sentence
     assert state["run"].shown.status == "finished" and state["run"].shown.share == 1.0
-    assert told_again("run", make_trajectory(cut_short=True)).state()[-1].shown.status == "cancelled"
+    assert replayed("run", make_trajectory(cut_short=True)).state()[-1].shown.status == "cancelled"
 
 
 def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     sent: list[Message] = []
     now = [0.0]
-    live = LiveRun("run", plan, RunSettings(), True, sent.append, clock=lambda: now[0])
+    live = LiveRun("run", plan, RunSettings(), True, Shown(send=sent.append), clock=lambda: now[0])
     live.follow(PlanReady(plan))
     live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
     for word in ["the", "house", "is", "too", "small"]:
@@ -88,7 +93,7 @@ def test_the_view_forgets_old_runs_and_keeps_nodes_apart() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     runs = LiveRuns()
     for number in range(100):
-        runs.begin(LiveRun("run", plan, RunSettings(), False, node=str(number), workflow="w"))
+        runs.begin(LiveRun("run", plan, RunSettings(), False, Shown(str(number), "w")))
     assert runs.find("99", "w") and not runs.find("99", None) and not runs.find("0", "w")
 
 

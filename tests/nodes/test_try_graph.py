@@ -13,6 +13,7 @@ from interleave_thinker.nodes.try_loop.subgraph import (
     HELD,
     HOLD,
     NEXT,
+    FurtherTry,
     body_digest,
     find_body,
     lay_out,
@@ -105,9 +106,8 @@ def test_what_is_no_body_says_so(reason: str) -> None:
 
 
 def laid_out(nodes: Graph, **options: Any) -> tuple[Graph, str]:
-    return lay_out(
-        nodes, body_of(nodes), "close.1.2.", str.upper, opened="opened", carried="carried", **options
-    )
+    further = FurtherTry(prefix="close.1.2.", opened="opened", carried="carried", **options)
+    return lay_out(nodes, body_of(nodes), further, str.upper)
 
 
 def test_a_further_try_takes_what_is_outside_by_the_same_links() -> None:

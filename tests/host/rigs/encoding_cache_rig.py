@@ -20,7 +20,7 @@ from shim.tiny_families import make_family
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator
+from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator, Loaded
 from interleave_thinker.nodes.sampling.settings import DrawSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
@@ -36,8 +36,7 @@ DRAWS = [
 
 
 def drawn(family: str, settings: DrawSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:
-    model, clip, vae = make_family(family)
-    generator = ComfyGenerator(model, clip, vae, settings, encoding_cache=encoding_cache)
+    generator = ComfyGenerator(Loaded(*make_family(family)), settings, encoding_cache=encoding_cache)
     with counting() as counts:
         images = [generator.draw(*arguments).digest for arguments in DRAWS]
     return {"images": images, "counts": counts.as_dict()}
