@@ -206,7 +206,8 @@ def test_pictures_of_other_shapes_are_asked_about_one_after_another(checkpoint: 
 
 
 def test_a_critic_judges_candidates_in_the_same_passes(checkpoint: Path) -> None:
-    critic = Critic(local.open(str(checkpoint), device="cpu", dtype="float32", share=False))
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False)
+    critic = Critic(chat, settings=WATCH)
     before, afters = Picture.white((48, 48)), [tiny_checkpoint.page(grey) for grey in (240, 20)]
     together = critic.judge_together(before, afters, "a light page", "a light page")
     alone = [critic.judge(before, after, "a light page", "a light page") for after in afters]
