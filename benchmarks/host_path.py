@@ -93,11 +93,13 @@ def critic_loop(case: Case) -> list[Graph]:
         "critic": refusals(case),
         "plan": node("InterleaveTestPlan", request=case.words, prompts=case.words),
         "generator": node(
-            "InterleaveStepGenerator", model="@model", clip="@clip", vae="@vae", width=case.side, height=case.side,
+            "InterleaveStepGenerator", model="@model", clip="@clip", vae="@vae", width=case.side,
+            height=case.side,
             steps=4, cfg=1.0, sampler="euler", scheduler="flux2", edit="auto",
         ),
         "loop": node(
-            "InterleaveCriticLoop", plan="@plan", generator="@generator", critic="@critic", max_attempts=case.tries,
+            "InterleaveCriticLoop", plan="@plan", generator="@generator", critic="@critic",
+            max_attempts=case.tries,
             accept_at=0.0, keep="best", source="previous", on_failure="keep", seed=0,
         ),
     }  # fmt: skip

@@ -20,7 +20,10 @@ GrammarName = Literal["plan", "verdict"]
 BLANK = r"[\s\x1c-\x1f]"
 TAG = rf"<{BLANK}*\/?{BLANK}*(think|answer){BLANK}*>"
 # Escapes that stand for plain letters are left out: they could spell what is ruled out below.
-HIGH = r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+HIGH = (
+    r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|"
+    r"[1-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+)
 WORDS = rf"""
 THOUGHT: /(?s:.*)/ & ~/(?is:.*{TAG}.*)/
 GAP: /[ \n]{{1,4}}/

@@ -1,9 +1,10 @@
 """How many weights lie in safetensors files, and whether these files are what they say, from their headers
 alone.
 
-Decision: the library that loads the weights reads the header too (`safetensors.safe_open`), so what is counted
-here is what will be loaded: it refuses a file that is cut off, that has other bytes than its header lists, or
-whose shapes do not fit. Only the header's length is looked at before, which bounds what the library reads.
+Decision: the library that loads the weights reads the header too (`safetensors.safe_open`), so what is
+counted here is what will be loaded: it refuses a file that is cut off, that has other bytes than its header
+lists, or whose shapes do not fit. Only the header's length is looked at before, which bounds what the library
+reads.
 """
 
 from __future__ import annotations

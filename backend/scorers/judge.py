@@ -22,26 +22,27 @@ Think first, as briefly as you can, then answer with the two numbers in this for
 <think>your reasoning</think>
 <answer>[first number, second number]</answer>"""
 
-SEMANTICS = """You score an edited image. The first image is the one before, the second is the one after. If the first \
-is plain white, nothing was there before and the second was drawn from words alone.
+SEMANTICS = """You score an edited image. The first image is the one before, the second is the one after. \
+If the first is plain white, nothing was there before and the second was drawn from words alone.
 
 What was to be done:
 {instruction}
 
 Give two numbers from 0 to 10.
-First: how far was it done? 0: nothing of it can be seen. 5: about half, or plainly wrong in a part. 10: all of it, in the \
-right place, number, colour and manner.
-Second: how well was everything else kept? 0: the image is another one. 5: several things that were not to change \
-have changed. 10: nothing has changed that was not to; with a white first image: nothing is there that was not asked for.
+First: how far was it done? 0: nothing of it can be seen. 5: about half, or plainly wrong in a part. 10: \
+all of it, in the right place, number, colour and manner.
+Second: how well was everything else kept? 0: the image is another one. 5: several things that were not to \
+change have changed. 10: nothing has changed that was not to; with a white first image: nothing is there \
+that was not asked for.
 """
 
 QUALITY = """You score the quality of an image, whatever it shows.
 
 Give two numbers from 0 to 10.
-First: how natural is it? 0: nothing fits together (light, shadows, size, perspective, style). 5: a part of it looks out \
-of place. 10: it looks all of one piece.
-Second: how free of defects is it? 0: full of them (broken or doubled shapes, wrong limbs, blur, noise, seams, ruined \
-text). 5: some that one sees at once. 10: none.
+First: how natural is it? 0: nothing fits together (light, shadows, size, perspective, style). 5: a part of \
+it looks out of place. 10: it looks all of one piece.
+Second: how free of defects is it? 0: full of them (broken or doubled shapes, wrong limbs, blur, noise, \
+seams, ruined text). 5: some that one sees at once. 10: none.
 """
 
 NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"

@@ -121,8 +121,8 @@ class DiffusersGenerator(io.ComfyNode):
 
 
 def open_pipeline(name: str, options: dict[str, Any]) -> Any:
-    """The diffusers generator of a pipeline in the host's folders, in host memory: the host brings it onto the
-    card when it draws."""
+    """The diffusers generator of a pipeline in the host's folders, in host memory: the host brings it onto
+    the card when it draws."""
     from ...backend.generators import open_generator
 
     spec = pipeline_spec(name, host.pipeline_roots())

@@ -158,7 +158,8 @@ class ManagedModel:
 
 @contextmanager
 def explaining_out_of_memory() -> Iterator[None]:
-    """An error inside that comes from a full card or full main memory becomes a ChatError that says what to lower."""
+    """An error inside that comes from a full card or full main memory becomes a ChatError that says what to
+    lower."""
     try:
         yield
     except Exception as error:

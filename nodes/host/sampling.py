@@ -91,8 +91,8 @@ def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Guidance:
-    """The conditionings that guide sampling, and how strongly; with a `middle` one it is guided twice: by `cfg`
-    from middle to positive, by `middle_cfg` from negative to middle."""
+    """The conditionings that guide sampling, and how strongly; with a `middle` one it is guided twice: by
+    `cfg` from middle to positive, by `middle_cfg` from negative to middle."""
 
     positive: list
     negative: list

@@ -99,8 +99,8 @@ class Planner(io.ComfyNode):
 def planned(
     agent: ChatModel, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
 ) -> Plan:
-    """The plan that the agent writes; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if the
-    user stops it."""
+    """The plan that the agent writes; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
+    the user stops it."""
     from ...backend.agents.planner import Planner as PlanningAgent
 
     with host.host_interrupts():

@@ -134,7 +134,8 @@ class ComfyGenerator:
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
     def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) comes from the cache."""
+        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) comes from
+        the cache."""
         return self._cache.image("vae", self._context.vae.encode, pixels)
 
     def _encode_text(self, text: str) -> list:

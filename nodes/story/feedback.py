@@ -136,8 +136,8 @@ def feedback_of(
 
 
 def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -> FeedbackData:
-    """Write the feedback into the run's folder and into the training data, whose questions are in the wording of
-    `prompts`."""
+    """Write the feedback into the run's folder and into the training data, whose questions are in the wording
+    of `prompts`."""
     from ...backend.feedback.rows import add_feedback_rows, find_attempt
 
     given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
@@ -146,8 +146,8 @@ def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -
 
 
 def record_with_run(run: Path, given: Feedback) -> list[Feedback]:
-    """Record the feedback in the run's folder; returns it after all earlier feedback on that run that names its
-    image.
+    """Record the feedback in the run's folder; returns it after all earlier feedback on that run that names
+    its image.
 
     A story from elsewhere has no run here: feedback on it is in the training data alone.
     """

@@ -1,9 +1,9 @@
 """Where a sub-graph that is tried until the critic accepts ends: its image is judged here, and the next try
 laid out (next_try.py).
 
-Decision: whether a try is needed is asked of the journal before its nodes run: what is in the output folder is
-not drawn again, whichever cache the host keeps and also after a restart. What a body draws with is named by its
-nodes and settings; a body with a node that always changes is drawn anew every time, as the host does.
+Decision: whether a try is needed is asked of the journal before its nodes run: what is in the output folder
+is not drawn again, whichever cache the host keeps and also after a restart. What a body draws with is named
+by its nodes and settings; a body with a node that always changes is drawn anew every time, as the host does.
 """
 
 from __future__ import annotations

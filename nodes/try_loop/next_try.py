@@ -1,8 +1,8 @@
-"""From one try to the next: the image of a try is judged, and either the results are out or one more try is laid
-out.
+"""From one try to the next: the image of a try is judged, and either the results are out or one more try is
+laid out.
 
-Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in a
-Try Next, which does what Try Close does.
+Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in
+a Try Next, which does what Try Close does.
 """
 
 from __future__ import annotations

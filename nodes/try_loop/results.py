@@ -1,8 +1,8 @@
 """The outputs of nodes that were tried until the critic accepted.
 
-Decision: a list cannot pass through an expansion as a list output (the host lines its values up as if they were
-the next outputs), so a Try Next hands its lists on as one value each; and its display is its own, since one that
-is returned together with an expansion is kept as it was before the first further try.
+Decision: a list cannot pass through an expansion as a list output (the host lines its values up as if they
+were the next outputs), so a Try Next hands its lists on as one value each; and its display is its own, since
+one that is returned together with an expansion is kept as it was before the first further try.
 """
 
 from __future__ import annotations

@@ -274,7 +274,8 @@ def _downstream(graph: Graph, start: str) -> set[str]:
 
 
 def _in_order(graph: Graph, end: str, stop: str) -> Iterator[str]:
-    """`end` and all before it except `stop` and what is before that alone, a node before those that use it."""
+    """`end` and all before it except `stop` and what is before that alone, a node before those that use
+    it."""
     done: set[str] = set()
     waiting = [(end, False)]
     while waiting:

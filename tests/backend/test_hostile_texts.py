@@ -32,9 +32,12 @@ SECONDS = 1.0
 """Of processor time; the slowest takes a tenth of it, a quadratic one minutes."""
 # What the other readers look for, each in the way that would be worst for a pattern that goes back.
 UNITS = (
-    *HOSTILE, "[1", "[1 ", "1 ", "[1,1]", "(8/", "1. a\n", "draw:", "draw : ", "| ", "\n\n", "made from ", "1.  ", "a: ",
-    "a red sun at the ", " and ", "must be ; ", "; ", "{text_input}", "<image>", "A=A+A\n", "A='a'\n", "a ", "a b ", ". ",
-    '{"execution_plan": [', '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028", "\x85", "é{",
+    *HOSTILE, "[1", "[1 ", "1 ", "[1,1]", "(8/", "1. a\n", "draw:", "draw : ", "| ", "\n\n", "made from ",
+    "1.  ", "a: ",
+    "a red sun at the ", " and ", "must be ; ", "; ", "{text_input}", "<image>", "A=A+A\n", "A='a'\n", "a ",
+    "a b ", ". ",
+    '{"execution_plan": [', '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028",
+    "\x85", "é{",
 )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from filelock import FileLock
 
 
 def made_once(base: Path, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that `make` fills, in `base` (`tmp_path_factory.getbasetemp()`); complete when this returns."""
+    """A folder that `make` fills, in `base` (`tmp_path_factory.getbasetemp()`); complete when this
+    returns."""
     session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = session / name
     with FileLock(session / f"{name}.lock"):

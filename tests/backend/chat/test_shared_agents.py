@@ -87,7 +87,15 @@ class PlannerByModel(Planner):
 def run_counted(planner: Any, critic: Any) -> Any:
     settings = RunSettings(max_attempts=2)
     with counting() as counts:
-        list(run(Request(text="two"), PlannerByModel(planner), Counting(size=48), Critic(critic, settings=WATCH), settings))
+        list(
+            run(
+                Request(text="two"),
+                PlannerByModel(planner),
+                Counting(size=48),
+                Critic(critic, settings=WATCH),
+                settings,
+            )
+        )
     return counts
 
 

@@ -1,4 +1,5 @@
-"""Weights are counted from headers alone, and a file that is not what its header says is refused in one line."""
+"""Weights are counted from headers alone, and a file that is not what its header says is refused in one
+line."""
 
 from __future__ import annotations
 

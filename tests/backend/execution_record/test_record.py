@@ -180,7 +180,11 @@ def test_no_file_and_no_text(tmp_path: Path) -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.fixed_dictionaries({"steps": json_values}) | json_values | st.lists(st.fixed_dictionaries({"step": json_values, "image": json_values})))  # fmt: skip
+@given(
+    st.fixed_dictionaries({"steps": json_values})
+    | json_values
+    | st.lists(st.fixed_dictionaries({"step": json_values, "image": json_values}))
+)
 def test_any_json_reads_or_is_a_typed_error(tmp_path: Path, data: Any) -> None:
     try:
         record.read_record(write(tmp_path, data))

@@ -33,7 +33,8 @@ def test_sends_the_published_body_and_returns_the_services_pixels(service: Image
     body = service.requests[0]
     assert Picture.from_base64(body["image"]) == red()
     assert {k: v for k, v in body.items() if k != "image"} == {
-        "prompt": "a boat", "seed": 7, "num_inference_steps": 4, "negative_prompt": "blur", "width": 80, "height": 64,
+        "prompt": "a boat", "seed": 7, "num_inference_steps": 4, "negative_prompt": "blur", "width": 80,
+        "height": 64,
     }  # fmt: skip
     assert image == paint(body) and image.size == (80, 64)
 

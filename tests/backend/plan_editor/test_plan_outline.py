@@ -22,7 +22,8 @@ from interleave_thinker.backend.plan_editor.outline import write_outline
 from interleave_thinker.backend.types import Plan, Step
 
 # Besides any text: texts that look like the outline's own marks.
-MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n", " ", "\r", "\x85", "\u2028", "日本：", "{", "["]  # fmt: skip
+MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n",
+" ", "\r", "\x85", "\u2028", "日本：", "{", "["]  # fmt: skip
 pieces = st.one_of(st.sampled_from(MARKS), st.text(max_size=8))
 words = st.lists(pieces, max_size=5).map("".join)
 maybe = st.none() | words

@@ -37,14 +37,19 @@ LATE = 1.0
 HANG = 30.0
 """Seconds after which a call hangs; a deadline that does not work would take 60."""
 ENDLESS = [
-    "silent", "slow status", "slow headers", "slow body", "slow stream", "keep-alives", "1xx storm", "100 drip",
+    "silent", "slow status", "slow headers", "slow body", "slow stream", "keep-alives", "1xx storm",
+    "100 drip",
     "endless lines", "endless chunks",
 ]  # fmt: skip
 WRONG = [
-    "hangs up", "endless headers", "endless line", "endless refusal", "broken off", "broken stream", "broken chunk",
-    "terminal escapes", "status 999", "two lengths", "upgrade", "to a file", "to itself", "to another, 307", "to a key",
-    "gzip bomb", "brotli", "empty", "web page", "stream of nothing", "NaN", "deep", "many", "an error", "wrong kinds",
-    "lone surrogate", "image: claimed", "image: zeros", "echo: bad status line", "echo: bad JSON", "echo: double field",
+    "hangs up", "endless headers", "endless line", "endless refusal", "broken off", "broken stream",
+    "broken chunk",
+    "terminal escapes", "status 999", "two lengths", "upgrade", "to a file", "to itself", "to another, 307",
+    "to a key",
+    "gzip bomb", "brotli", "empty", "web page", "stream of nothing", "NaN", "deep", "many", "an error",
+    "wrong kinds",
+    "lone surrogate", "image: claimed", "image: zeros", "echo: bad status line", "echo: bad JSON",
+    "echo: double field",
 ]  # fmt: skip
 
 

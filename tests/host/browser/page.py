@@ -13,7 +13,8 @@ READY = (
     "window.app && app.vueAppReady && app.graph && Object.keys(LiteGraph.registered_node_types).length > 100"
     " && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
 )
-WORKFLOW_READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in LiteGraph.registered_node_types
+WORKFLOW_READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in
+    LiteGraph.registered_node_types
   && app.extensionManager?.workflow?.activeWorkflow"""
 OPEN = """async name => {
   const answer = await fetch(`/api/workflow_templates/interleave-thinker/${name}.json`);
@@ -29,7 +30,8 @@ RUN = """async () => {
   return await Promise.race([ended, late]);
 }"""
 FIT = """() => {
-  const boxes = [...app.graph._nodes.map(node => node.boundingRect), ...app.graph._groups.map(one => one._bounding)];
+  const boxes = [...app.graph._nodes.map(node => node.boundingRect), ...app.graph._groups.map(one =>
+    one._bounding)];
   const left = Math.min(...boxes.map(b => b[0])), top = Math.min(...boxes.map(b => b[1]));
   const right = Math.max(...boxes.map(b => b[0] + b[2])), bottom = Math.max(...boxes.map(b => b[1] + b[3]));
   const scale = Math.min(1780 / (right - left), 930 / (bottom - top));

@@ -27,7 +27,8 @@ CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nod
     widget.value = value;
     widget.callback?.(value);
   })))"""
-SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' && (node.imgs?.length ?? 0) > 0)
+SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' &&
+    (node.imgs?.length ?? 0) > 0)
   .map(node => node.type)"""
 BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
   app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),

@@ -24,7 +24,8 @@ SIZE = (64, 64)
 # A step of the tiny world takes a tenth of a second: too short to be waited for from outside.
 WATCH_CARDS = """() => {
   window.seenStatuses = new Set();
-  const look = () => document.querySelectorAll(".it-card").forEach((card) => seenStatuses.add(card.dataset.status));
+  const look = () => document.querySelectorAll(".it-card").forEach((card) =>
+    seenStatuses.add(card.dataset.status));
   new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributes: true });
 }"""
 PICTURES = "document.querySelectorAll('.it-card-image:not([hidden])').length"
@@ -138,7 +139,8 @@ def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
       app.canvas.ds.scale = 0.15;
       const took = () => {
         const began = performance.now();
-        for (let index = 0; index < 20; index++) { app.canvas.ds.offset[0] += 1; app.canvas.draw(true, true); }
+        for (let index = 0; index < 20; index++) { app.canvas.ds.offset[0] += 1; app.canvas.draw(true,
+    true); }
         return (performance.now() - began) / 20;
       };
       took();

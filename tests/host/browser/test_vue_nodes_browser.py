@@ -22,7 +22,8 @@ from .page import READY, RUN, opened, photographed, setting
 INSIDE = """selector => {
   const inner = document.querySelector(selector).getBoundingClientRect();
   const node = document.querySelector(selector).closest('.lg-node')?.getBoundingClientRect();
-  return node && inner.width > 50 && inner.height > 20 && inner.left >= node.left - 1 && inner.right <= node.right + 1
+  return node && inner.width > 50 && inner.height > 20 && inner.left >= node.left - 1 && inner.right <=
+    node.right + 1
     && inner.top >= node.top - 1 && inner.bottom <= node.bottom + 1;
 }"""
 

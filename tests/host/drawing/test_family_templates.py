@@ -17,7 +17,8 @@ from ..server.templates import template
 
 Wire = tuple[str, str, str]
 LOADERS = {
-    "UNETLoader", "CLIPLoader", "DualCLIPLoader", "VAELoader", "CheckpointLoaderSimple", "LoraLoaderModelOnly",
+    "UNETLoader", "CLIPLoader", "DualCLIPLoader", "VAELoader", "CheckpointLoaderSimple",
+    "LoraLoaderModelOnly",
     "ModelSamplingAuraFlow", "CFGNorm", "ComfySwitchNode", "InterleaveTestFamily",
 }  # fmt: skip
 HOLDERS = {

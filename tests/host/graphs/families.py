@@ -52,7 +52,8 @@ def ksampler(seed: int, latent: str, cfg: float = 1.0, denoise: float = 1.0, **e
     return {
         "sampled": node(
             "KSampler",
-            model=MODEL, positive=ends.get("positive", "@positive"), negative=ends.get("negative", "@negative"),
+            model=MODEL, positive=ends.get("positive", "@positive"), negative=ends.get("negative",
+            "@negative"),
             latent_image=latent, seed=seed, steps=STEPS, cfg=cfg, sampler_name="euler", scheduler="simple",
             denoise=denoise,
         ),
@@ -211,7 +212,8 @@ def omnigen2(
     graph["latent"] = node("EmptySD3LatentImage", width=width, height=height, batch_size=1)
     guider = node(
         "DualCFGGuider",
-        model=MODEL, cond1=first, cond2=second, negative="@negative", cfg_conds=cfg, cfg_cond2_negative=guidance,
+        model=MODEL, cond1=first, cond2=second, negative="@negative", cfg_conds=cfg,
+        cfg_cond2_negative=guidance,
         style="regular",
     )  # fmt: skip
     sigmas = node("BasicScheduler", model=MODEL, scheduler="simple", steps=STEPS, denoise=1.0)

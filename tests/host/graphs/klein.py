@@ -75,7 +75,8 @@ def image_edit(
             f"source{mark}": node("LoadImage", image=name),
             f"scaled{mark}": node(
                 "ImageScaleToTotalPixels",
-                image=f"@source{mark}", upscale_method="nearest-exact", megapixels=megapixels, resolution_steps=1,
+                image=f"@source{mark}", upscale_method="nearest-exact", megapixels=megapixels,
+                resolution_steps=1,
             ),
             f"reference{mark}": node("VAEEncode", pixels=f"@scaled{mark}", vae="@vae"),
             f"edit_positive{mark}": node(

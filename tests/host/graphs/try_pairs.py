@@ -32,7 +32,8 @@ def pair(
         "tint": node("InterleaveTestTint", image="@paint", strength=0.5),
         "close": node(
             "InterleaveTryClose",
-            image="@tint", opened="@open", critic="@agent", max_attempts=max_attempts, accept_at=0.0, keep="best",
+            image="@tint", opened="@open", critic="@agent", max_attempts=max_attempts, accept_at=0.0,
+            keep="best",
         ),
         "out": node("PreviewImage", images="@close"),
         "tries": node("PreviewImage", images=["close", 3]),

@@ -78,7 +78,8 @@ def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
     graph |= {
         "generator": node("InterleaveTinyWorldGenerator"),
         "loop": node(
-            "InterleaveCriticLoop", plan="@edit", generator="@generator", max_attempts=1, accept_at=0.0, keep="best",
+            "InterleaveCriticLoop", plan="@edit", generator="@generator", max_attempts=1, accept_at=0.0,
+            keep="best",
             source="previous", on_failure="keep", seed=0,
         ),
         "report": node("PreviewAny", source=["loop", 3]),

@@ -50,7 +50,8 @@ def run(host: ComfyServer) -> Iterator[Trajectory]:
 
 
 def name_of(host: ComfyServer, trajectory: Trajectory) -> str:
-    return f"output/{run_folder(host.base / 'output', trajectory.request).relative_to(host.base / 'output').as_posix()}"
+    output = host.base / "output"
+    return f"output/{run_folder(output, trajectory.request).relative_to(output).as_posix()}"
 
 
 def graph(story: str, kind: str, **inputs: Any) -> Graph:

@@ -125,9 +125,11 @@ def all_steps(words: str) -> Graph:
 
 WRONG: dict[str, tuple[Graph, str]] = {
     "prompt": (pair("a" * 200_000, 1), "200000 characters"),
-    "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)}, "0 to 281474976710656"),
+    "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)},
+    "0 to 281474976710656"),
     "tries": (
-        {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt", value=0)},
+        {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt",
+        value=0)},
         "max_attempts",
     ),
     "nothing": (pair(" ", 1), "nothing to try"),
@@ -139,7 +141,8 @@ WRONG: dict[str, tuple[Graph, str]] = {
     "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every try would be the same"),
     "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
     "two closes": (
-        {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open", critic="@agent",
+        {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open",
+        critic="@agent",
                                              max_attempts=2, accept_at=0.0, keep="best")},
         "Two Try Close",
     ),

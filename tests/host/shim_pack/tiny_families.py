@@ -36,7 +36,8 @@ QWEN = {"hidden_size": WIDTH, "intermediate_size": 16, "num_attention_heads": 1,
 CLIP_SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 1, "num_hidden_layers": 3}
 VISION = {"hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "num_layers": 2}
 FLUX1 = {
-    "image_model": "flux", "in_channels": 16, "out_channels": 16, "vec_in_dim": None, "context_in_dim": 3 * WIDTH,
+    "image_model": "flux", "in_channels": 16, "out_channels": 16, "vec_in_dim": None,
+    "context_in_dim": 3 * WIDTH,
     "hidden_size": 128, "mlp_ratio": 4.0, "num_heads": 1, "depth": 1, "depth_single_blocks": 1,
     "axes_dim": [16, 56, 56], "theta": 10000, "patch_size": 2, "qkv_bias": True, "txt_ids_dims": [],
 }  # fmt: skip
@@ -53,11 +54,13 @@ QWEN_IMAGE = {
 OMNIGEN2 = {
     "image_model": "omnigen2", "axes_dim_rope": [40, 40, 40], "axes_lens": [1024, 1664, 1664],
     "ffn_dim_multiplier": None, "hidden_size": 120, "in_channels": 16, "multiple_of": 32, "norm_eps": 1e-5,
-    "num_attention_heads": 1, "num_kv_heads": 1, "num_layers": 1, "num_refiner_layers": 1, "out_channels": None,
+    "num_attention_heads": 1, "num_kv_heads": 1, "num_layers": 1, "num_refiner_layers": 1,
+    "out_channels": None,
     "patch_size": 2, "text_feat_dim": WIDTH, "timestep_scale": 1000.0,
 }  # fmt: skip
 Z_IMAGE = {
-    "image_model": "lumina2", "patch_size": 2, "in_channels": 16, "dim": 256, "cap_feat_dim": WIDTH, "n_layers": 1,
+    "image_model": "lumina2", "patch_size": 2, "in_channels": 16, "dim": 256, "cap_feat_dim": WIDTH,
+    "n_layers": 1,
     "qk_norm": True, "n_heads": 2, "n_kv_heads": 2, "axes_dims": [32, 48, 48], "axes_lens": [1536, 512, 512],
     "rope_theta": 256.0, "ffn_dim_multiplier": 8.0 / 3.0, "z_image_modulation": True, "time_scale": 1000.0,
     "pad_tokens_multiple": 32,

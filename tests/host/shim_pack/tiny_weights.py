@@ -108,7 +108,8 @@ def diffusion_model() -> dict[str, torch.Tensor]:
     pixels."""
     flux = comfy.ldm.flux.model.Flux(
         in_channels=128, out_channels=128, vec_in_dim=None, context_in_dim=3 * TEXT_WIDTH, hidden_size=128,
-        mlp_ratio=3.0, num_heads=1, depth=1, depth_single_blocks=0, axes_dim=[32] * 4, theta=2000, patch_size=1,
+        mlp_ratio=3.0, num_heads=1, depth=1, depth_single_blocks=0, axes_dim=[32] * 4, theta=2000,
+        patch_size=1,
         qkv_bias=False, guidance_embed=False, txt_ids_dims=[3], global_modulation=True, mlp_silu_act=True,
         ops_bias=False, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init,
     )  # fmt: skip
@@ -120,7 +121,8 @@ def diffusion_model() -> dict[str, torch.Tensor]:
 def text_encoder() -> dict[str, torch.Tensor]:
     """A Qwen3 with the real vocabulary: the real tokenizer and chat template are used."""
     sizes = {
-        "vocab_size": 151936, "hidden_size": TEXT_WIDTH, "intermediate_size": 16, "num_hidden_layers": TEXT_LAYERS,
+        "vocab_size": 151936, "hidden_size": TEXT_WIDTH, "intermediate_size": 16,
+        "num_hidden_layers": TEXT_LAYERS,
         "num_attention_heads": 1, "num_key_value_heads": 1,
     }  # fmt: skip
     model = comfy.text_encoders.llama.Qwen3_4B(sizes, torch.float32, "cpu", comfy.ops.disable_weight_init)
@@ -131,7 +133,8 @@ def autoencoder() -> dict[str, torch.Tensor]:
     """A FLUX.2 VAE of 32 channels; decoded pixels are noise with a mean near grey."""
     config = {
         "double_z": True, "z_channels": LATENT_CHANNELS, "resolution": 256, "in_channels": 3, "out_ch": 3,
-        "ch": VAE_CHANNELS, "ch_mult": [1, 1, 1, 1], "num_res_blocks": 2, "attn_resolutions": [], "dropout": 0.0,
+        "ch": VAE_CHANNELS, "ch_mult": [1, 1, 1, 1], "num_res_blocks": 2, "attn_resolutions": [],
+        "dropout": 0.0,
         "batch_norm_latent": True,
     }  # fmt: skip
     vae = comfy.ldm.models.autoencoder.AutoencoderKL(ddconfig=config, embed_dim=LATENT_CHANNELS)
