@@ -9,81 +9,105 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
 from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
-from ..prompts import PromptSet, fill
+from ..prompts import PromptSet, default_prompt_set, fill
 from ..types import MAX_TEXT
 
 IMAGE_MARK = "<image>"
 
 
 ConstrainedDecoding = Literal["never", "retry", "always"]
-"""When replies are held to the grammar of their answer (where the backend can): `retry` holds the second try
-alone, so that no reply that can be read is changed and no mask is computed for it."""
-
+"""When replies are decoded under the grammar of their answer (where the backend can): `retry` constrains the
+second try alone, so that no reply that can be read is changed and no mask is computed for it."""
 
 LIMIT_BEFORE = 2048
-"""Limit that a cache key tells where none is set: it was everybody's once, and runs of then go on."""
-
+"""Token limit in a cache key where none is set: it was the default once, and runs of that time continue."""
 
 Answer = TypeVar("Answer")
-
-
 OnToken = Callable[[str], None]
 
 
-def held(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) -> ReplySettings:
-    """The settings of a first try, with the grammar of this answer in them if it is to be held to it."""
-    return settings.model_copy(update={"grammar": name}) if hold == "always" else settings
+@dataclass(frozen=True)
+class AnswerForm(Generic[Answer]):
+    """How one kind of answer is read, and what an agent is shown of its form when it is asked again."""
+
+    read: Callable[[str], Answer]
+    grammar: str
 
 
-def retried(settings: ReplySettings, name: GrammarName, hold: ConstrainedDecoding) -> ReplySettings:
-    """The settings of a second try: drawn, so that it can say something new, and held to the grammar unless
-    `hold` is never."""
-    return settings.drawn().model_copy(update={} if hold == "never" else {"grammar": name})
+class Agent:
+    """A chat model with the wording that it is asked in: the given prompt set, else the checkpoint's, else
+    the pack's own."""
 
+    answers: ClassVar[GrammarName]
+    defaults: ClassVar[ReplySettings] = ReplySettings()
 
-def identity_of(chat: ChatModel, prompt_set: PromptSet, settings: ReplySettings) -> str:
-    told = json.loads(settings.key())
-    if settings.grammar is None:
-        # Likewise from a time without.
-        del told["grammar"]
-    # A limit that was set stands last, so that 2048 tokens that are set are not those that everybody had.
-    limit = told.pop("max_tokens")
-    told = {"max_tokens": LIMIT_BEFORE, **told} if limit is None else {**told, "max_tokens": limit}
-    return f"{chat.identity}|prompts={prompt_set.digest}|{json.dumps(told, separators=(',', ':'))}"
+    def __init__(
+        self,
+        chat: ChatModel,
+        prompt_set: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        constrained_decoding: ConstrainedDecoding = "retry",
+    ) -> None:
+        self.chat = chat
+        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
+        self.constrained_decoding: ConstrainedDecoding = constrained_decoding
+        self.settings = settings or self.defaults
+        if constrained_decoding == "always":
+            self.settings = self.settings.model_copy(update={"grammar": self.answers})
 
+    @property
+    def prompt_set_digest(self) -> str:
+        return self.prompt_set.digest
 
-def read_reply(
-    reply: Reply,
-    chat: ChatModel,
-    message: Message,
-    again: ReplySettings,
-    read: Callable[[str], Answer],
-    grammar: str,
-    on_token: OnToken | None,
-) -> tuple[Answer, Reply]:
-    """The answer to a message and the reply that gave it: this one, or, where it cannot be read, a second one
-    with the settings `again`. Raises AnswerError if that cannot be read either."""
-    try:
-        return read(reply.whole), reply
-    except AnswerError as error:
-        problem = _explained(error, reply)
-    reason = f"Your answer could not be read. {problem.message} {grammar} Keep it short."
-    retry = [
-        message,
-        Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
-        Message(role="user", content=(reason,)),
-    ]
-    reply = chat.reply(retry, again, on_token)
-    try:
-        return read(reply.whole), reply
-    except AnswerError as error:
-        raise _explained(error, reply) from error
+    @property
+    def identity(self) -> str:
+        """Everything that shapes a reply, as a cache key."""
+        given = json.loads(self.settings.key())
+        if self.settings.grammar is None:
+            # Likewise from a time without.
+            del given["grammar"]
+        # A limit that was set stands last, so that a set 2048 differs from the default of that time.
+        limit = given.pop("max_tokens")
+        given = {"max_tokens": LIMIT_BEFORE, **given} if limit is None else {**given, "max_tokens": limit}
+        wording = f"prompts={self.prompt_set.digest}"
+        return f"{self.chat.identity}|{wording}|{json.dumps(given, separators=(',', ':'))}"
+
+    def read_reply(
+        self,
+        reply: Reply,
+        message: Message,
+        settings: ReplySettings,
+        form: AnswerForm[Answer],
+        on_token: OnToken | None = None,
+    ) -> tuple[Answer, Reply]:
+        """The answer to a message and the reply that gave it: this one, which had these settings, or, where
+        it cannot be read, a second one. Raises AnswerError if that cannot be read either."""
+        try:
+            return form.read(reply.whole), reply
+        except AnswerError as error:
+            problem = _explained(error, reply)
+        reason = f"Your answer could not be read. {problem.message} {form.grammar} Keep it short."
+        retry = [
+            message,
+            Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
+            Message(role="user", content=(reason,)),
+        ]
+        # Sampled, so that it can say something new.
+        again = settings.drawn()
+        if self.constrained_decoding != "never":
+            again = again.model_copy(update={"grammar": self.answers})
+        reply = self.chat.reply(retry, again, on_token)
+        try:
+            return form.read(reply.whole), reply
+        except AnswerError as error:
+            raise _explained(error, reply) from error
 
 
 def _explained(error: AnswerError, reply: Reply) -> AnswerError:

@@ -2,59 +2,31 @@
 
 Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot
 be read is a verdict of None, never a guess: the loop then redraws or stops as its policy says, and the
-attempt tells what was wrong.
+attempt says what was wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..answers.reading import (
-    GRAMMAR_OF_VERDICTS,
-    GRAMMAR_OF_VERDICTS_FIRST,
-    read_verdict,
-)
-from ..chat.protocol import ChatModel, Message, RepliesTogether, Reply, ReplySettings
+from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_verdict
+from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
-from ..prompts import PromptSet, default_prompt_set
+from ..prompts import PromptSet
 from ..types import Verdict
-from .asking import (
-    IMAGE_MARK,
-    ConstrainedDecoding,
-    OnToken,
-    filled_parts,
-    held,
-    identity_of,
-    message_of,
-    read_reply,
-    retried,
-)
+from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of
+
+FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS)
+FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST)
 
 
-class Critic:
+class Critic(Agent):
     """Judges one image against its step's original prompt. `settings` default to greedy with a watched
     verdict."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        prompt_set: PromptSet | None = None,
-        settings: ReplySettings | None = None,
-        hold: ConstrainedDecoding = "retry",
-    ) -> None:
-        self.chat = chat
-        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
-        self.settings = held(settings or ReplySettings(watch_verdict=True), "verdict", hold)
-        self.hold: ConstrainedDecoding = hold
-
-    @property
-    def prompt_set_digest(self) -> str:
-        return self.prompt_set.digest
-
-    @property
-    def identity(self) -> str:
-        return identity_of(self.chat, self.prompt_set, self.settings)
+    answers = "verdict"
+    defaults = ReplySettings(watch_verdict=True)
 
     def judge(
         self,
@@ -102,9 +74,8 @@ class Critic:
         self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
     ) -> Verdict:
         try:
-            again = retried(self.settings, "verdict", self.hold)
-            form = GRAMMAR_OF_VERDICTS_FIRST if self.prompt_set.verdict_first else GRAMMAR_OF_VERDICTS
-            verdict, reply = read_reply(first, self.chat, question, again, read_verdict, form, on_token)
+            form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
+            verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
         keep = verdict.success or not verdict.refined_prompt.strip()

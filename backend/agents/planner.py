@@ -7,53 +7,22 @@ minutes before anybody saw it.
 
 from __future__ import annotations
 
-from ..answers.reading import (
-    GRAMMAR_OF_PLANS,
-    read_plan,
-)
-from ..chat.protocol import ChatModel, Message, OnDevice, ReplySettings, Reserves
+from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
+from ..chat.protocol import Message, OnDevice, Reserves
 from ..errors import SettingsError
-from ..prompts import PromptSet, default_prompt_set, fill
+from ..prompts import PromptSet, fill
 from ..types import Plan, Request
-from .asking import (
-    IMAGE_MARK,
-    ConstrainedDecoding,
-    OnToken,
-    filled_parts,
-    held,
-    identity_of,
-    message_of,
-    read_reply,
-    retried,
-)
+from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of
 
+FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS)
 PLAN_TOKENS = 16384
 """Of a plan for which no other limit is set: about 130 steps. The model's context may have room for less."""
 
 
-class Planner:
-    """Writes all steps of a request. Prompt set: the given one, else the checkpoint's, else the pack's
-    own."""
+class Planner(Agent):
+    """Writes all steps of a request."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        prompt_set: PromptSet | None = None,
-        settings: ReplySettings | None = None,
-        hold: ConstrainedDecoding = "retry",
-    ) -> None:
-        self.chat = chat
-        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
-        self.settings = held(settings or ReplySettings(), "plan", hold)
-        self.hold: ConstrainedDecoding = hold
-
-    @property
-    def prompt_set_digest(self) -> str:
-        return self.prompt_set.digest
-
-    @property
-    def identity(self) -> str:
-        return identity_of(self.chat, self.prompt_set, self.settings)
+    answers = "plan"
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
@@ -61,9 +30,8 @@ class Planner:
         message = _planner_message(self.prompt_set, request)
         limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
         settings = self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
-        again = retried(settings, "plan", self.hold)
         first = self.chat.reply([message], settings, on_token)
-        return read_reply(first, self.chat, message, again, read_plan, GRAMMAR_OF_PLANS, on_token)[0]
+        return self.read_reply(first, message, settings, FORM, on_token)[0]
 
     def rest(self, staying: object) -> None:
         """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same

@@ -60,7 +60,7 @@ class Ours:
         critic = Critic(chat, self._prompts, watched, self.way.hold)
         settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
         forced.say(work.plan_text())
-        planner = Planner(chat, self._prompts, hold=self.way.hold)
+        planner = Planner(chat, self._prompts, constrained_decoding=self.way.hold)
         for event in run(work.request, planner, Painter(side), critic, settings):
             if isinstance(event, AttemptDrawn):
                 forced.say(work.verdict_text(event.step.number - 1, event.attempt, self.way.form))

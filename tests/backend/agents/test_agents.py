@@ -180,7 +180,7 @@ def test_runs_from_before_there_were_settings_go_on() -> None:
     chat = ScriptedChat(["a"])
     assert Planner(chat, SET).identity == chat.identity + told.format(SET.digest, "false")
     assert Critic(chat, SET).identity == chat.identity + told.format(SET.digest, "true")
-    assert Planner(chat, SET, hold="always").identity == (
+    assert Planner(chat, SET, constrained_decoding="always").identity == (
         chat.identity + told.format(SET.digest, "false")[:-1] + ',"grammar":"plan"}'
     )
 

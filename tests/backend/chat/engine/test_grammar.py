@@ -89,11 +89,15 @@ def test_the_shipped_agents_answer_as_they_do_without(role: str) -> None:
     page = Picture.white((96, 96))
     for number, words in enumerate(("a red sun top left", "a blue boat and then a white moon above it")):
         if role == "planner":
-            free, held = (Planner(chat, hold=hold).plan(Request(text=words)) for hold in ("never", "always"))
+            free, held = (
+                Planner(chat, constrained_decoding=hold).plan(Request(text=words))
+                for hold in ("never", "always")
+            )
         else:
             after = tiny_checkpoint.page(100 * number, (96, 96))
             free, held = (
-                Critic(chat, hold=hold).judge(page, after, words, words) for hold in ("never", "always")
+                Critic(chat, constrained_decoding=hold).judge(page, after, words, words)
+                for hold in ("never", "always")
             )
         assert held == free
 
@@ -148,7 +152,7 @@ class Muddled:
 )
 def test_by_default_the_second_try_alone_is_held(hold: ConstrainedDecoding, asked: list[str | None]) -> None:
     chat = Muddled()
-    critic = Critic(chat, hold=hold)
+    critic = Critic(chat, constrained_decoding=hold)
     page = Picture.white((8, 8))
     assert critic.judge(None, page, "a", "a").success is False
     assert chat.asked == asked
