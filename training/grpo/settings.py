@@ -25,6 +25,7 @@ FREE_TO_CHANGE = {
     "check_batch",
     "floor",
     "tensorboard",
+    "report_to",
     "half",
     "vllm_memory",
     "vllm_length",

@@ -25,7 +25,7 @@ Measured = Callable[[], dict[str, float]]
 
 
 def config_of(
-    settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: str
+    settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: list[str]
 ) -> GRPOConfig:
     """What trl's trainer is told; raises SettingsError for options that do not go together. Made before the
     model is loaded (see policy_model)."""

@@ -62,6 +62,8 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise SettingsError(f"Recipe {name!r}, section {stage!r} is not a list of settings.")
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
+    if values.get("vllm") is False:  # YAML reads an unquoted off as false
+        values["vllm"] = "off"
     for key, value in values.items():
         if not isinstance(value, (str, int, float, bool)):
             raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: it is not one value.")

@@ -42,7 +42,16 @@ from ..trainer.saving import save_trained
 from .answers import AnswerCache, answered, hold_out, sampled
 from .collator import IGNORED, Shown
 
-FREE_TO_CHANGE = {"device", "save_every", "workers", "tensorboard", "half", "samples", "sample_tokens"}
+FREE_TO_CHANGE = {
+    "device",
+    "save_every",
+    "workers",
+    "tensorboard",
+    "report_to",
+    "half",
+    "samples",
+    "sample_tokens",
+}
 SHOWN_TOKENS = 24
 FINAL = "final"
 """Folder of a finished checkpoint, from which it is used."""

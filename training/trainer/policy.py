@@ -29,6 +29,10 @@ VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 
 
+TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
+"""What `--report-to` passes on to the trainer."""
+
+
 class ModelTraining(BaseModel):
     """What trains, where, and in which arithmetic; shared by all stages."""
 
@@ -69,6 +73,12 @@ class ModelTraining(BaseModel):
         "what was trained in bf16).",
     )
     tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
+    report_to: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Where else the training is logged, with commas between: wandb, trackio, mlflow, "
+        "tensorboard (to be installed); empty: nowhere.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
 
 
@@ -171,6 +181,7 @@ def check_options(settings: ModelTraining) -> None:
             "Quantised weights cannot be trained themselves.", "Give --lora-rank as well (QLoRA)."
         )
     require(*TRAINERS, *libraries_of(settings))
+    trackers_of(settings)
 
 
 def libraries_of(settings: ModelTraining) -> list[str]:
@@ -228,12 +239,34 @@ def arguments(settings: ModelTraining, steps: Path, steps_in_all: int) -> dict[s
     }
 
 
-def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> str:
-    """Where else the trainer logs: TensorBoard, if wanted and installed."""
-    if settings.tensorboard and missing(["tensorboard"]):
-        log("TensorBoard is not installed (pip install tensorboard); its files are not written")
-        return "none"
-    return "tensorboard" if settings.tensorboard else "none"
+def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> list[str]:
+    """Where else the trainer logs: the trackers that are named, and TensorBoard if wanted and installed.
+
+    Raises SettingsError for a tracker that is not known or not installed."""
+    trackers = trackers_of(settings)
+    if settings.tensorboard and "tensorboard" not in trackers:
+        if missing(["tensorboard"]):
+            log("TensorBoard is not installed (pip install tensorboard); its files are not written")
+        else:
+            trackers.append("tensorboard")
+    return trackers or ["none"]
+
+
+def trackers_of(settings: ModelTraining) -> list[str]:
+    """The trackers that `report_to` names; raises SettingsError for one that is not known or not
+    installed."""
+    named = [name.strip() for name in (settings.report_to or "").split(",")]
+    trackers = list(dict.fromkeys(name for name in named if name))
+    for name in trackers:
+        if name not in TRACKERS:
+            raise SettingsError(f"--report-to has no {name!r}.", f"Known: {', '.join(TRACKERS)}.")
+    absent = missing(trackers)
+    if absent:
+        raise SettingsError(
+            f"--report-to {','.join(trackers)} needs {' and '.join(absent)}, not installed here.",
+            f"Install: pip install {' '.join(absent)}",
+        )
+    return trackers
 
 
 def counts(model: Any) -> tuple[int, int]:

@@ -1,0 +1,54 @@
+"""Where a training is logged besides its own page: trackers are passed on, and a missing one is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.grpo.trainer import config_of
+from interleave_thinker.training.recipes.recipe import read_recipe
+from interleave_thinker.training.sft.train import SftTraining
+from interleave_thinker.training.trainer import policy
+
+ABSENT = "wandb"
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "missing", lambda names: [name for name in names if name == ABSENT])
+
+
+def trackers(**settings: object) -> list[str]:
+    return policy.reports_to(SftTraining(**settings), lambda line: None)  # type: ignore[arg-type]
+
+
+def test_trackers_are_passed_on_in_their_order_once() -> None:
+    assert trackers(tensorboard=False) == ["none"]
+    assert trackers() == ["tensorboard"]
+    assert trackers(report_to="trackio, mlflow,trackio") == ["trackio", "mlflow", "tensorboard"]
+    assert trackers(report_to="tensorboard", tensorboard=False) == ["tensorboard"]
+
+
+def test_transformers_knows_every_tracker(tmp_path: Path) -> None:
+    integrations = pytest.importorskip("transformers.integrations.integration_utils")
+    assert set(policy.TRACKERS) <= set(integrations.INTEGRATION_TO_CALLBACK)
+    config = config_of(GrpoTraining(device="cpu"), tmp_path, 4, 1, ["trackio", "tensorboard"])
+    assert config.report_to == ["trackio", "tensorboard"]
+
+
+def test_a_missing_or_unknown_tracker_is_named_before_anything_is_loaded() -> None:
+    with pytest.raises(SettingsError, match=r"--report-to wandb,mlflow needs wandb, .*pip install wandb"):
+        policy.check_options(SftTraining(report_to="wandb,mlflow"))
+    with pytest.raises(SettingsError, match=r"no 'weights'.*wandb, trackio, mlflow, tensorboard"):
+        policy.check_options(SftTraining(report_to="weights"))
+
+
+def test_an_unquoted_off_is_off(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("critic-grpo:\n  vllm: off\n")
+    assert read_recipe(str(recipe), "critic-grpo") == {"vllm": "off"}
