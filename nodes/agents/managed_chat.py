@@ -55,7 +55,9 @@ class ManagedChat:
         if self._residence is not None:
             _residences.add(self._residence)
         self._shape = shape_of(getattr(module, "config", None))
-        self._precision = PRECISIONS.get(getattr(getattr(chat, "base", None), "quantization", None), "bf16")
+        self._precision: AgentPrecision = PRECISIONS.get(
+            getattr(getattr(chat, "base", None), "quantization", None), "bf16"
+        )
         self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
 
     @property
@@ -121,8 +123,8 @@ def others_leave(staying: object) -> None:
 def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
     """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them
     again."""
-    base = getattr(chat, "base", None)
-    if getattr(base, "quantization", None) is not None:
+    base: Any = getattr(chat, "base", None)
+    if base is not None and getattr(base, "quantization", None) is not None:
         return host.ManagedModel.of_reloadable(base)
     return host.ManagedModel.of(module)
 

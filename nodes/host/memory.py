@@ -44,6 +44,7 @@ class AgentModel(torch.nn.Module):
         super().__init__()
         self.model = model
         self.device = device
+        self.model_loaded_weight_memory = 0
 
 
 class _WholePatcher(ModelPatcher):
@@ -70,7 +71,7 @@ class _ReloadingPatcher(_WholePatcher):
         self._weights = weights
         size = bytes_of(weights.model)
         place = AgentModel(None, device)
-        place.model_loaded_weight_memory = size
+        place.model_loaded_weight_memory = size  # read by the memory manager
         super().__init__(place, load_device=device, offload_device=torch.device("cpu"), size=size)
 
     def load(self, *args: Any, **kwargs: Any) -> Any:

@@ -74,9 +74,13 @@ class ComfyGenerator:
         self._references = tuple(references)
         self._mode.check(self._context, len(self._references))
 
-    @cached_property
+    @property
     def identity(self) -> str:
         """Weights, settings, edit mode and references that make the image, readable; computed once."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
         context = self._context
         weights = [
             weights_identity(part) for part in (context.model, context.clip.patcher, context.vae.patcher)

@@ -101,7 +101,7 @@ class FeedbackNode(io.ComfyNode):
         critic: ChatModel | None = None,
     ) -> io.NodeOutput:
         given = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
-        data = record(trajectory, given, critic and critic.prompt_set)
+        data = record(trajectory, given, None if critic is None else critic.prompt_set)
         line = f"{data.rows} rows in {data.path}"
         host.NodeProgress().say(line)
         return io.NodeOutput(str(data.path), data.rows, ui={"text": (line,)})
@@ -118,12 +118,7 @@ def feedback_of(
         )
     if word == BETTER and not better_prompt.strip():
         raise SettingsError("The better prompt is empty.", "Write it, or choose reject.")
-    if attempt == CHOSEN:
-        chosen = {result.step.number: result.chosen for result in trajectory.results}
-        if chosen.get(step) is None:
-            known = ", ".join(str(number) for number, index in chosen.items() if index is not None)
-            raise SettingsError(f"Step {step} has no kept image.", f"Steps with one: {known or 'none'}.")
-    index = chosen[step] if attempt == CHOSEN else attempt - 1
+    index = chosen_attempt(trajectory, step) if attempt == CHOSEN else attempt - 1
     values: dict[str, Any] = {"step": step, "attempt": index}
     if word != TAKE_BACK:
         values |= {"accepted": word == ACCEPT, "note": reason.strip() or None}
@@ -133,6 +128,16 @@ def feedback_of(
         return Feedback(**values)
     except ValidationError as error:
         raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
+
+
+def chosen_attempt(trajectory: Trajectory, step: int) -> int:
+    """Index of the attempt whose image a step has kept; raises SettingsError if it has none."""
+    chosen = {result.step.number: result.chosen for result in trajectory.results}
+    index = chosen.get(step)
+    if index is None:
+        known = ", ".join(str(number) for number, one in chosen.items() if one is not None)
+        raise SettingsError(f"Step {step} has no kept image.", f"Steps with one: {known or 'none'}.")
+    return index
 
 
 def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -> FeedbackData:

@@ -41,7 +41,9 @@ PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generator")
     return generator_training.train(
-        GeneratorTraining(steps=110, sharpen_steps=10, batch=8), folder, log=lambda line: None
+        GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2),
+        folder,
+        log=lambda line: None,
     )
 
 
@@ -64,7 +66,7 @@ def test_a_stopped_generator_training_goes_on_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generator_training, "SAVE_EVERY", 2)
-    settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2)
+    settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2, heads=2, layers=1)
     straight = generator_training.train(settings, tmp_path / "straight", log=lambda line: None)
     samples = generator_batches.sample
     drawn = 0
@@ -87,7 +89,7 @@ def test_a_stopped_generator_training_goes_on_to_the_same_weights(
 
 
 def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) -> None:
-    settings = GeneratorTraining(steps=1, sharpen_steps=0, batch=2)
+    settings = GeneratorTraining(steps=1, sharpen_steps=0, batch=2, heads=2, layers=1)
     generator_training.train(settings, tmp_path, log=lambda line: None)
     with pytest.raises(SettingsError, match="other settings"):
         generator_training.train(settings.model_copy(update={"seed": 1}), tmp_path)
@@ -99,7 +101,7 @@ def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) 
 
 def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     lines: list[str] = []
-    folder = train_planner(tmp_path, PlannerRecipe(rows=640, batch=16, layers=2), lines.append)
+    folder = train_planner(tmp_path, PlannerRecipe(rows=256, batch=16, layers=2), lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]
     chat = open_chat(f"transformers:{folder}", device="cpu", dtype="float32")
@@ -119,7 +121,7 @@ def test_a_generator_that_draws_nothing_right_is_an_error_and_no_endless_search(
 def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path) -> None:
     pipeline = checkpoint("generator")
     lines: list[str] = []
-    recipe = CriticRecipe(describe=64, rendered=448, real=96, mistakes=32, rounds=1, batch=16, layers=2)
+    recipe = CriticRecipe(describe=32, rendered=256, real=32, mistakes=16, rounds=1, batch=16, layers=2)
     folder = train_critic(tmp_path, pipeline, recipe, lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]

@@ -1,0 +1,5 @@
+class _Arguments:
+    cache_none: bool
+    enable_cors_header: str | None
+
+args: _Arguments

@@ -1,0 +1,6 @@
+from typing import Any
+
+import torch
+
+def fix_empty_latent_channels(model: Any, latent_image: torch.Tensor) -> torch.Tensor: ...
+def prepare_noise(latent_image: torch.Tensor, seed: int) -> torch.Tensor: ...

@@ -1,0 +1,6 @@
+from . import io as io
+from . import ui as ui
+
+class ComfyExtension:
+    async def on_load(self) -> None: ...
+    async def get_node_list(self) -> list[type[io.ComfyNode]]: ...

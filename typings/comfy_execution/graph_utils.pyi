@@ -1,0 +1,3 @@
+class ExecutionBlocker:
+    message: str | None
+    def __init__(self, message: str | None) -> None: ...
