@@ -18,6 +18,7 @@ from tests.tiny_pipelines import flux2_klein, qwen_tokenizer
 from benchmarks.agents.model import build
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.generators.pipeline_kinds import pair_pipelines
+from interleave_thinker.backend.generators.pipeline_options import PipelineOptions
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
 
@@ -106,7 +107,9 @@ def klein(name: str, folder: Path, size: int, device: str, tiny: bool) -> Diffus
             ),
             is_distilled=True,
         )
-    return DiffusersGenerator(pair_pipelines(pipeline), f"random {name}", steps=4, size=(size, size))
+    return DiffusersGenerator(
+        pair_pipelines(pipeline), f"random {name}", PipelineOptions(steps=4, size=f"{size}x{size}")
+    )
 
 
 def made(build_one: Any, device: str) -> Any:

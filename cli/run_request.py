@@ -71,14 +71,21 @@ class Outcome:
     page: Path | None
 
 
-def tell(
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which models a command opens, and how."""
+
+    planner: PlannerOptions
+    critic: CriticOptions
+    generator: GeneratorOptions
+    local: LocalOptions
+
+
+def carry_out(
     request: Request,
     out: Path,
     settings: RunSettings,
-    planning: PlannerOptions,
-    judging: CriticOptions,
-    drawing: GeneratorOptions,
-    local: LocalOptions,
+    models: ModelOptions,
     plan: Plan | None = None,
     as_json: bool = False,
 ) -> Outcome:
@@ -91,10 +98,10 @@ def tell(
         journal = Journal(out)
         journal.check(request)
         view.wait("Opening the models")
-        opener = Opener(local)
-        generator = opener.generator(drawing)
-        planner = None if plan is not None else opener.planner(planning)
-        critic = opener.critic(judging) if settings.max_attempts > 1 else None
+        opener = Opener(models.local)
+        generator = opener.generator(models.generator)
+        planner = None if plan is not None else opener.planner(models.planner)
+        critic = opener.critic(models.critic) if settings.max_attempts > 1 else None
         opener.finish()
         view.wait("Planning")
         for event in run(request, planner, generator, critic, settings, journal, plan):

@@ -2,8 +2,7 @@
 one.
 
 Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed
-is fixed when it is opened and named in `identity`; options that the pipeline's class would ignore are refused
-then, because an ignored option is a silent one. Noise comes from a CPU generator, so a seed means the same
+is fixed when it is opened and named in `identity` (pipeline_options.py). Noise comes from a CPU generator, so a seed means the same
 noise on every device. A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no
 source yet.
 """
@@ -14,67 +13,43 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..checkpoints.one_reader import READING
 from ..counters import count
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
-from .encoding_cache import EncodingCache, EncodingCacheSettings
+from .encoding_cache import EncodingCache
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
+from .pipeline_options import PipelineOptions, read_options
 from .protocol import bounded_identity
 
-SIZE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
 OUT_OF_MEMORY = re.compile(
     r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
 )
-MIN_SIDE, MAX_SIDE = 16, 8192
 MAX_SOURCE_AREA = 1024 * 1024
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
-def open(
-    argument: str,
-    *,
-    steps: int | None = None,
-    guidance: float | None = None,
-    size: str | None = None,
-    strength: float = 0.6,
-    negative: str | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    download: bool = False,
-    edit: Literal["auto", "reference", "img2img"] = "auto",
-    encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
-) -> DiffusersGenerator:
-    """Load a local pipeline folder or a cached hub id; raises SettingsError, or GeneratorError if loading
-    fails.
+OPTIONS = PipelineOptions
+"""Whose fields `open` takes as options."""
 
-    `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
-    much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
-    edits, `encoding_cache` what is cached of encodings.
-    """
-    target = _parse_size(size)
-    if not 0.0 < strength <= 1.0:
-        raise SettingsError(f"strength must be above 0 and at most 1, but is {strength}.")
-    if steps is not None and not 1 <= steps <= 1000:
-        raise SettingsError(f"steps must be 1 to 1000, but is {steps}.")
-    if dtype not in DTYPES:
-        raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
-    if edit not in ("auto", "reference", "img2img"):
-        raise SettingsError(f"There is no way of editing {edit!r}.", "Known: auto, reference, img2img.")
+
+def open(argument: str, **given: Any) -> DiffusersGenerator:
+    """Load a local pipeline folder or a cached hub id with options of PipelineOptions; raises SettingsError,
+    or GeneratorError if loading fails."""
+    options = read_options(given)
     try:
         from diffusers import __version__ as version
         from diffusers.pipelines.pipeline_utils import DiffusionPipeline
     except ImportError as error:
         raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
     check_library()
-    folder = find_folder(argument, download)
+    folder = find_folder(argument, options.download)
     name = pipeline_class(folder)
-    device = device_named(device)
-    dtype = _choose_dtype(dtype, device)
+    device = device_named(options.device)
+    dtype = _choose_dtype(options.dtype, device)
     import torch
 
     # diffusers 0.42 renamed the argument and warns of the old name.
@@ -84,28 +59,24 @@ def open(
         pipeline: Any = DiffusionPipeline.from_pretrained(
             folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
         ).to(device)
-    pair = pair_pipelines(pipeline, edit)
-    _refuse_ignored_options(pair, guidance, negative, steps, strength)
-    if steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
-        steps = pair.kind.distilled_steps
-    if negative is None and (guidance is None or guidance > 1):
-        negative = pair.kind.negative
-    options = {"steps": steps, "guidance": guidance, "size": size, "negative": negative, "dtype": dtype}
+    pair = pair_pipelines(pipeline, options.edit)
+    options.check_with(pair)
+    if options.steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
+        options = options.model_copy(update={"steps": pair.kind.distilled_steps})
+    if options.negative is None and (options.guidance is None or options.guidance > 1):
+        options = options.model_copy(update={"negative": pair.kind.negative})
+    named = {
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "size": options.size,
+        "negative": options.negative,
+        "dtype": dtype,
+    }
     if pair.kind.edit == "img2img":
-        options["strength"] = strength
-    given = " ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
-    made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {given}"
-    return DiffusersGenerator(
-        pair,
-        bounded_identity(f"diffusers {made_of}"),
-        steps=steps,
-        guidance=guidance,
-        size=target,
-        strength=strength,
-        negative=negative,
-        encoding_cache=encoding_cache,
-        folder=folder,
-    )
+        named["strength"] = options.strength
+    said = " ".join(f"{key}={value!r}" for key, value in named.items() if value is not None)
+    made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {said}"
+    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder)
 
 
 class DiffusersGenerator:
@@ -116,25 +87,23 @@ class DiffusersGenerator:
         self,
         pair: PipelinePair,
         identity: str,
-        *,
-        steps: int | None = None,
-        guidance: float | None = None,
-        size: tuple[int, int] | None = None,
-        strength: float = 0.6,
-        negative: str | None = None,
-        encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
+        options: PipelineOptions = PipelineOptions(),  # noqa: B008 - frozen
         folder: Path | None = None,
     ) -> None:
         self.identity, self.folder = identity, folder
         self.interrupted: Callable[[], bool] | None = None
         self._pair = pair
-        # Schedulers count their steps, and what is kept of encodings is not for several threads.
+        # Schedulers count their steps, and the cache of encodings is not for several threads.
         self._one_at_a_time = threading.Lock()
-        self._size = size
-        self._strength = strength
-        options = {"num_inference_steps": steps, pair.kind.guidance: guidance, "negative_prompt": negative}
-        self._options = {key: value for key, value in options.items() if value is not None}
-        encodings = EncodingCache(encoding_cache)
+        self._size = options.sides
+        self._strength = options.strength
+        arguments = {
+            "num_inference_steps": options.steps,
+            pair.kind.guidance: options.guidance,
+            "negative_prompt": options.negative,
+        }
+        self._options = {key: value for key, value in arguments.items() if value is not None}
+        encodings = EncodingCache(options.encoding_cache)
         for pipeline in dict.fromkeys((pair.draw, pair.edit)):
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
@@ -241,37 +210,6 @@ class DiffusersGenerator:
             f"Out of memory while drawing at {drawn} ({str(error).splitlines()[0]}).",
             "Lower size, use dtype=bfloat16 or device=cpu, or take a smaller model.",
         ) from error
-
-
-def _refuse_ignored_options(
-    pair: PipelinePair, guidance: float | None, negative: str | None, steps: int | None, strength: float
-) -> None:
-    for pipeline in (pair.draw, pair.edit):
-        if pipeline is None:
-            continue
-        accepted, name = arguments_of(pipeline), type(pipeline).__name__
-        if guidance is not None and pair.kind.guidance not in accepted:
-            raise SettingsError(f"{name} takes no guidance.", "Leave out guidance.")
-        # Guidance-distilled models take both arguments, and use the negative prompt only with the other
-        # guidance.
-        distilled = "true_cfg_scale" in accepted and pair.kind.guidance != "true_cfg_scale"
-        if negative is not None and ("negative_prompt" not in accepted or distilled):
-            raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")
-    if pair.kind.edit == "img2img" and steps is not None and int(steps * strength) < 1:
-        raise SettingsError(
-            f"{steps} steps at strength {strength} leave no step for editing.", "Raise steps or strength."
-        )
-
-
-def _parse_size(size: str | None) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    match = SIZE.match(size)
-    if not match or not all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups()):
-        raise SettingsError(
-            f"size {size!r} is not WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels."
-        )
-    return int(match[1]), int(match[2])
 
 
 def _choose_dtype(dtype: str, device: str) -> str:

@@ -12,7 +12,7 @@ from ...backend.tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..run_request import read_request, tell
+from ..run_request import ModelOptions, carry_out, read_request
 
 
 @with_model_options
@@ -33,7 +33,8 @@ def command(
     """Tell a built-in story and write its page, index.html. Without options it needs no network and no
     GPU."""
     request, settings = read_request(DEMO_REQUEST, []), RunSettings(seed=seed)
-    outcome = tell(request, out, settings, planning, judging, drawing, local, as_json=as_json)
+    models = ModelOptions(planning, judging, drawing, local)
+    outcome = carry_out(request, out, settings, models, as_json=as_json)
     if show and outcome.page:
         typer.launch(str(outcome.page))
     raise typer.Exit(outcome.code)

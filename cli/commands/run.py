@@ -10,12 +10,12 @@ import typer
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..run_request import read_plan_file, read_request, tell
+from ..run_request import ModelOptions, carry_out, read_plan_file, read_request
 
 
 @with_model_options
 def command(
-    request: Annotated[str, typer.Argument(help="What to tell, in words.")],
+    request: Annotated[str, typer.Argument(help="What to tell, in plain words.")],
     out: Annotated[
         Path, typer.Option("--out", help="Folder of the run; the same again goes on where it was.")
     ],
@@ -39,5 +39,6 @@ def command(
     """
     asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    outcome = tell(asked, out, settings, planning, judging, drawing, local, given, as_json)
+    models = ModelOptions(planning, judging, drawing, local)
+    outcome = carry_out(asked, out, settings, models, given, as_json)
     raise typer.Exit(outcome.code)
