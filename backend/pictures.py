@@ -15,43 +15,24 @@ import hashlib
 import io
 import os
 import re
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
 from .errors import PictureError
 from .files.bounded_reader import opened
+from .files.image_decoding import MAX_PIXELS, decoded, flattened, reading_image
 from .pixel_cache import PixelCache
 
-MAX_PIXELS = 50_000_000
-"""As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
-LARGEST_GREY = 0xFFFF
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
-(EPS)."""
-
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""What sets an image upright, by its EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
-
-Ends = tuple[int, int]
 PictureSource = Callable[[str], "Picture"]
 
 KEPT_PIXELS = PixelCache()
@@ -62,7 +43,7 @@ class Picture:
     """An immutable RGB image with a content digest (40 hex digits of BLAKE2b over size and pixels)."""
 
     def __init__(self, image: Image.Image) -> None:
-        self._image: Image.Image | None = image if image.mode == "RGB" else _flatten(image, "The image")
+        self._image: Image.Image | None = image if image.mode == "RGB" else flattened(image, "The image")
         self._size = image.size
         self._read_again: Callable[[], Image.Image] | None = None
 
@@ -152,14 +133,14 @@ class Picture:
         """Decode an image file; raises PictureError if it is damaged or has more pixels than `most`."""
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
-        with _reading(io.BytesIO(data), where, most) as image:
-            return cls(_decoded(image, where))
+        with reading_image(io.BytesIO(data), where, most) as image:
+            return cls(decoded(image, where))
 
     @classmethod
     def open(cls, path: str | Path) -> Picture:
         """Read an image file; raises PictureError naming the path."""
         with _reading_file(path) as image:
-            return cls(_decoded(image, f"Image {str(path)!r}"))
+            return cls(decoded(image, f"Image {str(path)!r}"))
 
     @classmethod
     def from_base64(cls, text: str, where: str = "base64 image", most: int = MAX_PIXELS) -> Picture:
@@ -202,35 +183,8 @@ def _reading_file(path: str | Path) -> Iterator[Image.Image]:
     with opened(path, PictureError, "Image") as file:
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise PictureError(f"{where} is larger than {MAX_BYTES} bytes, the most that is read.")
-        with _reading(file, where) as image:
+        with reading_image(file, where) as image:
             yield image
-
-
-@contextmanager
-def _reading(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iterator[Image.Image]:
-    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a
-    PictureError."""
-    try:
-        with Image.open(stream, formats=_formats()) as image:
-            width, height = image.size
-            if width * height > most:
-                raise PictureError(
-                    f"{where} is {width}x{height} pixels; at most {most} are read.",
-                    "Scale it down first.",
-                )
-            yield image
-    except (
-        UnidentifiedImageError,
-        OSError,
-        SyntaxError,
-        ValueError,
-        EOFError,
-        RuntimeError,
-        struct.error,
-        Image.DecompressionBombError,
-    ) as error:
-        reason = str(error).replace(repr(stream), "the file")
-        raise PictureError(f"{where} is not a readable image ({reason}).") from error
 
 
 def _validate(value: Any, info: ValidationInfo) -> Picture:
@@ -242,62 +196,3 @@ def _validate(value: Any, info: ValidationInfo) -> Picture:
             return source(value)
         raise ValueError("a picture's digest can only be read with a folder of pictures beside it")
     raise ValueError("not a picture nor the digest of one")
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    """Those of FORMATS that this Pillow was built with."""
-    Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
-
-
-def _decoded(image: Image.Image, where: str) -> Image.Image:
-    image.load()
-    upright = _upright(image)
-    return upright if upright.mode == "RGB" else _flatten(upright, where)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes
-    # the notes anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every
-    # viewer.
-    try:
-        orientation = image.getexif().get(ExifTags.Base.Orientation)
-    except (SyntaxError, ValueError, TypeError, LookupError, OSError, struct.error):
-        return image
-    turn = TURNS.get(orientation) if isinstance(orientation, int) else None
-    return image if turn is None else image.transpose(turn)
-
-
-def _flatten(image: Image.Image, where: str) -> Image.Image:
-    if image.mode == "F" or image.mode.startswith("I"):
-        return _of_wide_grey(image, where)
-    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make
-    # them.
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        rgba = image if image.mode == "RGBA" else image.convert("RGBA")
-        flat = Image.new("RGB", rgba.size, (255, 255, 255))
-        flat.paste(rgba, mask=rgba.getchannel("A"))
-        return flat
-    return image.convert("RGB")
-
-
-def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
-    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off
-    at 255.
-
-    Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
-    """
-    whole = None if image.mode == "F" else image.convert("I")
-    if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
-        raise PictureError(
-            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and "
-            f"nothing says "
-            "which of them is white.",
-            "Save it with 8 or 16 bits a channel.",
-        )
-    shades = [value >> 8 for value in range(LARGEST_GREY + 1)]
-    see_through = image.info.get("transparency")
-    if isinstance(see_through, int) and 0 <= see_through <= LARGEST_GREY:
-        shades[see_through] = 255
-    return whole.point(shades, "L").convert("RGB")

@@ -1,84 +1,42 @@
 """Reads one object of an agent's answer: JSON or a Python literal, and what models make of the two.
 
-Decision: one reader of our own that looks at every character a fixed number of times. A library that repairs
-anything cannot say what it guessed, and needs the square of the length for it. An object is read strictly
-first: every text between quotes that are escaped as JSON or Python escape them. Only such an object may hold
-tags or answers in its texts, since only there it is beyond doubt what is quoted. Otherwise it is read once
-more with what models leave out or add (quotes within a text, names without quotes, commas at an end, brackets
-that are never closed), and says so (`repaired`), so that what it says is not taken on trust.
+Decision: read by hand, every character a fixed number of times. A library that repairs anything cannot say
+what it guessed, and takes time in the square of the length. An object is read strictly first: every text
+between quotes that are escaped as JSON or Python escape them. Only such an object may hold tags or answers in
+its texts, since only there it is beyond doubt what is quoted. Otherwise it is read once more with what models
+leave out or add (quotes within a text, names without quotes, commas at an end, brackets that are never
+closed), and marked `repaired`, so that what it says is not taken on trust.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import AnswerError
+from .found_object import FoundObject
+from .object_patterns import (
+    BLANK,
+    CLOSING,
+    CONTROL,
+    CUT_KEY,
+    ESCAPE,
+    ESCAPED,
+    KEY,
+    LOOSE_TEXT,
+    NOT_IN_A_WORD,
+    NUMBER,
+    ONLY_JSON,
+    ONLY_PYTHON,
+    STRICT_TEXT,
+    SURROGATE,
+    WORD,
+    WORDS,
+)
 
 MAX_DEPTH = 40
 MAX_VALUES = 10_000
 """Most values in one object: a plan of the most steps has about 600."""
-
-# A brace in prose ("the set {a, b}") begins no answer: something like a key must follow it.
-OBJECT_START = re.compile(
-    r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,30}:"
-)
-KEY = re.compile(
-    r"(?:\"((?:[^\"\\\n]|\\.){0,200})\"|'((?:[^'\\\n]|\\.){0,200})'|([“‘]?[A-Za-z_][\w "
-    r"-]{0,40}[”’]?))\s{0,30}:"
-)
-CUT_KEY = re.compile(r"[\"'“‘]?[\w -]{0,80}[\"'”’]?\s*")
-BLANK = re.compile(r"\s*")
-STRICT_TEXT = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*", re.DOTALL) for quote in ('"', "'")}
-WORD = re.compile(r"[^,}\]\n]*")
-NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
-WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
-NOT_IN_A_WORD = re.compile(r"[\"“”{\[]")
-CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’"}
-# What may follow the quote that ends a text; models leave quotes and apostrophes within a text unescaped.
-_KEY_FOLLOWS = r"[\"'“‘]?[A-Za-z_][\w -]{0,40}[\"'”’]?\s{0,30}:"
-_AFTER_MEMBER = rf"\s*(?:[}}\]]|\Z|,\s*(?:[}}\]]|\Z|{_KEY_FOLLOWS}))"
-_AFTER_ITEM = r"\s*(?:[}\],]|\Z)"
-LOOSE_TEXT = {
-    (quote, in_list): re.compile(
-        rf"[^{end}\\]*(?:(?:\\.|{end}(?!{_AFTER_ITEM if in_list else _AFTER_MEMBER}))[^{end}\\]*)*", re.DOTALL
-    )
-    for quote, end in CLOSING.items()
-    for in_list in (False, True)
-}
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
-ESCAPED = {
-    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
-}  # fmt: skip
-ONLY_JSON, ONLY_PYTHON = "JSON", "Python"
-SURROGATE = re.compile("[\ud800-\udfff]")
-CONTROL = re.compile(r"[\x00-\x1f]")
-ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class FoundObject:
-    """One object of a reply: `value`, and its source from `start` to `end`. `places` tells where the value of
-    each key of the outermost object begins (a text: after its quote). `open_depth` counts brackets never
-    closed (0: whole). `strict`: there is no doubt about what is quoted in it; `repaired`: it is neither JSON
-    nor a Python literal. `alone`: it is not part of a sentence (reply_text.py)."""
-
-    value: dict[str, Any]
-    text: str = field(repr=False)
-    start: int
-    end: int
-    places: dict[str, int]
-    repaired: bool = False
-    strict: bool = False
-    open_depth: int = 0
-    open_string: bool = False
-    alone: bool = True
-
-    @property
-    def raw(self) -> str:
-        return self.text[self.start : self.end]
 
 
 def read_object(text: str, start: int, limit: int, closed: bool = False) -> FoundObject:
@@ -108,13 +66,6 @@ def strict_or_end(text: str, start: int) -> tuple[FoundObject | None, int]:
     except _EndError:
         return None, len(text)
     return found, found.end
-
-
-def open_quote(raw: str) -> str:
-    """The quote of the text in which the source of an object breaks off; empty where it is outside of
-    texts."""
-    last = deque(ANY_TEXT.finditer(raw), maxlen=1)
-    return last[0].group(1) if last and last[0].group(2) != last[0].group(1) else ""
 
 
 class _NotStrictError(Exception):

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Plan, Several, Step, Text, Verdict
-from .objects import FoundObject
+from .found_object import FoundObject
 from .published_plan import shift_of, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
 

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 
 from ..errors import AnswerError
 from ..types import MAX_TEXT
-from .objects import OBJECT_START, FoundObject, open_quote, read_object, strict_or_end
+from .found_object import FoundObject, open_quote
+from .object_patterns import OBJECT_START
+from .objects import read_object, strict_or_end
 
 __all__ = ["TAG", "FoundObject", "Place", "SplitReply", "find_objects", "frame", "open_quote", "split_reply"]
 

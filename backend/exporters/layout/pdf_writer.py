@@ -1,6 +1,7 @@
 """A PDF file written by hand: objects, pictures, and text that can be selected in any script.
 
-Decision: no library. What is seen of a text is drawn by Pillow at the page's resolution, exactly as on the
+Decision: by hand and not with a library, which would bring fonts or a renderer to place invisible text. What
+is seen of a text is drawn by Pillow at the page's resolution, exactly as on the
 sheet, so every script that an installed font has is right; over it lies the same text invisibly, which
 readers select, search and copy, as in a scanned book. That text's font has empty glyphs (Type 3), hence
 nothing is embedded and nothing licensed. Section numbers are those of ISO 32000-1:2008.

@@ -1,0 +1,125 @@
+"""Image files decoded into upright RGB, whatever a camera or a stranger put into them.
+
+Decision: Pillow reads, in the formats that are listed and within a number of pixels; all that it can raise for
+a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import IO, cast
+
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from ..errors import PictureError
+
+MAX_PIXELS = 50_000_000
+"""As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
+LARGEST_GREY = 0xFFFF
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
+(EPS)."""
+
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What sets an image upright, by its EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
+
+Ends = tuple[int, int]
+
+
+@contextmanager
+def reading_image(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iterator[Image.Image]:
+    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a
+    PictureError."""
+    try:
+        with Image.open(stream, formats=_formats()) as image:
+            width, height = image.size
+            if width * height > most:
+                raise PictureError(
+                    f"{where} is {width}x{height} pixels; at most {most} are read.",
+                    "Scale it down first.",
+                )
+            yield image
+    except (
+        UnidentifiedImageError,
+        OSError,
+        SyntaxError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+        struct.error,
+        Image.DecompressionBombError,
+    ) as error:
+        reason = str(error).replace(repr(stream), "the file")
+        raise PictureError(f"{where} is not a readable image ({reason}).") from error
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of FORMATS that this Pillow was built with."""
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def decoded(image: Image.Image, where: str) -> Image.Image:
+    """The image upright and in mode RGB; raises PictureError for grey that nobody can scale."""
+    image.load()
+    upright = _upright(image)
+    return upright if upright.mode == "RGB" else flattened(upright, where)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes
+    # the notes anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every
+    # viewer.
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except (SyntaxError, ValueError, TypeError, LookupError, OSError, struct.error):
+        return image
+    turn = TURNS.get(orientation) if isinstance(orientation, int) else None
+    return image if turn is None else image.transpose(turn)
+
+
+def flattened(image: Image.Image, where: str) -> Image.Image:
+    """The image in mode RGB, its transparent areas white; raises PictureError likewise."""
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _of_wide_grey(image, where)
+    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make
+    # them.
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")
+        flat = Image.new("RGB", rgba.size, (255, 255, 255))
+        flat.paste(rgba, mask=rgba.getchannel("A"))
+        return flat
+    return image.convert("RGB")
+
+
+def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
+    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off
+    at 255.
+
+    Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
+    """
+    whole = None if image.mode == "F" else image.convert("I")
+    if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
+        raise PictureError(
+            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and "
+            f"nothing says "
+            "which of them is white.",
+            "Save it with 8 or 16 bits a channel.",
+        )
+    shades = [value >> 8 for value in range(LARGEST_GREY + 1)]
+    see_through = image.info.get("transparency")
+    if isinstance(see_through, int) and 0 <= see_through <= LARGEST_GREY:
+        shades[see_through] = 255
+    return whole.point(shades, "L").convert("RGB")
