@@ -1,4 +1,4 @@
-"""What the host is told about the pack. Adding a node: one class and one entry in NODES."""
+"""The nodes that the pack registers with the host. Adding a node: one class and one entry in NODES."""
 
 from __future__ import annotations
 

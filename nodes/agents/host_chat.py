@@ -1,9 +1,9 @@
 """A chat model that is a text encoder of the host's: what an artist has loaded for drawing may plan and judge
 as well.
 
-Decision: prompts are written out in the agent's own form (ChatML with marks where the images stand) where the
+Decision: prompts are laid out in the agent's own form (ChatML with marks where the images stand) where the
 text encoder is of that family, since its default template puts all images first and suppresses the reasoning.
-The host tells no probabilities and no pieces of a reply, so a verdict comes as a word alone, and all at once.
+The host reports no probabilities and does not stream, so a verdict is True or False alone, and comes at once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Generator and critic with the host's cancel button, whatever they are made of, and the critic's words as
-they come."""
+"""Generator and critic with the host's cancel button, whatever they are made of; a listener gets the critic's
+tokens as they come."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ class LoadAgent(io.ComfyNode):
         hub_id: str = "",
         download: bool = False,
     ) -> bool | str:
-        # Asked for here, the host leaves its own check of these lists out, whose words say nothing of what to
-        # do.
+        # Asked for here, the host leaves its own check of these lists out, whose message does not say what
+        # to do.
         given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
         known = {name: value for name, value in given.items() if value is not None}
         try:

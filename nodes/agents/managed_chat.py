@@ -86,8 +86,8 @@ class ManagedChat:
         blocks."""
         if self._shape is None:
             return UNKNOWN_WORK
-        words, images = measured(messages)
-        work = agent_work(self._shape, words, images, answer, self._precision, largest)
+        text_tokens, images = measured(messages)
+        work = agent_work(self._shape, text_tokens, images, answer, self._precision, largest)
         # Reckoned for 16 bits a value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
 
@@ -140,12 +140,12 @@ def shape_of(config: Any) -> AgentShape | None:
 
 
 def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:
-    """A generous estimate of the tokens of a prompt's words, and the areas of its images in pixels."""
-    words, images = 0, []
+    """A generous estimate of the tokens of a prompt's text, and the areas of its images in pixels."""
+    text_tokens, images = 0, []
     for message in messages:
         for part in message.content:
             if isinstance(part, Picture):
                 images.append(part.size[0] * part.size[1])
             else:
-                words += len(part.encode()) // BYTES_PER_TOKEN
-    return words, images
+                text_tokens += len(part.encode()) // BYTES_PER_TOKEN
+    return text_tokens, images

@@ -1,8 +1,8 @@
 """The number formats in which an agent's weights can be held, as an artist chooses them.
 
-Decision: what cannot work here is not offered, and a workflow that asks for it all the same is told what it
-takes. The built-in agents weigh a few megabytes: they take any plain format, and have nothing to gain from
-being quantised.
+Decision: what cannot work here is not offered, and a workflow that asks for it all the same gets an error
+that names what it takes. The built-in agents weigh a few megabytes: they take any plain format, and have
+nothing to gain from being quantised.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def _color_match_input() -> io.Input:
 
 
 def _options(width: int, height: int, steps: int, guidance: float, negative: str = "") -> dict[str, Any]:
-    """What the common inputs say, in the generators' words; None leaves an option to them."""
+    """The common inputs as options of the generators; None leaves an option to them."""
     from ...backend.errors import SettingsError
 
     in_range("The generator", 0, 8192, width=width, height=height)

@@ -40,8 +40,8 @@ def host_interrupts() -> Iterator[None]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Inside a draw: the host's interrupt becomes Cancelled, which the loop knows, and want of memory says
-    what to do."""
+    """Inside a draw: the host's interrupt becomes Cancelled, which the loop knows, and a full card an error
+    that says what to do."""
     try:
         yield
     except memory.InterruptProcessingException as interrupt:

@@ -1,8 +1,8 @@
 """Agents under the host's memory management.
 
 Decision: an agent's model is handed over whole: plain torch modules cannot be cast on demand, so half a model
-on the card would fail at its first layer. Where the host would keep a part (low memory, --novram) it is told
-that a part is all or nothing; where it takes memory back, all goes. Quantised weights cannot be moved at all:
+on the card would fail at its first layer. Where the host would keep a part (low memory, --novram) the patcher
+takes all or nothing; where it takes memory back, all goes. Quantised weights cannot be moved at all:
 theirs are forgotten, and read from the disk when they are needed again.
 """
 

@@ -1,7 +1,7 @@
 """What the host knows of a loaded MODEL and VAE before anything is run.
 
-Decision: a VAE or text encoder of another family fails deep inside a layer, in words about matrices. What can
-be compared beforehand is compared, and the message names the socket.
+Decision: a VAE or text encoder of another family fails deep inside a layer, with a message about matrices.
+What can be compared beforehand is compared, and the message names the socket.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def listening_to_steps(listener: StepListener) -> Iterator[None]:
 
 
 def report_step(share: float, preview: Preview | None) -> None:
-    """Tell whoever listens how far the sampling is; raises Cancelled if the user pressed cancel."""
+    """Report to the listener how far the sampling is; raises Cancelled if the user pressed cancel."""
     listener = _step_listener.get()
     if listener is not None:
         listener(share, preview)

@@ -18,7 +18,7 @@ from .folders import output_folder
 
 
 def shown_images(batches: Sequence[torch.Tensor], node: type[io.ComfyNode]) -> dict[str, Any]:
-    """The node's own display of these images, kept in the host's temporary folder."""
+    """The node's own display of these images, in the host's temporary folder."""
     results = [result for batch in batches for result in ui.PreviewImage(batch, cls=node).values]
     return {"images": results, "animated": (False,)}
 

@@ -1,4 +1,4 @@
-"""A request as the planning nodes take it: words and any number of images, within bounds.
+"""A request as the planning nodes take it: text and any number of images, within bounds.
 
 Decision: image inputs grow as they are connected, in the order in which the request speaks of them; a batch
 counts as all of its images. What is too long or too much is refused in one line before an agent or a file
@@ -28,7 +28,7 @@ def images_input(tooltip: str) -> io.Autogrow.Input:
 
 
 def asked_request(text: str, images: Mapping[str, Any] | None) -> Request:
-    """The request of these words and connected images; raises SettingsError."""
+    """The request of this text and the connected images; raises SettingsError."""
     if len(text) > MAX_TEXT:
         raise SettingsError(f"The request has {len(text)} characters; at most {MAX_TEXT} are read.")
     if not text.isprintable() and any("\ud800" <= character <= "\udfff" for character in text):

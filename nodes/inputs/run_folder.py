@@ -1,8 +1,8 @@
 """Where a run of the host keeps its journal: one folder a request below the host's output folder.
 
 Decision: the name is made from the request, not asked for. The same request finds its folder again, so a run
-continues after a crash or a cancel, and a changed setting repeats only what it changes; nothing a workflow
-from a stranger says can lead the path anywhere else.
+continues after a crash or a cancel, and a changed setting repeats only what it changes; nothing in a workflow
+from a stranger can lead the path anywhere else.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def run_folder(output: Path, request: Request) -> Path:
     content = hashlib.blake2b(request.text.encode(), digest_size=5)
     for image in request.images:
         content.update(image.digest.encode())
-    words = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_NAME].strip("-")
-    return output / PARENT / f"{words or 'story'}-{content.hexdigest()}"
+    slug = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_NAME].strip("-")
+    return output / PARENT / f"{slug or 'story'}-{content.hexdigest()}"
 
 
 def known_run(output: Path, name: str) -> Path:
@@ -43,7 +43,7 @@ def known_run(output: Path, name: str) -> Path:
 
 
 class ChoiceWatch:
-    """Tells the host when a person's choice has made the kept result of a node out of date.
+    """Notices when a user's choice has made the cached result of a node out of date.
 
     The host keeps a node's result as long as its inputs are the same, and a choice is none of them. `edition`
     of a node rises by one whenever choices.json of a run that the node has carried out was changed since, and

@@ -1,8 +1,8 @@
 """What came into a node as a settings value, or one line that says which input cannot be so.
 
 Decision: the host looks at the bounds of a widget, but not at those of a value on a wire, and lets NaN
-through both; the settings' own bounds are therefore what counts, and their fault is told as any other of the
-pack's.
+through both; the settings' own bounds are therefore what counts, and a value out of them is reported as any
+other error of the pack's.
 """
 
 from __future__ import annotations

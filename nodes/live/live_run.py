@@ -1,8 +1,8 @@
 """One execution of the loop as the browser follows it, and the states of the latest ones for who connects
 later.
 
-Decision: what is sent is made from the loop's events alone. The critic's words are gathered and sent in few
-pieces, at growing intervals: an attempt takes under 20 kB whatever the agent says.
+Decision: what is sent is made from the loop's events alone. The critic's tokens are gathered and sent in few
+pieces, at growing intervals: an attempt takes under 20 kB whatever the agent writes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def nowhere(message: Message) -> None:
 
 
 @dataclass(frozen=True)
-class Shown:
+class LiveTarget:
     """Where a run is shown: its node, the workflow in the browser, and what takes the messages."""
 
     node: str = ""
@@ -72,13 +72,13 @@ class LiveRun:
         plan: Plan,
         settings: RunSettings,
         judged: bool,
-        shown: Shown = Shown(),
+        target: LiveTarget = LiveTarget(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.run, self.node, self.workflow = run, shown.node, shown.workflow
+        self.run, self.node, self.workflow = run, target.node, target.workflow
         self.view = RunView(plan, settings, judged)
         self._id = secrets.token_hex(4)
-        self._settings, self._send, self._clock = settings, shown.send, clock
+        self._settings, self._send, self._clock = settings, target.send, clock
         self._steps = [step.number for step in plan.steps]
         self._tries = settings.max_attempts if judged else 1
         self._seq = 0
@@ -109,7 +109,7 @@ class LiveRun:
             self._send_run("running")
 
     def hear(self, text: str) -> None:
-        """Take in a piece of the critic's words on the attempt at hand."""
+        """Take in a piece of the critic's text on the attempt at hand."""
         if self._attempt is None:
             return
         due = self._words.add(text, self._clock())
@@ -143,7 +143,7 @@ class LiveRun:
         assert self._attempt is not None
         self._attempt = attempt_done(self._attempt, event.record, self._settings)
         with self._lock:
-            # The verdict holds the reasoning; the raw words were only for the time until then.
+            # The verdict holds the reasoning; the raw text was only for the time until then.
             self._state.pop(f"words {self._attempt.step} {self._attempt.attempt}", None)
         self._show(self._attempt)
 
@@ -181,7 +181,7 @@ class LiveRun:
 
 
 class _Words:
-    """Gathers a critic's words and says when which of them are to be sent."""
+    """Gathers a critic's text and decides which part of it is sent when."""
 
     def __init__(self) -> None:
         self._all, self._messages, self._bytes = "", 0, 0
@@ -207,7 +207,7 @@ class _Words:
 
 
 class LiveRuns:
-    """The latest runs of every node, for browsers that connect later; the oldest are forgotten."""
+    """The latest runs of every node, for browsers that connect later; the oldest are dropped."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str | None], LiveRun] = OrderedDict()

@@ -1,7 +1,7 @@
-"""What the browser is told while a story is drawn: small messages under one event name, and the bounds that
-keep them small.
+"""What is sent to the browser while a story is drawn: small messages under one event name, and the bounds
+that keep them small.
 
-Decision: a message replaces what was said before under its key (the run, a step, an attempt), so the newest
+Decision: a message replaces the one before under its key (the run, a step, an attempt), so the newest
 of every key together are the whole state. Who connects in the middle is given these; nothing has to be
 replayed and a message that comes twice or late (`seq`) changes nothing. Images are not in messages: they are
 named by digest, and their files lie in the run's folder, which the host serves.
@@ -81,7 +81,7 @@ class StepShown(Part):
 
 
 class AttemptShown(Part):
-    """An attempt: its prompt with what changed since the one before, its image, what the critic said.
+    """An attempt: its prompt with what changed since the one before, its image, the critic's verdict.
 
     `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
     """
@@ -110,7 +110,7 @@ class AttemptShown(Part):
 
 
 class WordsShown(Part):
-    """The critic's words as they come: `text` belongs at character `at` of all it has said of this
+    """The critic's tokens as they come: `text` belongs at character `at` of all its text on this
     attempt."""
 
     kind: Literal["words"] = "words"
@@ -139,7 +139,8 @@ class Message(Part):
 
 
 class State(Part):
-    """The newest message of every key, the images picked for the next run by step number, people's words."""
+    """The newest message of every key, the images picked for the next run by step number, people's
+    feedback."""
 
     version: Literal[1] = VERSION
     messages: list[Message] = []
@@ -200,7 +201,7 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool) -> Attemp
 
 
 def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
-    """The same attempt with what the critic said, if one was asked."""
+    """The same attempt with the critic's verdict, if one was asked."""
     what, verdict = outcome(attempt, settings), attempt.verdict
     changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
     return drawn.model_copy(

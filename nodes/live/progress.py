@@ -1,9 +1,9 @@
 """A run as the artist follows it on the node, and the report that stays when it is over.
 
-Decision: every line is made from the loop's events, in the words of the exports, so the node cannot say more
-than was recorded; how each step ended (accepted, tries used up, error...) is always said. The host sends the
-state of the whole graph with every move of a bar, so a step has a fixed allowance of moves and of preview
-bytes, however many tries it takes.
+Decision: every line is made from the loop's events, with the texts of the exports, so the node cannot show
+more than was recorded; how each step ended (accepted, tries used up, error...) is always shown. The host
+sends the state of the whole graph with every move of a bar, so a step has a fixed allowance of moves and of
+preview bytes, however many tries it takes.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class AskChoice(Asked):
 
 
 class AskFeedback(Asked):
-    """A word on an attempt of a run; it replaces what was said of that attempt before."""
+    """Feedback on an attempt of a run; it replaces earlier feedback on that attempt."""
 
     run: RunName
     feedback: Feedback
@@ -84,7 +84,7 @@ def note_choice(asked: AskChoice) -> State:
 
 
 def note_feedback(asked: AskFeedback) -> State:
-    """Write a word on an attempt; the answer has all words on the run and no messages."""
+    """Write feedback on an attempt; the answer has all feedback on the run and no messages."""
     folder = known_run(host.output_folder(), asked.run)
     record_feedback(folder, asked.feedback)
     return _state(folder, [])

@@ -174,7 +174,7 @@ def workflow_of(hidden: io.HiddenHolder) -> str | None:
 
 
 def step_text_of(result: StepResult) -> str:
-    """What the story says at a step."""
+    """The story's text at a step."""
     step = result.step
     return step.auxiliary_text or step.instruction or step.name or step_text(step)
 

@@ -18,7 +18,7 @@ from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
 from ..agents.managed_chat import others_leave
 from ..inputs.sockets import PlannedRequest
-from ..live.live_run import LIVE_RUNS, LiveRun, Shown
+from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget
 from ..live.messages import EVENT
 from ..live.progress import Allowance
 
@@ -39,10 +39,10 @@ def carry_out(
 
     progress = host.NodeProgress()
     judged = chat is not None and settings.max_attempts > 1
-    shown = Shown(
+    target = LiveTarget(
         progress.node, workflow, lambda message: progress.send(EVENT, message.model_dump(mode="json"))
     )
-    live = LiveRun(folder.name, plan.plan, settings, judged, shown)
+    live = LiveRun(folder.name, plan.plan, settings, judged, target)
     others_leave(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)

@@ -117,27 +117,27 @@ class EditPlan(io.ComfyNode):
 
 
 def named_request(request: Request, plan: Plan) -> Request:
-    """The request, with words from the first step if it has none: runs of different stories are kept apart by
+    """The request, with text from the first step if it has none: runs of different stories are kept apart by
     it."""
     if request.text.strip():
         return request
     first = plan.steps[0]
-    words = first.name or first.prompt or first.auxiliary_text or ""
-    return request.model_copy(update={"text": words[:MAX_TEXT]})
+    text = first.name or first.prompt or first.auxiliary_text or ""
+    return request.model_copy(update={"text": text[:MAX_TEXT]})
 
 
 def display(outcome: Outcome, planned: Plan | None) -> dict[str, Any]:
-    """What the list editor is told: the note, the planner's plan, and the result if it is not what the text
+    """What the list editor gets: the note, the planner's plan, and the result if it is not what the text
     says."""
-    told: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
+    shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
     if planned is not None:
         plans["planned"] = plan_object(editable(planned))
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:
-        return told | {"note": f"{outcome.note} It is too long to be edited in the list."}
-    return told | plans
+        return shown | {"note": f"{outcome.note} It is too long to be edited in the list."}
+    return shown | plans
 
 
 class AskPlanText(BaseModel):

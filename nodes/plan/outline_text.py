@@ -8,7 +8,7 @@ from ...backend.types import Plan, Step
 
 
 def plan_text(plan: Plan) -> str:
-    """Number, name, what is drawn and what is said of every step."""
+    """Number, name, prompt and text of every step."""
     return "\n\n".join(step_text(step) for step in plan.steps)
 
 

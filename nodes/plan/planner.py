@@ -19,7 +19,7 @@ from ..inputs.validation import checked
 from .outline_text import plan_text
 
 SHOWN = 200
-"""Characters of the agent's words that the node shows while it plans."""
+"""Characters of the agent's text that the node shows while it plans."""
 FIELDS = PlanConstraints.model_fields
 
 
@@ -108,7 +108,7 @@ def planned(
 
 
 def following(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Shows the last words of what an agent is writing."""
+    """Shows the end of what an agent is writing."""
     shown = ""
 
     def follow(text: str) -> None:

@@ -77,7 +77,7 @@ class EditMode:
     """Draws from text; the modes differ in what they do with a source and with reference images."""
 
     max_images = 1
-    """Images that it can be told of, the source among them."""
+    """Images that it can be shown, the source among them."""
     guidance: float | None = None
     """The template's second guidance; None leaves the model's own."""
     scaling = "lanczos"
@@ -130,7 +130,7 @@ class EditMode:
     def _images(
         self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """All images at the sizes in which the model is told of them, the source first."""
+        """All images at the sizes in which the model is shown them, the source first."""
         return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:

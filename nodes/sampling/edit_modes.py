@@ -1,8 +1,8 @@
 """The ways of editing an image, one class each: what the host's official graph of that model family does.
 
-Decision: a mode says what sampling starts from and what it is told, never how it samples. Each mode follows
+Decision: a mode gives what sampling starts from and its conditioning, never how it samples. Each mode follows
 one official template node for node, so that its pixels are the template's; without a source it draws from
-text as the family's text-to-image template does. Latents of an image just drawn are not kept for the next
+text as the family's text-to-image template does. Latents of an image just drawn are not cached for the next
 edit: the official graph edits the 8-bit picture, whose encoding is another one, and a run resumed from its
 journal would differ from one that was not stopped.
 """

@@ -1,4 +1,4 @@
-"""How a step is drawn, as far as that can be said without the host: settings, and the size of an edit.
+"""How a step is drawn, as far as it is known without the host: settings, and the size of an edit.
 
 Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling
 blurs and shifts a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.

@@ -162,7 +162,7 @@ def settings_of(critic: ChatModel | None, max_attempts: int, accept_at: float, k
 
 
 def tries_of(opened: OpenedTry, graph: dict[str, Any], body: Body, settings: RunSettings) -> Tries:
-    """The tries of this body, with a name of their own if it cannot be said what the body draws with."""
+    """The tries of this body, with a name of their own if what the body draws with is unknown."""
     digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
     folder = run_folder(host.output_folder(), opened.trial.request)
     return Tries(opened.trial, f"comfyui-graph {digest}", settings, folder)

@@ -91,8 +91,8 @@ def event_text(event: Event, wanted: Wanted, settings: RunSettings) -> str:
         if (event.step.number, event.attempt) != (wanted.step, wanted.attempt):
             return ""
         judged = isinstance(event, AttemptJudged)
-        words = attempt_words(event.record, settings) if judged else "judging"
-        return f"Step {event.step.number}, try {event.attempt + 1} of {settings.max_attempts}: {words}"
+        state = attempt_words(event.record, settings) if judged else "judging"
+        return f"Step {event.step.number}, try {event.attempt + 1} of {settings.max_attempts}: {state}"
     if isinstance(event, StepFinished) and event.result.stop_reason is not StopReason.cancelled:
         return f"Step {event.result.step.number}: {stop_sentence(event.result)}"
     return ""

@@ -25,7 +25,7 @@ TrySocket = io.Custom("INTERLEAVE_TRY")
 
 
 class OpenedTry(Value):
-    """One try of a trial: what Try Close is told by its Try Open."""
+    """One try of a trial: what Try Open hands to its Try Close."""
 
     trial: Trial
     wanted: Wanted

@@ -2,7 +2,7 @@
 
 Decision: a list cannot pass through an expansion as a list output (the host lines its values up as if they
 were the next outputs), so a Try Next hands its lists on as one value each; and its display is its own, since
-one that is returned together with an expansion is kept as it was before the first further try.
+one that is returned together with an expansion stays as it was before the first further try.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def closed_outputs(lists: bool) -> list[io.Output]:
 def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
     """The outputs and the display of a trial that has ended, whose journal is in `folder`."""
     drawn = [result for result in trajectory.results if result.image is not None]
-    kept = [result.attempts[result.chosen or 0] for result in drawn]
-    images = [attempt.image for attempt in kept if attempt.image]
+    chosen = [result.attempts[result.chosen or 0] for result in drawn]
+    images = [attempt.image for attempt in chosen if attempt.image]
     attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
     passed = all(result.stop_reason in (StopReason.accepted, StopReason.picked) for result in drawn)
-    words = report(trajectory)
+    text = report(trajectory)
     display = host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images])
     return io.NodeOutput(
         [to_batch(picture.image) for picture in images],
-        words,
+        text,
         passed,
         [to_batch(picture.image) for picture in attempts],
-        kept[-1].prompt,
+        chosen[-1].prompt,
         trajectory,
-        ui={**display, "text": (words,)},
+        ui={**display, "text": (text,)},
     )

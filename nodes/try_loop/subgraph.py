@@ -131,8 +131,8 @@ def image_nodes(graph: Graph, body: Body) -> set[str]:
 def body_digest(
     graph: Graph, body: Body, stamp: Callable[[str], str | None] = lambda text: None
 ) -> str | None:
-    """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that cannot be
-    said.
+    """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that is
+    unknown.
 
     Equal for equal nodes, settings and wires, whatever their ids. `stamp` names the content of a file that a
     setting names. The host's own change marks (`is_changed`) are part of it; a node that always changes gives
@@ -226,7 +226,7 @@ def lay_out(
 
 
 def as_link(value: Any) -> Link | None:
-    """The link that an input's value is, as the host tells links from values; None for a value."""
+    """The link that an input's value is, as the host distinguishes links from values; None for a value."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):
         name, slot = value
         if isinstance(slot, (int, float)):

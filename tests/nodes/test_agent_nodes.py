@@ -1,5 +1,5 @@
 """What of the agents' nodes works without ComfyUI: names, precisions, strictness, keys, adapters, broken
-surroundings."""
+libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.remote import api_keys as keys
 from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.agents import precision, strictness
-from interleave_thinker.nodes.inputs import requirements as surroundings
+from interleave_thinker.nodes.inputs import requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 ASK = [Message(role="user", content=("A boat?",))]
@@ -93,7 +93,7 @@ def test_a_precision_that_cannot_be_says_what_to_do(monkeypatch: pytest.MonkeyPa
     def missing(name: str) -> str:
         raise MISSING(name)
 
-    monkeypatch.setattr(surroundings, "version", missing)
+    monkeypatch.setattr(requirements, "version", missing)
     with pytest.raises(SettingsError, match=r"bitsandbytes is not installed.*pip install"):
         precision.check_precision("8-bit", built_in=False)
     with pytest.raises(SettingsError, match="no precision"):
@@ -246,23 +246,23 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
         assert len(server.requests) <= 1, "asked again after the stop"
 
 
-# Broken surroundings
+# Broken libraries
 
 
 @pytest.mark.parametrize("library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx"])
 def test_each_library_says_what_it_is_for(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "version", lambda name: "0.1")
+    monkeypatch.setattr(requirements, "version", lambda name: "0.1")
     with pytest.raises(
-        SettingsError, match=f"{library} 0.1 is too old.*{surroundings.REASONS[library]}"
+        SettingsError, match=f"{library} 0.1 is too old.*{requirements.REASONS[library]}"
     ) as error:
-        surroundings.check_library(library)
+        requirements.check_library(library)
     assert f'-m pip install "{library}>=' in str(error.value) and "\n" not in str(error.value)
 
 
 def test_torchvision_that_does_not_fit_torch_is_one_line() -> None:
     with (
         pytest.raises(SettingsError, match=r"torchvision.*nms.*mends it.*--upgrade") as error,
-        surroundings.require_library("transformers", "torchvision"),
+        requirements.require_library("transformers", "torchvision"),
     ):
         raise RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     assert "\n" not in str(error.value)

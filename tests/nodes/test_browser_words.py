@@ -83,9 +83,9 @@ def lines_of_the_server() -> Iterator[str]:
     trajectory = make_trajectory()
     for result in trajectory.results:
         for reason in StopReason:
-            told = result.model_copy(update={"stop_reason": reason})
-            yield stop_sentence(told)
-            yield stop_sentence(told.model_copy(update={"chosen": None}))
+            ended = result.model_copy(update={"stop_reason": reason})
+            yield stop_sentence(ended)
+            yield stop_sentence(ended.model_copy(update={"chosen": None}))
     yield stop_sentence(StepResult(step=Step(number=1, prompt="a"), stop_reason=StopReason.budget))
     yield from (outcome.value for outcome in Outcome)
     yield from lines_of_a_run(trajectory)

@@ -1,5 +1,5 @@
-"""What of the node pack works without ComfyUI: images, folders, reports, and words for broken
-surroundings."""
+"""What of the node pack works without ComfyUI: images, folders, reports, and errors for broken
+libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes.agents import folders as agent_folders
-from interleave_thinker.nodes.inputs import requirements as surroundings
+from interleave_thinker.nodes.inputs import requirements
 from interleave_thinker.nodes.inputs.images import to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import run_folder
 from interleave_thinker.nodes.live.progress import RunView
@@ -150,24 +150,24 @@ def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Pa
     assert run_folder(tmp_path, Request(text="a", images=(image,))) != run_folder(tmp_path, Request(text="a"))
 
 
-# Broken surroundings
+# Broken libraries
 
 
 def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "version", lambda name: "4.57.1")
+    monkeypatch.setattr(requirements, "version", lambda name: "4.57.1")
     with pytest.raises(SettingsError, match=r"4\.57\.1 is too old; 5\.0 or newer.*pip install"):
-        surroundings.check_library("transformers")
-    monkeypatch.setattr(surroundings, "version", lambda name: "5.0.0.dev0")
-    surroundings.check_library("transformers")
+        requirements.check_library("transformers")
+    monkeypatch.setattr(requirements, "version", lambda name: "5.0.0.dev0")
+    requirements.check_library("transformers")
 
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(surroundings, "version", missing)
+    monkeypatch.setattr(requirements, "version", missing)
     with pytest.raises(SettingsError, match="diffusers is not installed") as error:
-        surroundings.check_library("diffusers")
+        requirements.check_library("diffusers")
     assert sys.executable in str(error.value) and "\n" not in str(error.value)
 
 
@@ -175,7 +175,7 @@ def test_a_broken_library_is_one_line() -> None:
     broken = RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     with (
         pytest.raises(SettingsError, match="torchvision::nms") as error,
-        surroundings.require_library("transformers"),
+        requirements.require_library("transformers"),
     ):
         raise broken
     assert "\n" not in str(error.value)

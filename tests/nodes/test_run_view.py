@@ -1,4 +1,4 @@
-"""What the browser is told of a run: small, whole for who comes later, and never better than what was
+"""What the browser is sent of a run: small, whole for who comes later, and never better than what was
 recorded."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, 
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Attempt, Plan, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, ChoiceWatch, known_run
-from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, Shown, replayed
+from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
 
@@ -39,7 +39,7 @@ def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
         plan,
         RunSettings(),
         True,
-        Shown("12", "w" * 36, sent.append),
+        LiveTarget("12", "w" * 36, sent.append),
         clock=lambda: now[0],
     )
     live.follow(PlanReady(plan))
@@ -76,7 +76,7 @@ def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     sent: list[Message] = []
     now = [0.0]
-    live = LiveRun("run", plan, RunSettings(), True, Shown(send=sent.append), clock=lambda: now[0])
+    live = LiveRun("run", plan, RunSettings(), True, LiveTarget(send=sent.append), clock=lambda: now[0])
     live.follow(PlanReady(plan))
     live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
     for word in ["the", "house", "is", "too", "small"]:
@@ -84,16 +84,16 @@ def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
         live.hear(word + " ")
     (words,) = [message.shown for message in live.state() if message.shown.kind == "words"]
     assert (words.at, words.text) == (0, "the house is too small ")
-    told = [message.shown for message in sent if message.shown.kind == "words"]
-    assert "".join(one.text for one in told) == words.text
-    assert [one.at for one in told] == [0, 4, 10, 13, 17]
+    pieces = [message.shown for message in sent if message.shown.kind == "words"]
+    assert "".join(one.text for one in pieces) == words.text
+    assert [one.at for one in pieces] == [0, 4, 10, 13, 17]
 
 
 def test_the_view_forgets_old_runs_and_keeps_nodes_apart() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     runs = LiveRuns()
     for number in range(100):
-        runs.begin(LiveRun("run", plan, RunSettings(), False, Shown(str(number), "w")))
+        runs.begin(LiveRun("run", plan, RunSettings(), False, LiveTarget(str(number), "w")))
     assert runs.find("99", "w") and not runs.find("99", None) and not runs.find("0", "w")
 
 

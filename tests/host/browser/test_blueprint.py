@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..graphs.examples import REQUEST, surroundings, twin
+from ..graphs.examples import REQUEST, requirements, twin
 from ..server.comfy_server import PACK, ComfyServer
 from .page import photographed, ran
 
@@ -60,7 +60,7 @@ def test_the_host_serves_the_blueprint(host: ComfyServer) -> None:
 
 
 def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: Path) -> None:
-    with surroundings(host, "flux2_klein_4b_story"):
+    with requirements(host, "flux2_klein_4b_story"):
         page.evaluate("() => app.graph.clear()")
         found_by_name(page)
         page.wait_for_function("() => app.graph._nodes.some(node => node.isSubgraphNode?.())", timeout=90_000)

@@ -1,7 +1,7 @@
 """The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run,
 looked at.
 
-The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ..graphs.examples import NAMES, surroundings, twin
+from ..graphs.examples import NAMES, requirements, twin
 from ..server.comfy_server import ComfyServer
 from .page import opened, photographed, ran
 
@@ -81,7 +81,7 @@ def assert_tidy(page: Any) -> None:
 def test_a_template_opens_whole_tidy_and_runs(
     page: Any, host: ComfyServer, name: str, tmp_path: Path
 ) -> None:
-    with surroundings(host, name) as changes:
+    with requirements(host, name) as changes:
         opened(page, name)
         photographed(page, name, tmp_path)
         assert_tidy(page)
@@ -102,7 +102,7 @@ def test_a_template_opens_whole_tidy_and_runs(
 def test_feedback_goes_round(page: Any, host: ComfyServer, tmp_path: Path) -> None:
     """What the note of the template says: run, unmute the last group, choose the story, run."""
     name = "feedback_round_trip"
-    with surroundings(host, name):
+    with requirements(host, name):
         opened(page, name)
         ran(page, settle_ms=1500)
         data = host.base / "output" / "interleave-thinker" / "feedback" / "critic_sft.json"

@@ -1,7 +1,7 @@
 """The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks
 in both themes.
 
-The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
 
 from __future__ import annotations

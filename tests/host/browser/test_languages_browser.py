@@ -1,7 +1,7 @@
 """The views of the nodes in another language than English, in a real browser, and changed while a graph is
 open.
 
-The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
 
 from __future__ import annotations

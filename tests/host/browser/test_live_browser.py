@@ -1,7 +1,7 @@
 """The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from
 there.
 
-The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
 
 from __future__ import annotations

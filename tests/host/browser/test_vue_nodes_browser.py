@@ -1,7 +1,7 @@
 """The views of the nodes where the front end lays nodes out itself ("Nodes 2.0"): seen, and worked with, as
 on the canvas.
 
-The screenshots are kept where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ def rig(host_home: HostHome) -> dict[str, Any]:
 def test_prompts_and_sources_are_encoded_once(
     rig: dict[str, Any], family: str, encodes_a_draw: int, prompts: int
 ) -> None:
-    kept, plain = rig[family]["kept"], rig[family]["plain"]
-    assert kept["images"] == plain["images"]
+    cached, plain = rig[family]["cached"], rig[family]["plain"]
+    assert cached["images"] == plain["images"]
     assert len(set(plain["images"])) == 5
-    counts, without = kept["counts"], plain["counts"]
+    counts, without = cached["counts"], plain["counts"]
     assert (without["text_encodes"], without["text_kept"]) == (6 * encodes_a_draw, 0)
     assert (counts["text_encodes"], counts["text_kept"]) == (prompts, 6 * encodes_a_draw - prompts)
     assert (without["image_encodes"], without["latents_kept"]) == (4, 0)

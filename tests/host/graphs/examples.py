@@ -64,7 +64,7 @@ def need_checkpoints() -> None:
         pytest.skip(f"The tiny world's {', '.join(missing)} must be trained first: {CHECKPOINTS} has none.")
 
 
-def lend_agent(host: ComfyServer) -> None:
+def place_agent(host: ComfyServer) -> None:
     """Put the tiny world's planner where the graphs look for their agent."""
     folder = host.base / "models" / "interleave_agents" / KLEIN_AGENT
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,22 +73,22 @@ def lend_agent(host: ComfyServer) -> None:
 
 
 @contextmanager
-def surroundings(host: ComfyServer, name: str) -> Iterator[list[Change]]:
-    """What an example graph asks of its surroundings, and what to set so that it runs small."""
+def requirements(host: ComfyServer, name: str) -> Iterator[list[Change]]:
+    """What an example graph needs, and what to set so that it runs small."""
     need_checkpoints()
-    lend_agent(host)
+    place_agent(host)
     host.put_input(Image.new("RGB", (96, 96), "skyblue"), INPUT_IMAGE)
     with ExitStack() as stack:
         if name == "remote_agents":
             yield remote(stack)
             return
         if name == "diffusers_pipeline_story":
-            lend_pipeline(host)
+            place_pipeline(host)
         yield [] if name in BUILT_IN else small(name)
 
 
 def small(name: str, side: int = 128) -> list[Change]:
-    """A request that the lent agents understand, small images and few tries."""
+    """A request that the tiny world's agents understand, small images and few tries."""
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
     return [
@@ -128,7 +128,7 @@ def address(server: Any) -> str:
     return server.spec.partition("@")[2]
 
 
-def lend_pipeline(host: ComfyServer) -> None:
+def place_pipeline(host: ComfyServer) -> None:
     """Put a tiny pipeline where the graph looks for its own."""
     folder = host.base / "models" / "diffusers" / PIPELINE
     if not folder.exists():

@@ -142,15 +142,15 @@ def kontext(
 def qwen_edit(prompt: str, seed: int, image: str, cfg: float = 1.0, negative: str = "") -> Graph:
     """Qwen-Image-Edit's template."""
 
-    def told(words: str) -> dict[str, Any]:
-        return node("TextEncodeQwenImageEdit", clip=CLIP, vae=VAE, image="@source", prompt=words)
+    def encoded(text: str) -> dict[str, Any]:
+        return node("TextEncodeQwenImageEdit", clip=CLIP, vae=VAE, image="@source", prompt=text)
 
     return (
         loaded("qwen image")
         | {
             "source": node("LoadImage", image=image),
-            "positive": told(prompt),
-            "negative": told(negative),
+            "positive": encoded(prompt),
+            "negative": encoded(negative),
             "latent": node("VAEEncode", pixels="@source", vae=VAE),
         }
         | ksampler(seed, "@latent", cfg)
@@ -174,8 +174,8 @@ def qwen_edit_plus(
     }
     graph["scaled"] = scaled or node("FluxKontextImageScale", image="@source1")
     shown = {"image1": "@scaled", **{f"image{n}": f"@source{n}" for n in range(2, len(images) + 1)}}
-    for end, words in (("positive", prompt), ("negative", negative)):
-        graph[end] = node("TextEncodeQwenImageEditPlus", clip=CLIP, vae=VAE, prompt=words, **shown)
+    for end, text in (("positive", prompt), ("negative", negative)):
+        graph[end] = node("TextEncodeQwenImageEditPlus", clip=CLIP, vae=VAE, prompt=text, **shown)
         if method is not None:
             graph[f"laid_{end}"] = node(
                 "FluxKontextMultiReferenceLatentMethod",

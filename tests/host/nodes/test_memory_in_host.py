@@ -1,5 +1,5 @@
-"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and words for want of
-memory."""
+"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and an error that
+helps when the card is full."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_agent_larger_than_the_card_is_refused_before_anything_is_evicted(rig
     assert seen["image_model"] == 1.0 and seen["agent"] == 0.0
 
 
-def test_want_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: dict[str, Any]) -> None:
+def test_running_out_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: dict[str, Any]) -> None:
     for scenario, share in (("runs_out_while_loading", 0.0), ("runs_out_while_writing", 1.0)):
         seen = rig[scenario]
         assert "ran out of memory" in seen["said"] and "8-bit or 4-bit" in seen["said"]

@@ -18,9 +18,9 @@ from ..server.comfy_server import ComfyServer, HostError
 
 
 def shown(outputs: dict[str, Any]) -> dict[str, Any]:
-    """What Edit Plan tells the browser."""
-    (told,) = outputs["edit"]["interleave_plan"]
-    return told
+    """What Edit Plan sends to the browser."""
+    (sent,) = outputs["edit"]["interleave_plan"]
+    return sent
 
 
 def test_a_planner_sees_every_connected_image(host: ComfyServer) -> None:
@@ -136,10 +136,10 @@ def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: st
 def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
     body = json.dumps({"prompt": graph, "client_id": "tests"})
     answer = httpx.post(f"{host.url}/prompt", content=body, headers={"Content-Type": "application/json"})
-    words = answer.text
+    message = answer.text
     if answer.status_code == 200:
-        words = json.dumps(host.wait(answer.json()["prompt_id"], 10)["status"])
-    assert "half a character" in words and host.get("/system_stats")
+        message = json.dumps(host.wait(answer.json()["prompt_id"], 10)["status"])
+    assert "half a character" in message and host.get("/system_stats")
 
 
 def test_neither_planner_nor_text_says_what_to_do(host: ComfyServer) -> None:

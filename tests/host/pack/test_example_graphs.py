@@ -12,7 +12,7 @@ from support.host_home import HostHome
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
-from ..graphs.examples import NAMES, WORKFLOWS, changed, id_of, surroundings, twin
+from ..graphs.examples import NAMES, WORKFLOWS, changed, id_of, requirements, twin
 from ..server.comfy_server import PACK, ComfyServer
 from ..server.templates import template
 
@@ -78,7 +78,7 @@ def test_models_are_offered_under_official_links_for_the_file_that_is_loaded(hos
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_runs(host: ComfyServer, name: str) -> None:
-    with surroundings(host, name) as changes:
+    with requirements(host, name) as changes:
         graph = changed(twin(name), changes)
         outputs = host.run(graph)
     for key, node in graph.items():
@@ -96,7 +96,7 @@ def test_a_template_runs(host: ComfyServer, name: str) -> None:
 
 
 def test_the_tiny_world_story_is_told(host: ComfyServer) -> None:
-    with surroundings(host, "tiny_world_story"):
+    with requirements(host, "tiny_world_story"):
         graph = twin("tiny_world_story")
         outputs = host.run(graph)
     shown = outputs[id_of(graph, "InterleaveCriticLoop")]["images"]

@@ -97,8 +97,8 @@ def queue(client: httpx.Client, graph: Graph) -> tuple[dict[str, Any] | None, st
     body = json.dumps({"prompt": graph, "client_id": "tests"})
     answer = client.post("/prompt", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400), f"{answer.status_code}: {answer.text[:300]}"
-    told = answer.json()
-    return (None, told["prompt_id"]) if answer.status_code == 200 else (told, None)
+    sent = answer.json()
+    return (None, sent["prompt_id"]) if answer.status_code == 200 else (sent, None)
 
 
 def ended(client: httpx.Client, prompt_id: str, deadline: float) -> Any:
@@ -110,11 +110,11 @@ def ended(client: httpx.Client, prompt_id: str, deadline: float) -> Any:
     return None
 
 
-def fault_of_refusal(told: dict[str, Any]) -> str:
+def fault_of_refusal(refusal: dict[str, Any]) -> str:
     """What is wrong with how an input was refused; empty for a line that says what and where."""
-    found = [error for of_node in told["node_errors"].values() for error in of_node["errors"]]
+    found = [error for of_node in refusal["node_errors"].values() for error in of_node["errors"]]
     if not found:
-        return f"refused without a node: {told['error']}"
+        return f"refused without a node: {refusal['error']}"
     for error in found:
         words = f"{error['message']}: {error['details']}"
         if error["type"].startswith("exception") or "Traceback" in words:

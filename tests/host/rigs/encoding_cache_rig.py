@@ -1,7 +1,7 @@
 """Run by the host's own Python: the Step Generator's savings, counted, with the host's encoders and samplers
 at tiny sizes.
 
-Prints a JSON object: for every family the digests of the images drawn with and without keeping, and both
+Prints a JSON object: for every family the digests of the images drawn with and without the cache, and both
 counts.
 """
 
@@ -53,7 +53,7 @@ negative."""
 if __name__ == "__main__":
     results = {
         family: {
-            "kept": drawn(family, settings, EncodingCacheSettings()),
+            "cached": drawn(family, settings, EncodingCacheSettings()),
             "plain": drawn(family, settings, EncodingCacheSettings(encodings_bytes=0)),
         }
         for family, settings in FAMILIES.items()

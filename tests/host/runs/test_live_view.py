@@ -70,8 +70,8 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     entry = queued_with_previews(host, judged_story("few bytes", ["a house", "a tree"], replies, steps=30))
     assert entry["status"]["status_str"] == "success"
     listener.wait_for(lambda message: message.kind == "execution_success")
-    told = listener.shown()
-    state = newest([message.data for message in told])
+    shown_messages = listener.shown()
+    state = newest([message.data for message in shown_messages])
     assert state["run", None, None]["status"] == "finished" and state["run", None, None]["share"] == 1.0
     assert state["step", 1, None]["sentence"].startswith("Never accepted: 3 tries used up")
     assert state["step", 2, None]["sentence"] == "Accepted at try 2"
@@ -79,22 +79,20 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     assert (attempt["tone"], attempt["probability"]) == ("good", 0.9)
     assert attempt["prompt"] == [["same", "a tree"], ["ins", ", larger"]]
     assert REASONING[:200].strip() in attempt["reasoning"]
-    assert any(message.data["shown"]["kind"] == "words" for message in told), (
+    assert any(message.data["shown"]["kind"] == "words" for message in shown_messages), (
         "the critic is heard while it speaks"
     )
     previews = [message for message in listener.heard if message.data == PREVIEW_WITH_METADATA]
     assert len(previews) > 10
     bytes_of: dict[tuple[int, int], int] = defaultdict(int)
-    for message in told:
+    for message in shown_messages:
         shown = message.data["shown"]
         bytes_of[shown.get("step", 0), shown.get("attempt", -1)] += message.size
         assert message.size < 8_000
     assert max(bytes_of.values()) < 20_000
     everything = sum(message.size for message in listener.heard)
-    print(
-        f"bytes: {everything} in all, {sum(m.size for m in told)} ours, {sum(m.size for m in previews)} "
-        f"previews"
-    )
+    ours, theirs = sum(m.size for m in shown_messages), sum(m.size for m in previews)
+    print(f"bytes: {everything} in all, {ours} ours, {theirs} previews")
     assert everything / 2 < 1_000_000
 
 

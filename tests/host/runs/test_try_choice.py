@@ -32,5 +32,5 @@ def test_a_picked_try_is_taken_without_drawing(host: ComfyServer) -> None:
 
 
 def first_try(folder: Path) -> str:
-    told = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
-    return told["results"][0]["attempts"][0]["image"]
+    trajectory = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
+    return trajectory["results"][0]["attempts"][0]["image"]

@@ -35,10 +35,10 @@ EXTRA_PATHS = "extra_model_paths.yaml"
 @cache
 def known_options(home: HostHome) -> frozenset[str]:
     """The options of this host's command line, as it names them itself."""
-    told = subprocess.run(
+    shown = subprocess.run(
         [str(home.python), "main.py", "--help"], cwd=home.folder, capture_output=True, text=True, check=True
     )
-    return frozenset(re.findall(r"--[a-z0-9-]+", told.stdout))
+    return frozenset(re.findall(r"--[a-z0-9-]+", shown.stdout))
 
 
 class HostError(AssertionError):
@@ -72,7 +72,7 @@ class ComfyServer:
             "--database-url", f"sqlite:///{self.base / 'host.db'}",
             "--extra-model-paths-config", str(self.base / EXTRA_PATHS), *self.more,
         ]  # fmt: skip
-        # Newer hosts look for assets only if they are told to, and do not know the option.
+        # Newer hosts look for assets only if they are asked to, and do not know the option.
         if NO_SCAN in known_options(self.home):
             command.append(NO_SCAN)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}

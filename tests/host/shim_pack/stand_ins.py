@@ -1,4 +1,4 @@
-"""Nodes for tests alone: a plan without a planner, and an agent that says what it is told."""
+"""Nodes for tests alone: a plan without a planner, and an agent that gives scripted replies."""
 
 from __future__ import annotations
 
