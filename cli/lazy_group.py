@@ -28,13 +28,20 @@ COMMANDS = {
 """Name: where it is (a function or a typer app, relative to this package) and what the list says about it."""
 
 
-EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "tensorboard")
+EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
 """Modules of the optional `training` libraries: without them a command says so, anything else missing is a
 fault."""
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
 
 
-RENAMED_OPTIONS = {"--levers": "--engine", "--hold": "--constrained-decoding"}
+RENAMED_OPTIONS = {
+    "--levers": "--engine",
+    "--hold": "--constrained-decoding",
+    "--keep-words": "--keep-labelled",
+    "--no-keep-words": "--no-keep-labelled",
+    "--torn": "--shifted",
+    "--makers": "--draw-processes",
+}
 """Options of earlier versions by the names that they have now."""
 
 

@@ -1,4 +1,4 @@
-"""`data`: what people say of runs, and training data of a critic, from runs or from the tiny world's
+"""`data`: people's annotations of runs, and training data of a critic, from runs or from the tiny world's
 generator."""
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def from_runs(
     skip_bad: SkipBadRuns = False,
     settings: RunsData,
 ) -> None:
-    """Turn runs and people's words on them (accept, reject, better prompt) into rows for critic-sft and
+    """Turn runs and people's annotations (accept, reject, better prompt) into rows for critic-sft and
     critic-grpo."""
     from ...backend.scorers import open_scorer
     from ...training.runs.convert import RunConverter

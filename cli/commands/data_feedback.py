@@ -1,4 +1,4 @@
-"""`data feedback`: a person's word on one try of a run, from the command line, into the file that the nodes
+"""`data feedback`: a person's annotation of one try of a run, from the command line, into the file that the nodes
 and the page write."""
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ def command(
     better: Annotated[
         str, typer.Option(help="The prompt that should have been drawn with; rejects the image.")
     ] = "",
-    note: Annotated[
-        str, typer.Option(help="Why, in your words; the critic learns it as its reasoning.")
-    ] = "",
+    note: Annotated[str, typer.Option(help="Why; the critic learns it as its reasoning.")] = "",
     take_back: Annotated[
-        bool, typer.Option("--take-back", help="Take back what was said of this try.")
+        bool, typer.Option("--take-back", help="Take the annotation of this try back.")
     ] = False,
 ) -> None:
-    """Say of one try of a run whether its image is right; the last word counts (feedback.jsonl in the run's
+    """Annotate one try of a run: whether its image is right; the last annotation counts (feedback.jsonl in the run's
     folder)."""
     from pydantic import ValidationError
 
@@ -36,16 +34,16 @@ def command(
     from ...backend.journal.files import first_fault
 
     better, note = better.strip(), note.strip()
-    said = [accept, reject or bool(better), take_back]
-    if sum(said) != 1:
+    given = [accept, reject or bool(better), take_back]
+    if sum(given) != 1:
         raise SettingsError(
-            "Say one thing of the image.",
+            "Give one annotation.",
             "Give --accept, --reject (with --better PROMPT, if you know one) or --take-back.",
         )
     if take_back and note:
-        raise SettingsError("A word that is taken back has no note.", "Leave --note out.")
+        raise SettingsError("An annotation that is taken back has no note.", "Leave --note out.")
     try:
-        word = Feedback(
+        annotation = Feedback(
             step=step,
             attempt=attempt - 1,
             accepted=None if take_back else accept,
@@ -54,5 +52,5 @@ def command(
         )
     except ValidationError as error:
         raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
-    record_feedback(run, word)
-    typer.echo(f"kept in {run / FEEDBACK}")
+    record_feedback(run, annotation)
+    typer.echo(f"written to {run / FEEDBACK}")

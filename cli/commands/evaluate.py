@@ -37,7 +37,7 @@ def tinyworld(
     planning: PlannerOptions,
     judging: CriticOptions,
     local: LocalOptions,
-    stories: Annotated[int, typer.Option(min=1, help="Requests to plan and tell.")] = 400,
+    stories: Annotated[int, typer.Option(min=1, help="Requests to plan and run.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Seed of requests and pages.")] = 0,
     max_attempts: Annotated[str, typer.Option(help="Numbers of attempts, with commas between.")] = "1,3,5",
     generator: Annotated[str, typer.Option(help="Generator: tinyworld or tinyworld:FOLDER.")] = "tinyworld",

@@ -37,9 +37,9 @@ def _commit() -> str:
     """The commit of the checkout that this runs in, "unknown" where it is not one."""
     folder = Path(__file__).resolve().parents[2]
     try:
-        told = subprocess.run(
+        found = subprocess.run(
             ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return told.stdout.strip() or "unknown"
+    return found.stdout.strip() or "unknown"

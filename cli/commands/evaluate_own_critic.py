@@ -19,7 +19,7 @@ def command(
     ],
     settings: ShowSettings,
 ) -> None:
-    """Retrain the tiny world's critic on runs of a generator with a new habit of failing, and measure what it
+    """Retrain the tiny world's critic on runs of a generator that fails in a new way, and measure what it
     learned."""
     from ...training.tinyworld.own_critic.evaluate import as_lines, show
 

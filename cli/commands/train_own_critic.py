@@ -1,4 +1,4 @@
-"""`train own-critic`: from runs and people's words on them to a critic of one's own, in one command."""
+"""`train own-critic`: from runs and people's annotations to a critic of one's own, in one command."""
 
 from __future__ import annotations
 

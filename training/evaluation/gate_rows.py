@@ -3,7 +3,7 @@
 Decisions. As many rows of either verdict as there are, up to half of what is asked each, chosen by a seed:
 the first rows of a file say nothing about the others, and a critic that always says True passes on rows that
 are all right. Where one verdict is too rare for the interval rule of the gate there is no examination, and it
-is said before anything is trained. A row that asks what a trained row asks, by words and pixels, is refused:
+is said before anything is trained. A row that asks what a trained row asks, by text and pixels, is refused:
 of such rows one learns what was learned by heart.
 """
 
@@ -20,7 +20,7 @@ from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
-from ..rows.row_sets import RowSet, asked_in_both, words_of
+from ..rows.row_sets import RowSet, asked_in_both, question_text
 from ..trainer.policy import load_processor
 from .intervals import cases_for
 
@@ -73,7 +73,7 @@ def truth_of(row: SftRow) -> bool | None:
 def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:
     """Up to `most` rows that teach a verdict, half of either where there are so many, in turns; equal
     questions once."""
-    once = {"\0".join([words_of(row), *row.images]): row for row in rows}
+    once = {"\0".join([question_text(row), *row.images]): row for row in rows}
     ordered = sorted(once.values(), key=lambda row: _digest(f"{seed}\0{content_of(row)}"))
     right, wrong = ([row for row in ordered if truth_of(row) is truth] for truth in (True, False))
     first = min(len(right), max(most // 2, most - len(wrong)))
@@ -84,9 +84,9 @@ def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:
 
 
 def content_of(row: SftRow) -> str:
-    """What a row is told from others by, wherever its file lies: its words and the names of its images."""
-    told = [*(turn.content for turn in row.messages), *(PurePath(name).name for name in row.images)]
-    return "\0".join(told)
+    """What identifies a row, wherever its file lies: its texts and the names of its images."""
+    parts = [*(turn.content for turn in row.messages), *(PurePath(name).name for name in row.images)]
+    return "\0".join(parts)
 
 
 def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
@@ -112,7 +112,7 @@ def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
 
 def askable(rows: RowSet, checkpoint: Path, limit: TokenLimit, pixels: int, log: Log) -> RowSet:
     """The rows that the critic in `checkpoint` can be asked about, with images of at most `pixels`: within
-    the limit, and without the tokenizer's own words, which would be read as an image or the end of a turn.
+    the limit, and without the tokenizer's special tokens, which would be read as an image or the end of a turn.
     Raises SettingsError for the first other row unless such rows are skipped."""
     if not rows.rows:
         return rows
@@ -129,7 +129,7 @@ def refuse_trained(held_out: RowSet, trained: RowSet) -> None:
     place = held_out.rows[both[0]].place or f"row {both[0]}"
     raise SettingsError(
         f"{len(both)} of {len(held_out.rows)} held-out rows are trained on as well, the first is {place}.",
-        "Give as --held-out rows that are neither in --data nor in --old, by their words and images.",
+        "Give as --held-out rows that are neither in --data nor in --old, by their texts and images.",
     )
 
 

@@ -2,7 +2,7 @@
 
 Decisions. Three things may not have fallen: the share of right verdicts and either recall, each by the lower
 end of the 95 % interval of its paired change, so that few rows can show little instead of letting anything
-pass. And the critic must tell wrong images from right ones at all: it refuses the wrong ones more often, and
+pass. And the critic must distinguish wrong images from right ones: it refuses the wrong ones more often, and
 the interval of that difference leaves 0 out. A critic that always says the same is refused even if it follows
 another such.
 """
@@ -97,7 +97,7 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
     low, high = apart(after.false_recall, after.right_refused)
     if low <= 0:
         faults.append(
-            f"it does not tell wrong images from right ones: it refuses {after.false_recall.rate:.3f} and "
+            f"it does not distinguish wrong images from right ones: it refuses {after.false_recall.rate:.3f} and "
             f"{after.right_refused.rate:.3f} of them (95 % interval of the difference {low:+.3f} to "
             f"{high:+.3f})"
         )
@@ -122,10 +122,10 @@ def _change(pairs: Sequence[tuple[bool, bool, bool]]) -> Difference:
 def as_lines(gate: Gate, what: str) -> list[str]:
     """The comparison as a Markdown table."""
     lines = ["", f"| {what} | before | after | change |", "|---|---|---|---|"]
-    for name, words in MEASURES.items():
+    for name, title in MEASURES.items():
         change = gate.changes.get(name)
-        told = "" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-        lines.append(f"| {words} | {getattr(gate.before, name)} | {getattr(gate.after, name)} | {told} |")
+        shown = "" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+        lines.append(f"| {title} | {getattr(gate.before, name)} | {getattr(gate.after, name)} | {shown} |")
     lines.append("")
     lines.append(
         f"{gate.fixed} rows judged rightly only after, {gate.broken} only before (p = {gate.chance:.3g})"
@@ -134,13 +134,13 @@ def as_lines(gate: Gate, what: str) -> list[str]:
 
 
 def learned_line(learned: Gate) -> str:
-    """What a comparison on people's words says was learned, in one line."""
+    """What was learned by a comparison on annotated images, in one line."""
     change = learned.changes["accuracy"]
     verdict = (
         "better" if change.low > 0 else "worse" if change.high < 0 else "not shown to be better or worse"
     )
     return (
         f"learned: {verdict}; agrees with people on {sum(learned.after.hits)} of {change.n} held-out "
-        f"words, before on "
+        f"annotations, before on "
         f"{sum(learned.before.hits)}: {change}"
     )

@@ -25,7 +25,7 @@ from ..reward.terms import format_reward, read_answer
 from ..rows.rl import CriticRlRow
 
 CHECKS_FILE = "checks.json"
-KEPT_ANSWERS = 12
+STORED_ANSWERS = 12
 
 
 class Check(BaseModel):
@@ -54,8 +54,12 @@ def measures(check: Check | None) -> dict[str, float]:
     """A check as entries of a training's log, beside the rewards; empty for None."""
     if check is None:
         return {}
-    told = {"accuracy": check.accuracy, "true_recall": check.true_recall, "false_recall": check.false_recall}
-    return {f"held_out/{name}": value for name, value in told.items() if value is not None}
+    shares = {
+        "accuracy": check.accuracy,
+        "true_recall": check.true_recall,
+        "false_recall": check.false_recall,
+    }
+    return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
 
 
 def summarise(
@@ -81,7 +85,7 @@ def summarise(
         says_true=share([one is True for one in said]),
         format=share([format_reward(answer, verdict_first) == 1.0 for answer in answers]),
         tokens=sum(tokens) / len(tokens) if tokens else 0.0,
-        answers=list(answers[:KEPT_ANSWERS]),
+        answers=list(answers[:STORED_ANSWERS]),
     )
 
 
@@ -109,7 +113,7 @@ class CheckLog:
         """The check of a step."""
         return self._checks.get(step)
 
-    def keep(self, step: int, check: Check) -> None:
+    def add(self, step: int, check: Check) -> None:
         """Add a check and write the file."""
         self._checks[step] = check
         self._write()

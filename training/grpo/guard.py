@@ -111,9 +111,9 @@ class CriticGuard(TrainerCallback):
             )
 
     def _checked(self, step: int) -> str | None:
-        """Check, keep the result, say it; the reason to stop if a recall is below the floor."""
+        """Check, store and log the result; the reason to stop if a recall is below the floor."""
         check = self.check()
-        self.checks.keep(step, check)
+        self.checks.add(step, check)
         self.log(f"step {step} held out: {check}")
         low = [
             f"{name} recall {recall:.2f}"

@@ -114,7 +114,7 @@ class GrpoTraining(ModelTraining):
 
 
 def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
-    """What trl's trainer is told of vLLM, nothing if it is off; raises SettingsError for options that do not
+    """trl's arguments for vLLM, none if it is off; raises SettingsError for options that do not
     go together."""
     if settings.vllm == "off":
         return {}

@@ -1,6 +1,6 @@
-"""trl's GRPO trainer as the critic's training uses it: what it is told, and what is added to it.
+"""trl's GRPO trainer as the critic's training uses it: its configuration, and what is added to it.
 
-Decisions. Everything that trl is told stands in one place that can be read without a card. Two methods that
+Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
 trainers are made to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`.
 trl divides the sum over tokens by the number of all tokens of a rollout, also those of answers that were left
 out of their group: with a share m of them every gradient would be 1 - m of what the remaining answers alone
@@ -27,7 +27,7 @@ Measured = Callable[[], dict[str, float]]
 def config_of(
     settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: list[str]
 ) -> GRPOConfig:
-    """What trl's trainer is told; raises SettingsError for options that do not go together. Made before the
+    """The configuration of trl's trainer; raises SettingsError for options that do not go together. Made before the
     model is loaded (see policy_model)."""
     a_step, a_rollout = batches(settings, devices)
     return GRPOConfig(

@@ -18,6 +18,8 @@ FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-grpo")
 MAX_BYTES = 64 * 1024
 MAX_REPEATED = 8
+RENAMED = {"keep_words": "keep_labelled"}
+"""Settings of earlier recipes by the names that they have now."""
 
 
 def recipe_names() -> list[str]:
@@ -62,6 +64,7 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise SettingsError(f"Recipe {name!r}, section {stage!r} is not a list of settings.")
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
+    values = {RENAMED.get(key, key): value for key, value in values.items()}
     if values.get("vllm") is False:  # YAML reads an unquoted off as false
         values["vllm"] = "off"
     for key, value in values.items():

@@ -1,4 +1,4 @@
-"""What was drawn and scored, kept by content: the same prompt, image, seed and generator is never drawn or
+"""What was drawn and scored, cached by content: the same prompt, image, seed and generator is never drawn or
 scored twice.
 
 Decisions. One SQLite file in write-ahead mode: a process killed at any moment loses nothing that was stored,
@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 
 
 def key_of(*parts: str | int | None) -> str:
-    """32 hex digits over the parts, each told from its neighbours; None is told from the empty text."""
+    """32 hex digits over the parts, each distinct from its neighbours; None is distinct from the empty text."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -68,8 +68,7 @@ class RewardSettings(RewardWeights):
     seeds: Literal["own", "row"] = Field(
         default="own",
         description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it "
-        "tells that: then "
-        "only the prompt differs.",
+        "is recorded: then only the prompt differs.",
     )
     published_quirks: bool = Field(
         default=False,

@@ -173,11 +173,11 @@ class Redrawer:
             future, mine = self._drawing.claim(key)
             futures.append(future)
             if mine:
-                kept = self.cache.picture(key)
-                if kept is None:
+                cached = self.cache.picture(key)
+                if cached is None:
                     missing.append((key, redraw))
                 else:
-                    self._drawing.land(key, kept)
+                    self._drawing.land(key, cached)
         size = self.settings.draw_batch if isinstance(self.generator, DrawsMany) else 1
         for start in range(0, len(missing), size):
             task = asyncio.ensure_future(self._draw(missing[start : start + size], counts))

@@ -3,7 +3,7 @@ loaded.
 
 Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the
 template), and only rows near the limit are put through the chat template: a hundred thousand rows are
-measured in seconds. A word of the tokenizer's own (`<|image_pad|>`, `<|im_end|>`) inside a row is refused: it
+measured in seconds. A special token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) inside a row's text is refused: it
 would be read as an image that is not there, or as the end of a turn, and end the training in its middle or
 teach a conversation that nobody wrote.
 """
@@ -29,13 +29,13 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ShownRow:
-    """What a model is shown of a row: `texts` are the row's own words and `images` its pictures, both by
-    field; `told` is all that is written, in `turns` messages; `conversation` makes it for a chat template."""
+    """What a model is shown of a row: `texts` are the row's texts and `images` its pictures, both by
+    field; `text` is all that is written, in `turns` messages; `conversation` makes it for a chat template."""
 
     place: str
     texts: Mapping[str, str]
     images: Sequence[tuple[str, Path]]
-    told: str
+    text: str
     turns: int
     area: int
     conversation: Callable[[], list[dict[str, Any]]]
@@ -52,7 +52,7 @@ def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
         place=row.place,
         texts={f"messages.{number}": message.content for number, message in enumerate(row.messages)},
         images=[("images", folder / name) for name in row.images],
-        told="".join(message.content for message in row.messages),
+        text="".join(message.content for message in row.messages),
         turns=len(row.messages),
         area=min(pixels, MAX_PIXELS),
         conversation=conversation,
@@ -61,16 +61,16 @@ def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
 
 def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[int | RowProblem]:
     """Tokens of each row: exact where the upper estimate is above `limit`, else that estimate. A RowProblem
-    for a row with a word that is the tokenizer's own, or an image in a shape that the model's reader
+    for a row with a special token in its text, or an image in a shape that the model's reader
     refuses."""
     sizes: dict[Path, tuple[int, int]] = {}
-    own_words = _own_words(processor)
+    special = _special_tokens(processor)
     lengths: list[int | RowProblem] = []
     for start in range(0, len(rows), 4096):
         part = rows[start : start + 4096]
-        encoded = processor.tokenizer([row.told for row in part], add_special_tokens=False)["input_ids"]
+        encoded = processor.tokenizer([row.text for row in part], add_special_tokens=False)["input_ids"]
         for row, ids in zip(part, encoded, strict=True):
-            pictures = _word_problem(row, own_words) or _image_tokens(row, processor, sizes)
+            pictures = _token_problem(row, special) or _image_tokens(row, processor, sizes)
             if isinstance(pictures, RowProblem):
                 lengths.append(pictures)
                 continue
@@ -125,18 +125,18 @@ def fitting(
     return fitting
 
 
-def _own_words(processor: Any) -> re.Pattern[str]:
-    """The tokenizer's control words, and the words that stand for images: any of them in one pattern."""
+def _special_tokens(processor: Any) -> re.Pattern[str]:
+    """The tokenizer's special tokens, and those that stand for images: any of them in one pattern."""
     added = processor.tokenizer.added_tokens_decoder.values()
-    words = {str(token) for token in added if token.special}
-    words |= {getattr(processor, name, None) or "" for name in ("image_token", "video_token")}
-    return re.compile("|".join(re.escape(word) for word in sorted(words - {""})) or r"(?!)")
+    tokens = {str(token) for token in added if token.special}
+    tokens |= {getattr(processor, name, None) or "" for name in ("image_token", "video_token")}
+    return re.compile("|".join(re.escape(word) for word in sorted(tokens - {""})) or r"(?!)")
 
 
-def _word_problem(row: ShownRow, own_words: re.Pattern[str]) -> RowProblem | None:
+def _token_problem(row: ShownRow, special: re.Pattern[str]) -> RowProblem | None:
     for field, text in row.texts.items():
-        if found := own_words.search(text):
-            reason = f"{found.group()!r} is a word of the model's own and cannot stand in a text"
+        if found := special.search(text):
+            reason = f"{found.group()!r} is a special token of the model and cannot stand in a text"
             return RowProblem(row.place, field, reason)
     return None
 

@@ -177,8 +177,8 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
 def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
     """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content,
     0..2^31."""
-    told = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
-    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") % MAX_SEED
+    text = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % MAX_SEED
 
 
 def _place_apart(name: str) -> str:
@@ -256,7 +256,7 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
         place=row.place,
         texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
         images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
-        told="".join(part for part in message.content if isinstance(part, str)),
+        text="".join(part for part in message.content if isinstance(part, str)),
         turns=1,
         area=min(pixels, MAX_PIXELS),
         conversation=lambda: as_conversation(message),

@@ -1,6 +1,6 @@
 """Rows with the folder that their image paths are relative to, and what they ask, by content.
 
-Decision: two rows ask the same if their words and their pixels are the same, whatever the files are called:
+Decision: two rows ask the same if their texts and their pixels are the same, whatever the files are called:
 data that is made again, or merged, has the same pictures under other names, and a critic that is examined on
 them is examined on its lesson.
 """
@@ -37,26 +37,26 @@ class RowSet:
         rows = [row.model_copy(update={"images": [names[name] for name in row.images]}) for row in self.rows]
         return RowSet(rows, folder)
 
-    def questions(self, words: Collection[str] | None = None) -> list[str]:
-        """What each row asks, as a digest of its words and pixels; "" for a row whose words are none of
-        `words`, so that its images stay closed."""
+    def questions(self, texts: Collection[str] | None = None) -> list[str]:
+        """What each row asks, as a digest of its text and pixels; "" for a row whose text is none of
+        `texts`, so that its images stay closed."""
         digests: dict[str, str] = {}
         found = []
         for row in self.rows:
-            asked = words_of(row)
-            if words is not None and asked not in words:
+            asked = question_text(row)
+            if texts is not None and asked not in texts:
                 found.append("")
                 continue
             for name in row.images:
                 if name not in digests:
                     digests[name] = Picture.open(self.folder / name).digest
-            told = "\0".join([asked, *(digests[name] for name in row.images)])
-            found.append(hashlib.blake2b(told.encode(), digest_size=16).hexdigest())
+            parts = "\0".join([asked, *(digests[name] for name in row.images)])
+            found.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
         return found
 
 
-def words_of(row: SftRow) -> str:
-    """The words that a row asks with."""
+def question_text(row: SftRow) -> str:
+    """The text of a row's question."""
     return "\0".join(f"{turn.role}:{turn.content}" for turn in row.messages[:-1])
 
 
@@ -69,6 +69,6 @@ def read_row_set(path: Path, skip_bad: bool, log: Log, images: Path | None = Non
 
 def asked_in_both(one: RowSet, other: RowSet) -> list[int]:
     """Which rows of `one`, by number, ask what a row of `other` asks."""
-    both = {words_of(row) for row in one.rows} & {words_of(row) for row in other.rows}
+    both = {question_text(row) for row in one.rows} & {question_text(row) for row in other.rows}
     there = set(other.questions(both)) - {""}
     return [number for number, asked in enumerate(one.questions(both)) if asked in there]

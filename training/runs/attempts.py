@@ -1,9 +1,9 @@
-"""What runs hold for a critic to learn from: every judged image of every step, with what people said of it.
+"""What runs hold for a critic to learn from: every judged image of every step, with people's annotations.
 
-Decisions. A person's word beats a score, and a score (where a threshold is set) the critic's own verdict; who
-had the last say is kept beside it. The answer that a row will teach is made by the same rules that the
+Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
+verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same rules that the
 Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read
-whole. A word names the image that it is about, so one that was said before the image was drawn anew counts as
+whole. An annotation names its image, so one that was made before the image was drawn anew counts as
 gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in
 memory.
 """
@@ -31,7 +31,7 @@ Log = Callable[[str], None]
 
 
 class Oracle(Protocol):
-    """Writes what a critic should have thought, knowing the right verdict; None where it cannot tell."""
+    """Writes what a critic should have thought, knowing the right verdict; None where it does not know."""
 
     def answer(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
@@ -40,8 +40,8 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True)
 class Judged:
-    """An image of a run with the answer that its critic should have given (None: nobody can tell) and who
-    says so."""
+    """An image of a run with the answer that its critic should have given (None: nobody knows) and its
+    source."""
 
     run: str
     pictures: Path
@@ -53,7 +53,7 @@ class Judged:
     after: str
     size: tuple[int, int]
     said: Verdict | None
-    word: bool | None
+    label: bool | None
     score: Score | None
     answer: Verdict | None
     source: Source | None
@@ -91,7 +91,7 @@ class JudgedStep:
 class _Held(NamedTuple):
     """What is said of an image before the rest of its step is known."""
 
-    word: Feedback | None
+    feedback: Feedback | None
     score: Score | None
     verdict: Verdict | None
     source: Source | None
@@ -104,8 +104,8 @@ class Counts:
     runs: int = 0
     images: int = 0
     undrawn: int = 0
-    words: int = 0
-    words_gone: int = 0
+    annotations: int = 0
+    annotations_gone: int = 0
     unscored: int = 0
     other_wording: int = 0
 
@@ -137,13 +137,15 @@ class RunReader:
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
         """The steps of one run; raises JournalError if the folder is foreign, damaged or too new."""
         trajectory = load_trajectory(folder)
-        words = {(word.step, word.attempt): word for word in read_feedback(folder)}
+        annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
         self.counts.runs += 1
-        self.counts.words += len(words)
+        self.counts.annotations += len(annotations)
         digests = trajectory.identities.prompt_set.split("+")
         self.counts.other_wording += self.wording not in digests
-        steps = [self._judged_step(folder, name, trajectory, result, words) for result in trajectory.results]
-        self.counts.words_gone += len(words)  # those that found their image were taken out
+        steps = [
+            self._judged_step(folder, name, trajectory, result, annotations) for result in trajectory.results
+        ]
+        self.counts.annotations_gone += len(annotations)  # those that found their image were taken out
         return [step for step in steps if step.judged]
 
     def _judged_step(
@@ -152,7 +154,7 @@ class RunReader:
         name: str,
         trajectory: Trajectory,
         result: StepResult,
-        words: dict[tuple[int, int], Feedback],
+        annotations: dict[tuple[int, int], Feedback],
     ) -> JudgedStep:
         original = result.step.prompt
         held: list[_Held | None] = []
@@ -162,13 +164,13 @@ class RunReader:
                 held.append(None)
                 continue
             self.counts.images += 1
-            word = words.get((result.step.number, number))
-            if word is not None and word.image in (None, attempt.image.digest):
-                del words[result.step.number, number]
+            feedback = annotations.get((result.step.number, number))
+            if feedback is not None and feedback.image in (None, attempt.image.digest):
+                del annotations[result.step.number, number]
             else:
-                word = None
+                feedback = None
             score = attempt.score or self._scored(attempt, attempt.image, original)
-            held.append(_Held(word, score, *self._verdict(attempt, word, score)))
+            held.append(_Held(feedback, score, *self._verdict(attempt, feedback, score)))
         rulings = [
             Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
             for one in held
@@ -179,7 +181,7 @@ class RunReader:
                 continue
             answer, remedy = one.verdict, None
             if answer is not None:
-                better = one.word.better_prompt if one.word else None
+                better = one.feedback.better_prompt if one.feedback else None
                 found = remedy_of(result.attempts, rulings, number, better) if not answer.success else None
                 answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
             judged.append(
@@ -194,7 +196,7 @@ class RunReader:
                     after=attempt.image.digest,
                     size=attempt.image.size,
                     said=attempt.verdict,
-                    word=answer.success if answer and one.source == "human" else None,
+                    label=answer.success if answer and one.source == "human" else None,
                     score=one.score,
                     answer=answer,
                     source=one.source,
@@ -206,9 +208,9 @@ class RunReader:
         return JudgedStep(name, result.step.number, tuple(judged))
 
     def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
-        """The scorer's score, asked for once a page; None without a scorer, or counted where it cannot tell.
+        """The scorer's score, asked for once a page; None without a scorer, or counted where it has none.
         Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage; what was scored before
-        is kept."""
+        is cached."""
         if self.scorer is None:
             return None
         before = attempt.source.digest if attempt.source else None
@@ -232,11 +234,11 @@ class RunReader:
         return score
 
     def _verdict(
-        self, attempt: Attempt, word: Feedback | None, score: Score | None
+        self, attempt: Attempt, feedback: Feedback | None, score: Score | None
     ) -> tuple[Verdict | None, Source | None]:
         """The verdict that the critic should have given, with what it should have thought, and who says
         so."""
-        answer = verdict_of_person(attempt, word) if word else None
+        answer = verdict_of_person(attempt, feedback) if feedback else None
         source: Source = "human"
         if answer is None and score is not None and self.success_at is not None:
             source, answer = "scorer", self._by_score(attempt, score, self.success_at)
@@ -265,13 +267,13 @@ class RunReader:
         taught = self.oracle.answer(attempt.source, image, original, attempt.prompt, answer.success)
         if taught is None:
             return answer, remedy
-        noted = bool(held.word and (held.word.note or "").strip())
-        kept = {"success"} | ({"reasoning"} if noted else set())
+        noted = bool(held.feedback and (held.feedback.note or "").strip())
+        own = {"success"} | ({"reasoning"} if noted else set())
         if remedy in (None, "person"):
-            kept |= {"refined_prompt"}
+            own |= {"refined_prompt"}
         else:
             remedy = "teacher"
-        return taught.model_copy(update={**answer.model_dump(include=kept), "probability": None}), remedy
+        return taught.model_copy(update={**answer.model_dump(include=own), "probability": None}), remedy
 
     @staticmethod
     def _by_score(attempt: Attempt, score: Score, success_at: float) -> Verdict:

@@ -67,7 +67,7 @@ class RunConverter:
     log: Log = print
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
-        """Make the data of `runs` (run folders, or folders of them) in `out`; log what was kept and why.
+        """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and why.
 
         Raises SettingsError for an `out` that holds something else, runs that give no row, or exact reasoning
         without an oracle; JournalError for a damaged run.
@@ -152,7 +152,7 @@ def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
     try:
         sft_row(one, prompt_set)
     except (AnswerError, SettingsError):
-        return replace(one, answer=None, source=None, fault="its words cannot stand in a row")
+        return replace(one, answer=None, source=None, fault="its texts cannot stand in a row")
     return one
 
 
@@ -165,7 +165,7 @@ def image_names(one: Judged) -> tuple[str, str]:
 
 def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
     """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises
-    AnswerError or SettingsError for words that cannot stand in one."""
+    AnswerError or SettingsError for texts that cannot stand in one."""
     assert one.answer is not None
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), one.original, one.used)

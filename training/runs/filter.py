@@ -1,9 +1,9 @@
 """Which judged images of runs become rows: the filtering rules of the published data, as settings.
 
 Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours
-where a number is needed. A person's word stands above any score when attempts are compared, and an image that
-a person spoke of is kept whatever became of its step: the rules are there to leave out refined prompts that
-led nowhere, not what people know. No balance of verdicts costs a word either: the commoner verdict gives up
+where a number is needed. A person's annotation outranks any score when attempts are compared, and an annotated
+image stays whatever became of its step: the rules are there to leave out refined prompts that led nowhere,
+not what people know. Balancing the verdicts costs no annotation either: the commoner verdict gives up
 rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those first
 by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only what
 somebody else than the critic said, because by its own verdicts it cannot be examined. Everything is decided
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from statistics import pvariance
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from .attempts import Judged, JudgedStep
 
@@ -38,8 +38,10 @@ class RunsData(BaseModel):
     )
     single: bool = Field(default=True, description="Keep steps that took one attempt.")
     cut_at_best: bool = Field(default=True, description="Leave out the attempts after a step's best one.")
-    keep_words: bool = Field(
+    keep_labelled: bool = Field(
         default=True,
+        validation_alias=AliasChoices("keep_labelled", "keep_words"),
+        serialization_alias="keep_words",
         description="Keep every image that a person accepted or rejected, whatever these rules say.",
     )
     rl_variance: float = Field(
@@ -52,7 +54,7 @@ class RunsData(BaseModel):
         default=0.5,
         ge=0,
         le=0.5,
-        description="Least share of the rarer verdict: the commoner one loses rows that nobody spoke of, "
+        description="Least share of the rarer verdict: the commoner one loses rows that nobody annotated, "
         "the rarer one's are "
         "repeated. 0: as it is.",
     )
@@ -82,7 +84,7 @@ class RunsData(BaseModel):
         ge=0,
         lt=1,
         description=(
-            "Share of the runs with words that are not trained on; the words go to critic_sft_held_out.json."
+            "Share of the annotated runs that are not trained on; their rows go to critic_sft_held_out.json."
         ),
     )
     held_out_seed: int = Field(default=0, ge=0, description="Seed by which runs are held out.")
@@ -107,15 +109,15 @@ class Decided(NamedTuple):
 
 def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
     """What becomes of every judged image, by all rules in turn, in the order of the steps."""
-    told = {step.run for step in steps if any(one.source not in (None, "critic") for one in step.judged)}
-    held_out = held_out_of(told, settings.held_out_runs, settings.held_out_seed)
+    annotated = {step.run for step in steps if any(one.source not in (None, "critic") for one in step.judged)}
+    held_out = held_out_of(annotated, settings.held_out_runs, settings.held_out_seed)
     decided = [one for step in steps for one in _of_step(step, settings, step.run in held_out)]
     return _balanced(_said_once(decided), settings.balance, settings.copies)
 
 
 def value_of(judged: Judged, scored: bool) -> float:
     """How good an image is, 0..10: its overall score, else the critic's probability of success, else its
-    word."""
+    verdict."""
     if scored and judged.score is not None:
         return judged.score.overall
     said = judged.said
@@ -125,13 +127,13 @@ def value_of(judged: Judged, scored: bool) -> float:
 
 
 def standings(step: JudgedStep) -> list[tuple[int, float]]:
-    """Rank of each image of a step: a person's word first (accepted 1, none 0, rejected -1), then its value.
+    """Rank of each image of a step: a person's label first (accepted 1, none 0, rejected -1), then its value.
 
     Scores count only if every image of the step has one, so that one scale is never held against another.
     """
     scored = all(one.score is not None for one in step.judged)
-    words = {True: 1, None: 0, False: -1}
-    return [(words[one.word], value_of(one, scored)) for one in step.judged]
+    ranks = {True: 1, None: 0, False: -1}
+    return [(ranks[one.label], value_of(one, scored)) for one in step.judged]
 
 
 def spread_of(step: JudgedStep) -> float:
@@ -162,7 +164,7 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decid
         if one.answer is None or one.answer.success is None:
             decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))
         elif held_out and one.source == "critic":
-            decided.append(Decided(one, "left out", "of a held-out run, and nobody spoke of it"))
+            decided.append(Decided(one, "left out", "of a held-out run, and not annotated"))
         elif left_out:
             decided.append(Decided(one, "left out", reason))
         elif held_out:
@@ -171,8 +173,8 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decid
             to_rl = wide and one.score is not None
             reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
             if to_rl:
-                # Words are few: what goes to RL as well is not to be lost for the fine-tuning before it.
-                both = reasoned and (settings.both or one.word is not None)
+                # Annotations are few: what goes to RL as well is not to be lost for the fine-tuning before it.
+                both = reasoned and (settings.both or one.label is not None)
                 decided.append(Decided(one, "sft and rl" if both else "rl", reason))
             elif reasoned:
                 decided.append(Decided(one, "sft", reason))
@@ -185,8 +187,8 @@ def _rule(
     index: int, ranks: Sequence[tuple[int, float]], best: int, one: Judged, settings: RunsData
 ) -> tuple[bool, str]:
     """Whether the rules leave an image out, and why (or why not)."""
-    if one.word is not None and settings.keep_words:
-        return False, "a person's word"
+    if one.label is not None and settings.keep_labelled:
+        return False, "annotated by a person"
     if len(ranks) == 1:
         return not settings.single, "the step's only attempt"
     if settings.improved_only and max(ranks[1:]) < ranks[0]:
@@ -216,7 +218,9 @@ def _said_once(decided: Sequence[Decided]) -> list[Decided]:
         rivals = [decided[n] for n in by_rank[1:] if decided[n].judged.source == first.judged.source]
         if any(rival.verdict != first.verdict for rival in rivals):
             for number in numbers:
-                out[number] = Decided(decided[number].judged, "left out", "contradicting words on one image")
+                out[number] = Decided(
+                    decided[number].judged, "left out", "contradicting annotations of one image"
+                )
             continue
         for number in by_rank[1:]:
             out[number] = Decided(decided[number].judged, "left out", "the same question was asked before")
@@ -227,8 +231,8 @@ RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
 def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Decided]:
-    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing anybody's
-    word."""
+    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing an
+    annotation."""
     rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
     by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
     rarer, commoner = sorted(by_verdict.values(), key=len)
@@ -248,7 +252,7 @@ def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Dec
         out[number] = Decided(
             decided[number].judged,
             "left out",
-            f"too many say {decided[number].verdict}, and nobody spoke of it",
+            f"too many say {decided[number].verdict}, and not annotated",
         )
     lacking = round((len(commoner) - len(dropped)) * least / (1 - least)) - len(rarer)
     repeated = sorted(

@@ -1,8 +1,8 @@
-"""The rows of an own critic's fine-tuning: all new ones, old ones among them, some kept for the gate, and
+"""The rows of an own critic's fine-tuning: all new ones, old ones among them, some held out for the gate, and
 enough of it all.
 
 Decisions. Old rows keep the critic from forgetting, and they fill what the new ones lack of a verdict, so
-that nobody's word has to go for the sake of balance. What the new rows ask is taken out of the old ones: the
+that no annotation is lost for the sake of balance. What the new rows ask is taken out of the old ones: the
 newer answer counts. Below a least number of rows or of optimiser steps there is no training, because a critic
 that could not have learned anything would be published by a gate that only asks what it still knows; both
 numbers are measured in the tiny world (docs/training.md).
@@ -82,7 +82,7 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
                 f"These runs give {rows} rows to fine-tune on, and from fewer than {rehearsal.least_rows} "
                 f"little is learned."
             ),
-            "Say more of the runs, or of more runs; --least-rows sets another limit.",
+            "Annotate more images or more runs; --least-rows sets another limit.",
         )
     steps = steps_in_all(settings, mixed)
     if steps < rehearsal.least_steps:

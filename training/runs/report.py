@@ -130,8 +130,8 @@ def make_report(
         runs=counts.runs,
         damaged=list(damaged),
         images=counts.images,
-        words=counts.words,
-        words_gone=counts.words_gone,
+        words=counts.annotations,
+        words_gone=counts.annotations_gone,
         undrawn=counts.undrawn,
         unscored=counts.unscored,
         other_wording=counts.other_wording,
@@ -189,15 +189,17 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows "
             f"are asked in."
         )
-    if counts.words_gone:
-        warnings.append(f"{counts.words_gone} words are about images that their runs no longer have.")
+    if counts.annotations_gone:
+        warnings.append(
+            f"{counts.annotations_gone} annotations are of images that their runs no longer have."
+        )
     return warnings
 
 
 def as_lines(report: RunsReport) -> list[str]:
     """The report as Markdown tables, without the list of images."""
     lines = [
-        f"{report.runs} runs, {report.images} images, {report.words} words of people"
+        f"{report.runs} runs, {report.images} images, {report.words} annotations"
         + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
         "",
         (
@@ -224,18 +226,22 @@ def as_lines(report: RunsReport) -> list[str]:
 
 def _remedy_lines(files: dict[str, Rows]) -> list[str]:
     """Remedies by source; a file of rows that teach none (RL) has no line."""
-    told = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
-    told = {name: remedies for name, remedies in told.items() if any(remedies.values())}
-    if not told:
+    remedies_of = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
+    remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}
+    if not remedies_of:
         return []
     lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(RemedySource))} |"]
     lines.append("|---" * (1 + len(get_args(RemedySource))) + "|")
-    lines += [f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in told.items()]
+    lines += [
+        f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in remedies_of.items()
+    ]
     return [*lines, "", "none: the refined prompt is not learned."]
 
 
 def write_report(folder: Path, report: RunsReport) -> None:
     """Write both forms."""
-    (folder / REPORT_JSON).write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / REPORT_JSON).write_text(
+        report.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8"
+    )
     text = "\n".join(["# What these runs gave", "", *as_lines(report)])
     (folder / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """The runs in and below given folders, found and read one after the other.
 
 Decision: a damaged run is an error that names it, because a silent gap in the data is noticed by nobody;
-whoever wants the others all the same says so, and is told which ones were left out.
+whoever wants the others all the same says so, and gets a list of those left out.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[Sft
 
 def asked(row: SftRow) -> str:
     """A digest of what a row asks: its turns but the last, and the names of its images."""
-    told = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
-    return hashlib.blake2b("\0".join(told).encode(), digest_size=16).hexdigest()
+    parts = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def sampled(trainer: Any, processor: Any, rows: RowSet, tokens: int) -> list[str]:

@@ -57,7 +57,7 @@ def take_away(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequenc
     text = tokenizer.decode(learned, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     if encoded["input_ids"] != learned:
-        raise TrainingError("An answer with a part that is not to be learned cannot be told from its tokens.")
+        raise TrainingError("An answer with a part that is not to be learned cannot be found in its tokens.")
     for start, end in parts:
         first, last = _found(text, answer, start, end)
         inside = [begin < last and first < stop for begin, stop in encoded["offset_mapping"]]
@@ -76,7 +76,7 @@ def _found(text: str, answer: str, start: int, end: int) -> tuple[int, int]:
             return first, first + len(part)
     raise TrainingError(
         f"The chat template does not leave {answer[start:end]!r} as it stands in its answer.",
-        "Train without such rows: write the better prompt, or take the word back.",
+        "Train without such rows: write the better prompt, or take the annotation back.",
     )
 
 

@@ -3,7 +3,7 @@ images a row.
 
 Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that
 comes out (half precision if asked, prompt set beside the weights). Rows are measured in real tokens, image
-tokens included, before a model is loaded, because the trainer would cut an answer off without a word. Images
+tokens included, before a model is loaded, because the trainer would cut an answer off silently. Images
 are shown at the size at which the running agents show them. The answers on the end page are to rows that are
 not trained on.
 """

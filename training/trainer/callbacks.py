@@ -30,7 +30,7 @@ class Progress(TrainerCallback):
         self._at: tuple[float, int, float | None] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        # A training that goes on counts its tokens from where it was, which is not told before the first
+        # A training that goes on counts its tokens from where it was, which is not logged before the first
         # entry.
         self._at = (time.monotonic(), state.global_step, None if state.global_step else 0.0)
 

@@ -34,7 +34,7 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
 
     local = {"local_files_only": True, "trust_remote_code": False}
     with boundary(TrainingError, f"The adapter {str(adapter)!r} cannot be merged into {str(base)!r}"):
-        kept = AutoConfig.from_pretrained(base, **local).dtype or torch.float32
+        dtype = AutoConfig.from_pretrained(base, **local).dtype or torch.float32
         model = AutoModelForImageTextToText.from_pretrained(
             base, use_safetensors=True, dtype=torch.float32, **local
         )
@@ -45,7 +45,7 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         merged = with_adapter.merge_and_unload(safe_merge=True)
         if {name for name, _ in merged.named_parameters()} != before:
             raise TrainingError("Merging has left other weights than the base has.")
-        merged.to(kept)
+        merged.to(dtype)
         processor = AutoProcessor.from_pretrained(base, **local)
     prompt_set = prompt_set_of(adapter) or prompt_set_of(base)
     with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:

@@ -2,7 +2,7 @@
 
 Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a
 third of them into the vision tower. The vision tower and the projectors are one module here and are trained
-or kept together. What is loaded is an instance that knows the folder it came from: a trainer that needs a
+or frozen together. What is loaded is an instance that knows the folder it came from: a trainer that needs a
 reference model reads it from there. It is loaded after the trainer's arguments are made, which start the
 process group: only then is a share of the weights what a rank of ZeRO-3 holds. Under FSDP2 every rank reads
 all of them first (transformers 5.23, tried with two ranks).
@@ -25,7 +25,7 @@ from .requirements import TRAINERS, missing, require
 
 LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
-# A bare "visual" is ignored without a word, and naming it alone would quantise the output layer.
+# A bare "visual" is ignored silently, and naming it alone would quantise the output layer.
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 
 

@@ -4,7 +4,7 @@ written.
 Decisions. They are looked up and not imported, so that asking costs nothing and a command without them ends
 with one line. One that is too old is refused like one that is not there: trl before 1.14 does not await the
 reward, before 1.6 counts a sample that is left out as 0, and up to 1.9.1 halves the gradient of two updates a
-rollout; none of the last two says a word.
+rollout; neither of the last two reports it.
 """
 
 from __future__ import annotations

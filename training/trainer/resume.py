@@ -4,7 +4,7 @@ Decisions. A checkpoint is taken if everything a bit-exact continuation needs is
 end; a process killed while writing leaves one that is not, and the one before it is taken. The trainer would
 crash on the first and go on silently without an optimiser on others. What a training is made of (settings,
 data, the model it starts from) is kept beside its checkpoints, and on how many devices: going on with others
-bends the schedule without a word, so it is refused.
+bends the schedule silently, so it is refused.
 """
 
 from __future__ import annotations

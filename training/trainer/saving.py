@@ -2,7 +2,7 @@
 one rename.
 
 Decision: what comes out is what the trainer holds at its end or, where a training had to stop or was only to
-be finished, the files of the checkpoint that is kept; in half precision if asked, rewritten file by file, so
+be finished, the files of a checkpoint; in half precision if asked, rewritten file by file, so
 that no second model is held.
 """
 
@@ -29,22 +29,22 @@ def save_trained(
     prompt_set: PromptSet | None,
     folder: Path,
     half: str,
-    kept: Path | None = None,
+    checkpoint: Path | None = None,
 ) -> Path:
-    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into its
-    checkpoint `kept`, with processor and prompt set into `folder`, which appears when it is whole."""
+    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into
+    `checkpoint`, with processor and prompt set into `folder`, which appears when it is whole."""
     # A fixed name: all ranks write into it, and a rank cannot know what another one would draw.
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
-    if kept is None:
+    if checkpoint is None:
         trainer.save_model(str(part))
     if trainer.accelerator.is_main_process:
         # Where weights are spread over devices, a checkpoint is not loaded back by its file.
-        if kept is not None:
+        if checkpoint is not None:
             part.mkdir(parents=True)
-            for path in (path for pattern in WEIGHTS for path in kept.glob(pattern)):
+            for path in (path for pattern in WEIGHTS for path in checkpoint.glob(pattern)):
                 shutil.copyfile(path, part / path.name)
         for name in LEFT_OUT:
             (part / name).unlink(missing_ok=True)
@@ -70,10 +70,10 @@ def _to_half(folder: Path, half: str) -> None:
             for name, weight in load_file(path).items()
         }
         save_file(weights, path, metadata={"format": "pt"})
-    config = folder / "config.json"
-    if config.is_file():
-        told = json.loads(config.read_text(encoding="utf-8"))
-        for part in (told, *(value for value in told.values() if isinstance(value, dict))):
+    path = folder / "config.json"
+    if path.is_file():
+        config = json.loads(path.read_text(encoding="utf-8"))
+        for part in (config, *(value for value in config.values() if isinstance(value, dict))):
             if "dtype" in part:
                 part["dtype"] = str(kind).removeprefix("torch.")
-        config.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

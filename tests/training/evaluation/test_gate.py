@@ -116,7 +116,7 @@ def test_a_worse_critic_is_refused(said: list[bool | None], tmp_path: Path) -> N
 def test_a_critic_that_tells_nothing_apart_may_not_even_follow_its_like(said: list[bool | None]) -> None:
     same = measured(answers(said), TRUTHS)
     (fault,) = compare(same, same, GateSettings()).faults
-    assert "does not tell wrong images from right ones" in fault
+    assert "does not distinguish wrong images from right ones" in fault
 
 
 def test_one_recall_may_not_pay_for_the_other() -> None:
@@ -304,7 +304,7 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
         quiet = RegressionGate(settings, "cpu", lambda line: None)
         gate = quiet.check(base, collapsed, asked, tmp_path / f"gate {said}")
         assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
-        with pytest.raises(GateRefused, match="does not tell wrong images from right ones"):
+        with pytest.raises(GateRefused, match="does not distinguish wrong images from right ones"):
             enforce(gate, collapsed, force=False, log=lambda line: None)
     one_step = critic_of(base, tmp_path, "one step", taught[:4], folder, epochs=1, rate=1e-6)
     lines: list[str] = []
@@ -363,7 +363,9 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     final = retrain(old=old)
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
     assert "4 rows from runs, 4 old ones" in lines
-    assert any(line.startswith("learned: not shown") and "of 1 held-out words" in line for line in lines)
+    assert any(
+        line.startswith("learned: not shown") and "of 1 held-out annotations" in line for line in lines
+    )
     # It was never taught this question: without a bound its answer goes on to the end of its context.
     short = ReplySettings(max_tokens=20)
     critic = Critic(open_chat(f"transformers:{final}", device="cpu"), settings=short)

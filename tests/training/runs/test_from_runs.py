@@ -106,14 +106,14 @@ def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
     assert rows.overruled_without_reasoning == 2 and "2 of the 2 rows that overrule" in " ".join(
         made.report.warnings
     )
-    assert {reason for _, reason in fates(made)} == {"a person's word"}
+    assert {reason for _, reason in fates(made)} == {"annotated by a person"}
 
 
 def test_a_persons_word_ranks_above_scores_where_words_follow_the_rules(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, True, 9.0), (2, False, 2.0), (3, True, 8.0)])
     say(folder, 0, False)
     say(folder, 1, True)
-    made = data_of(tmp_path, rl_variance=100, keep_words=False)
+    made = data_of(tmp_path, rl_variance=100, keep_labelled=False)
     assert [fate for fate, _ in fates(made)] == ["sft", "sft", "left out"]
     assert [one.success for one in verdicts(made.sft)] == [False, True]
 
@@ -207,7 +207,7 @@ def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) ->
     made = data_of(tmp_path, balance=0.5)
     rows = made.report.files["critic_sft.json"]
     assert (rows.right, rows.wrong, rows.human, rows.repeated) == (3, 3, 2, 0)
-    assert made.report.left_out == {"too many say True, and nobody spoke of it": 3}
+    assert made.report.left_out == {"too many say True, and not annotated": 3}
     again = data_of(tmp_path, balance=0.5)
     assert again.report.details == made.report.details
     assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
@@ -260,7 +260,7 @@ def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Pa
     say(tmp_path / "runs" / "c", 0, True)
     made = data_of(tmp_path)
     assert [one.success for one in verdicts(made.sft)] == [True]
-    assert made.report.left_out == {"contradicting words on one image": 3}
+    assert made.report.left_out == {"contradicting annotations of one image": 3}
 
 
 def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
     assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
     assert held < {f"runs/{number}" for number in range(10)}
     assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
-    assert made.report.left_out == {"of a held-out run, and nobody spoke of it": len(held)}
+    assert made.report.left_out == {"of a held-out run, and not annotated": len(held)}
     other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
     assert {one.run for one in other.report.details if one.fate == "held out"} != held
 
@@ -416,7 +416,7 @@ def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)], prompt="a page <image>")
     made_run(tmp_path / "runs" / "b", [(1, True, None)])
     made = data_of(tmp_path)
-    assert made.report.left_out == {"its words cannot stand in a row": 1}
+    assert made.report.left_out == {"its texts cannot stand in a row": 1}
     assert json.loads((tmp_path / "data" / "report.json").read_text())["images"] == 2
 
 

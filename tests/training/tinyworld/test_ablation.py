@@ -45,14 +45,14 @@ from interleave_thinker.training.tinyworld.ablation.single_agent import (
     NO_MORE,
     next_step,
     right_next_steps,
-    tell,
+    run_story,
 )
 from interleave_thinker.training.tinyworld.ablation.table import as_markdown, collect
 from interleave_thinker.training.tinyworld.data.judged_pages import Drawn, rendered
-from interleave_thinker.training.tinyworld.data.noisy_teacher import HABITS, refined_prompt
+from interleave_thinker.training.tinyworld.data.noisy_teacher import REMEDIES, refined_prompt
 from interleave_thinker.training.tinyworld.data.requests import random_story
 from interleave_thinker.training.tinyworld.data.trajectories import Taught, filtered
-from interleave_thinker.training.tinyworld.evaluation import Told, request_of
+from interleave_thinker.training.tinyworld.evaluation import StoryOutcome, request_of
 
 
 def failed_page(rng: Random) -> Drawn:
@@ -74,8 +74,8 @@ def test_habits_are_what_they_are_said_to_be() -> None:
         edit, clauses = found
         assert all(clause.holds(drawn.expected) for clause in clauses), "what is stated is true"
         kinds["other" if edit != drawn.edit else "stated" if clauses else "same"] += 1
-    assert abs(kinds["other"] / 600 - HABITS["another wish"]) < 0.06
-    assert kinds["same"] / 600 >= HABITS["same words"] - 0.06
+    assert abs(kinds["other"] / 600 - REMEDIES["another edit"]) < 0.06
+    assert kinds["same"] / 600 >= REMEDIES["repeated"] - 0.06
     assert kinds["stated"] > 100
 
 
@@ -138,9 +138,9 @@ def test_a_story_is_planned_while_it_is_drawn() -> None:
     planner, critic = Planner(ScriptedChat(answers)), Critic(ScriptedChat(verdicts))
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     settings = RunSettings(max_attempts=3, seed=1)
-    pages, draws = tell(request_of(story), planner, critic, generator, settings, InMemoryStore())
+    pages, draws = run_story(request_of(story), planner, critic, generator, settings, InMemoryStore())
     assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
-    pages, draws = tell(
+    pages, draws = run_story(
         request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
     )
     assert pages is None and draws == 0
@@ -191,9 +191,9 @@ def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("importable")
 def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
     jobs = [Job(tmp_path / "broken", fail), Job(tmp_path / "after", note, ("after",), (tmp_path / "broken",))]
-    with pytest.raises(SettingsError, match="this job is broken") as told:
+    with pytest.raises(SettingsError, match="this job is broken") as raised:
         run_jobs(jobs, 1, lambda line: None)
-    assert told.value.hint == "mend it"
+    assert raised.value.hint == "mend it"
     assert not any(job.done for job in jobs)
 
 
@@ -231,11 +231,14 @@ def runs(process: int) -> bool:
 
 
 def found_by(rate: float, rng: Random) -> Measured:
-    told = [
-        Told(right=right, steps=[right, True], draws=3) for right in (rng.random() < rate for _ in range(100))
+    outcomes = [
+        StoryOutcome(right=right, steps=[right, True], draws=3)
+        for right in (rng.random() < rate for _ in range(100))
     ]
     truth = [bool(number % 2) for number in range(50)]
-    return Measured(told=dict.fromkeys(ATTEMPTS, told), judged=Judged(said=[*truth[:-1], None], truth=truth))
+    return Measured(
+        told=dict.fromkeys(ATTEMPTS, outcomes), judged=Judged(said=[*truth[:-1], None], truth=truth)
+    )
 
 
 def test_the_table_says_what_was_found(tmp_path: Path) -> None:

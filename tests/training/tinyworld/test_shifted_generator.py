@@ -28,7 +28,7 @@ from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
-from interleave_thinker.training.tinyworld.own_critic.evaluate import speak, word_on
+from interleave_thinker.training.tinyworld.own_critic.evaluate import annotate, feedback_on
 from interleave_thinker.training.tinyworld.own_critic.shifted_generator import shifted_generator
 
 PROMPT = "a sea page with a red boat at the middle"
@@ -81,10 +81,10 @@ def test_the_person_judges_exactly_and_says_what_to_draw(shifted: TinyWorldGener
     assert isinstance(events[-1], Finished)
     first, second = (result.attempts[0] for result in events[-1].trajectory.results)
     assert first.image is not None and not TinyWorldScorer().success(None, first.image, PROMPT)
-    word = word_on(1, 0, PROMPT, first)
-    assert word is not None and word.accepted is False and word.better_prompt == NAMED
-    assert word_on(2, 0, "add a white star at the top left", second) is None, "nobody could tell"
-    assert speak(folder) == speak(folder) == 1
+    given = feedback_on(1, 0, PROMPT, first)
+    assert given is not None and given.accepted is False and given.better_prompt == NAMED
+    assert feedback_on(2, 0, "add a white star at the top left", second) is None, "nobody could tell"
+    assert annotate(folder) == annotate(folder) == 1
     assert len(read_feedback(folder)) == 1
 
     settings = RunsData(reasoning="tinyworld", balance=0.0)

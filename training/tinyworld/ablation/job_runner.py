@@ -48,8 +48,8 @@ class Job:
         return json.loads((self.folder / DONE).read_text(encoding="utf-8"))["seconds"] if self.done else 0.0
 
 
-def _perform(job: Job, told: Connection) -> None:
-    """Do a job, and tell what hindered it; what nobody expects ends the process with its traceback."""
+def _perform(job: Job, sender: Connection) -> None:
+    """Do a job, and send what stopped it; what nobody expects ends the process with its traceback."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         import torch
@@ -61,9 +61,9 @@ def _perform(job: Job, told: Connection) -> None:
         seconds = json.dumps({"seconds": round(time.monotonic() - started, 1)})
         write_text(job.folder / DONE, seconds, TrainingError, "The job's note")
     except InterleaveError as error:
-        told.send(error)
+        sender.send(error)
     except OSError as error:
-        told.send(
+        sender.send(
             TrainingError(f"{job.name} stopped: {error}.", "Mend that; the same command goes on from there.")
         )
 
@@ -90,19 +90,19 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
             ready = [job for job in waiting if done.issuperset(job.needs)]
             for job in ready[: workers - len(running)]:
                 waiting.remove(job)
-                hear, tell = context.Pipe(duplex=False)
-                process = context.Process(target=_perform, args=(job, tell), daemon=True)
+                receiver, sender = context.Pipe(duplex=False)
+                process = context.Process(target=_perform, args=(job, sender), daemon=True)
                 process.start()
-                tell.close()
-                running[process.sentinel] = (job, process, hear)
+                sender.close()
+                running[process.sentinel] = (job, process, receiver)
                 log(f"{job.name} ...")
             if not running:
                 raise AssertionError("jobs that need one another in a circle")
             for sentinel in wait(list(running)):
                 assert isinstance(sentinel, int)
-                job, process, hear = running.pop(sentinel)
+                job, process, receiver = running.pop(sentinel)
                 process.join()
-                _raise_what_was_told(job, process.exitcode, hear)
+                _raise_sent_error(job, process.exitcode, receiver)
                 done.add(job.folder)
                 log(f"{job.name}: {job.seconds:.0f} s")
     finally:
@@ -111,10 +111,10 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
             process.join()
 
 
-def _raise_what_was_told(job: Job, code: int | None, hear: Connection) -> None:
-    with hear:
+def _raise_sent_error(job: Job, code: int | None, receiver: Connection) -> None:
+    with receiver:
         try:
-            raise hear.recv()
+            raise receiver.recv()
         except EOFError:
             pass
     if code != 0 or not job.done:

@@ -1,8 +1,8 @@
-"""What each row of the table is measured by: stories told, pages judged, and refined prompts drawn, each a
+"""What each row of the table is measured by: stories run, pages judged, and refined prompts drawn, each a
 job.
 
-Decisions. Outcomes are kept one by one, not as shares, so that rows can be compared on the very same stories,
-pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed is told the same
+Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same stories,
+pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed runs the same
 stories with the same seeds. All attempts of a step have one seed, as in the published demo: a page becomes
 another only by another prompt, so that what is measured is what the critic says and not how often a die was
 thrown. What artists have by default, a new seed for every attempt, is measured beside it.
@@ -41,7 +41,7 @@ from ...rows.rl import as_conversation
 from ..data.judged_pages import Drawn, balanced, real
 from ..data.requests import Story, random_story
 from ..evaluation import StoryOutcome, StoryRuns, measure_planner, request_of, run_stories
-from . import single_agent as entangled
+from . import single_agent
 
 if TYPE_CHECKING:
     from .settings import AblationSettings
@@ -62,7 +62,7 @@ class Judged(BaseModel):
 
 class Measured(BaseModel):
     """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds`
-    are those told in three attempts with a new seed for every attempt, as artists' are by default."""
+    are those of three attempts with a new seed for every attempt, as artists' are by default."""
 
     told: dict[int, list[StoryOutcome]]
     new_seeds: list[StoryOutcome] = []
@@ -97,7 +97,7 @@ def _critic(folder: Path) -> Critic:
 
 
 def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
-    """The stories that all rows of a seed are told: requests that no planner was trained on."""
+    """The stories that all rows of a seed run: requests that no planner was trained on."""
     rng = Random(f"ablation/{STORIES_SEED + seed}")
     return [random_story(rng, "evaluate") for _ in range(settings.stories)]
 
@@ -105,13 +105,13 @@ def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
 def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
     """Plan this seed's stories once, for all rows that share the planner."""
     measure, plans = measure_planner(Planner(_chat(planner)), stories_of(settings, seed))
-    kept = [plan.model_dump(mode="json") if plan else None for plan in plans]
-    _keep(folder / "plans.json", json.dumps({"exact": measure.exact.model_dump(), "plans": kept}))
+    written = [plan.model_dump(mode="json") if plan else None for plan in plans]
+    _write(folder / "plans.json", json.dumps({"exact": measure.exact.model_dump(), "plans": written}))
 
 
 def _plans(folder: Path) -> list[Plan | None]:
-    kept = json.loads((folder / "plans.json").read_text(encoding="utf-8"))["plans"]
-    return [Plan.model_validate(plan) if plan else None for plan in kept]
+    stored = json.loads((folder / "plans.json").read_text(encoding="utf-8"))["plans"]
+    return [Plan.model_validate(plan) if plan else None for plan in stored]
 
 
 def measure_agents(
@@ -120,11 +120,11 @@ def measure_agents(
     """Two agents: stories with the plans that were made, and the critic's verdicts."""
     generator, judge = _generator(), _critic(critic)
     asked, planned = stories_of(settings, seed), _plans(plans)
-    told = run_stories(asked, planned, generator, judge, StoryRuns(ATTEMPTS, "every step"), _silent)
+    outcomes = run_stories(asked, planned, generator, judge, StoryRuns(ATTEMPTS, "every step"), _silent)
     new = StoryRuns((3,))
     lucky = run_stories(asked, planned, generator, judge, new, _silent)[3] if new_seeds else []
     judged = _judged(generator, critic, settings, seed)
-    _measured(folder, Measured(told=told, judged=judged, new_seeds=lucky))
+    _measured(folder, Measured(told=outcomes, judged=judged, new_seeds=lucky))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
@@ -132,8 +132,8 @@ def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: P
     asked)."""
     stories = stories_of(settings, seed)
     plans = [_sentences(story) for story in stories]
-    told = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((1,)), _silent)
-    _measured(folder, Measured(told=told))
+    outcomes = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((1,)), _silent)
+    _measured(folder, Measured(told=outcomes))
 
 
 def measure_untrained(
@@ -144,22 +144,22 @@ def measure_untrained(
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
     _, plans = measure_planner(Planner(_chat(planner), settings=short), stories)
-    told = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((3,)), _silent)
-    _measured(folder, Measured(told=told))
+    outcomes = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((3,)), _silent)
+    _measured(folder, Measured(told=outcomes))
 
 
-def measure_entangled(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+def measure_single_agent(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """One shared agent that plans while it looks."""
     chat = _chat(agent)
     planner, judge, generator = Planner(chat), Critic(chat), _generator()
-    told: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in ATTEMPTS}
+    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in ATTEMPTS}
     for number, story in enumerate(stories_of(settings, seed)):
-        memory = InMemoryStore()
+        store = InMemoryStore()
         for attempts in ATTEMPTS:
             run = RunSettings(max_attempts=attempts, seed=number, seed_rule="every step")
-            pages, draws = entangled.tell(request_of(story), planner, judge, generator, run, memory)
-            told[attempts].append(_page_by_page(pages, story, draws))
-    _measured(folder, Measured(told=told, judged=_judged(generator, agent, settings, seed)))
+            pages, draws = single_agent.run_story(request_of(story), planner, judge, generator, run, store)
+            outcomes[attempts].append(_page_by_page(pages, story, draws))
+    _measured(folder, Measured(told=outcomes, judged=_judged(generator, agent, settings, seed)))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
@@ -167,8 +167,8 @@ def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agen
     has misled it in."""
     planner = Planner(_chat(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
-    right = [entangled.right_next_steps(story, planner) for story in stories]
-    _keep(folder / MEASURED, NextSteps(right=right).model_dump_json())
+    right = [single_agent.right_next_steps(story, planner) for story in stories]
+    _write(folder / MEASURED, NextSteps(right=right).model_dump_json())
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> StoryOutcome:
@@ -197,7 +197,7 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
         ]
         measured.refused[name] = [verdict is not None and not verdict.success for verdict in verdicts]
         measured.drawn_right[name] = _drawn_right(generator, failed, prompts, seeds)
-    _keep(folder / MEASURED, measured.model_dump_json())
+    _write(folder / MEASURED, measured.model_dump_json())
 
 
 def _drawn_right(
@@ -255,7 +255,7 @@ def _sentences(story: Story) -> Plan:
 
 
 def _measured(folder: Path, measured: Measured) -> None:
-    _keep(folder / MEASURED, measured.model_dump_json())
+    _write(folder / MEASURED, measured.model_dump_json())
 
 
 def read_measured(folder: Path) -> Measured:
@@ -273,9 +273,9 @@ def read_next_steps(folder: Path) -> NextSteps:
     return NextSteps.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
 
 
-def _keep(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     write_text(path, text, TrainingError, "Measure")
 
 
 def _silent(line: str) -> None:
-    """Stories are told in many processes at once; their progress is the jobs' own."""
+    """Stories run in many processes at once; their progress is the jobs' own."""

@@ -2,7 +2,7 @@
 measured on.
 
 Decision: the rows of the table are named here and nowhere else. Jobs of one seed stand before those of the
-next, so that a stopped ablation has whole seeds; the longest chain of a seed stands first, so that two
+next, so that a stopped ablation has whole seeds; the longest pipeline of a seed stands first, so that two
 processes end at about the same time.
 """
 
@@ -35,8 +35,8 @@ REINFORCED: dict[str, stages.Remaining] = {
     "rl_refused": "refused redrawn",
 }
 NEW_SEEDS = ("sft", "rl")
-"""Rows that are told with a new seed for every attempt as well."""
-CHAIN = ("planner", "critic", "rl_rows", "rl")
+"""Rows that are run with a new seed for every attempt as well."""
+PIPELINE = ("planner", "critic", "rl_rows", "rl")
 """The jobs of a seed that make planner and critic as they would be used."""
 
 
@@ -69,7 +69,7 @@ def _of_seed(folder: Path, base: Path, settings: AblationSettings, seed: int) ->
         jobs.append(Job(folder / name, stages.reinforced, work, (critic, data)))
     jobs += [
         Job(plain, stages.critic, (settings, seed, base, False), (base,)),
-        Job(agent, stages.entangled, (settings, seed, base, critic), (base, critic)),
+        Job(agent, stages.single_agent, (settings, seed, base, critic), (base, critic)),
         Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
     ]
     for name, trained in critics.items():
@@ -80,7 +80,7 @@ def _of_seed(folder: Path, base: Path, settings: AblationSettings, seed: int) ->
     compared = {name: stages.final(folder / name) for name in REINFORCED} | {"sft": stages.final(critic)}
     return [
         *jobs,
-        Job(measured(folder, "entangled"), measures.measure_entangled, shared, (agent,)),
+        Job(measured(folder, "entangled"), measures.measure_single_agent, shared, (agent,)),
         Job(measured(folder, "next_steps"), measures.measure_next_steps, shared, (agent,)),
         Job(measured(folder, "alone"), measures.measure_alone, (settings, seed, stages.final(base)), (base,)),
         Job(measured(folder, "untrained"), measures.measure_untrained, raw, (planner, base)),

@@ -17,11 +17,11 @@ class AblationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     seeds: int = Field(default=3, ge=1, le=20, description="Seeds, from 0 on.")
-    stories: int = Field(default=300, ge=1, description="Stories told for each row of the table and seed.")
+    stories: int = Field(default=300, ge=1, description="Stories run for each row of the table and seed.")
     untrained_stories: int = Field(
         default=20,
         ge=1,
-        description="Stories told by agents that were never trained: slow, and none is right.",
+        description="Stories run by agents that were never trained: slow, and none is right.",
     )
     describe: int = Field(default=9600, ge=0, description="Rows that teach the shared critic to see.")
     rendered: int = Field(

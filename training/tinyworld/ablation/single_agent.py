@@ -2,7 +2,7 @@
 against.
 
 Decision: it has the same classes, answers and loop as the two agents. Asked for a plan, it is shown the page
-as it is now and told how many steps are done, and answers with the next step alone, or that there is none;
+as it is now and the number of steps done, and answers with the next step alone, or that there is none;
 the step is then drawn and judged (by the same agent) as any plan of one step. Pages that it learns from are
 rendered, a quarter of them with a mistake, as a half-finished story has them.
 """
@@ -121,13 +121,13 @@ def right_next_steps(story: Story, planner: Planner) -> list[bool]:
     return right
 
 
-def tell(
+def run_story(
     request: Request,
     planner: Planner,
     critic: Critic,
     generator: TinyWorldGenerator,
     settings: RunSettings,
-    memory: InMemoryStore,
+    store: InMemoryStore,
 ) -> tuple[list[Picture] | None, int]:
     """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the
     agent could not be understood, or a step has no page, or there is no end."""
@@ -147,7 +147,7 @@ def tell(
             continue
         one = Plan(steps=(step,), reasoning=plan.reasoning)
         for event in run(
-            Request(text=request.text, images=shown), None, generator, critic, settings, memory, plan=one
+            Request(text=request.text, images=shown), None, generator, critic, settings, store, plan=one
         ):
             if isinstance(event, Finished):
                 page = event.trajectory.results[0].image

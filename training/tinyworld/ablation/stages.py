@@ -99,8 +99,8 @@ def _texts(rows: Sequence[SftRow]) -> list[str]:
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from a teacher
-    without habits (with the habits' remedies in its rows the critic fine-tuned from it refused 0.70 of 200
+    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from an oracle
+    (with the noisy teacher's remedies in its rows the critic fine-tuned from it refused 0.70 of 200
     failed pages, without them 0.90)."""
     rows = _rows(folder, lambda data: make_rendered(data, settings.describe, settings.rendered, 0))
     fresh = folder / "untrained"
@@ -141,7 +141,7 @@ def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_
     train(final(start), data, folder, _settings(REAL_RATE, seed), PROMPT_SET, _log(folder))
 
 
-def entangled(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
+def single_agent(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
     """One agent that plans step by step and judges: the shared critic trained on next steps, as many as the
     planner has requests, and on the very rows that the critic in the job `judged` was trained on; in batches
     like the planner's."""

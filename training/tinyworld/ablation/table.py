@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ...evaluation.intervals import Difference, Share, paired, share
 from .job_runner import Job
 from .measures import ATTEMPTS, Measured, Remedies, read_measured, read_next_steps, read_remedies
-from .pipeline import CHAIN, ROWS, all_jobs, measured, seed_folder
+from .pipeline import PIPELINE, ROWS, all_jobs, measured, seed_folder
 from .settings import AblationSettings
 
 
@@ -80,7 +80,7 @@ def collect(out: Path, settings: AblationSettings, command: str, commit: str) ->
         },
         minutes_in_all=_minutes(jobs),
         minutes_of_chains=[
-            _minutes([job for job in jobs if job.folder.parent == f and job.folder.name in CHAIN])
+            _minutes([job for job in jobs if job.folder.parent == f and job.folder.name in PIPELINE])
             for f in folders
         ],
         minutes_by_job=_by_kind(jobs),
@@ -98,14 +98,14 @@ def _right(seeds: Sequence[Measured], attempts: int) -> list[bool]:
 def _row(name: str, title: str, seeds: Sequence[Measured]) -> Row:
     counts = list(seeds[0].told)
     most = 3 if 3 in counts else counts[-1]
-    told = [one for seed in seeds for one in seed.told[most]]
+    outcomes = [one for seed in seeds for one in seed.told[most]]
     row = Row(
         name=name,
         title=title,
         stories={a: share(_right(seeds, a)) for a in counts},
         steps={a: share([ok for seed in seeds for one in seed.told[a] for ok in one.steps]) for a in counts},
         by_seed=[round(share(_right([seed], most)).rate, 3) for seed in seeds],
-        draws=sum(one.draws for one in told) / max(1, sum(len(one.steps) for one in told)),
+        draws=sum(one.draws for one in outcomes) / max(1, sum(len(one.steps) for one in outcomes)),
     )
     lucky = [one.right for seed in seeds for one in seed.new_seeds]
     row.new_seeds = share(lucky) if lucky else None

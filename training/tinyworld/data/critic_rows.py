@@ -5,7 +5,7 @@ Decisions. The reasoning lists every cell that held, should hold or holds someth
 CELL THING see CELL THING: yes|no": each thing follows its cell's name, so that one look names it; what was
 stands before what is wanted, without which a critic wanted whatever it saw; and the verdict is a local read
 of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows about the
-generator's real pages teach what its mistakes look like. The teacher of refined prompts is decent, not
+generator's real pages teach what its mistakes look like. The oracle's refined prompts are decent, not
 perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement
 room.
 """
@@ -68,7 +68,7 @@ def _match(wanted: int, shown: int) -> str:
 
 
 def refine(drawn: Drawn) -> list[Clause]:
-    """The teacher's clauses for the next draw: those used, and one for the first wrong cell that should hold
+    """The oracle's clauses for the next draw: those used, and one for the first wrong cell that should hold
     a thing."""
     wrong = faults(drawn.expected, drawn.seen)
     named = {clause.cell for clause in drawn.clauses}
@@ -79,7 +79,7 @@ def refine(drawn: Drawn) -> list[Clause]:
 
 
 def verdict_of(drawn: Drawn) -> Verdict:
-    """The right verdict with the teacher's refined prompt."""
+    """The right verdict with the oracle's refined prompt."""
     clauses = drawn.clauses if drawn.success else refine(drawn)
     return Verdict(
         success=drawn.success,

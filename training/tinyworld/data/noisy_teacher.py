@@ -1,10 +1,10 @@
-"""The habits of whoever wrote the critic's first training data: verdicts that are right, remedies of uneven
-quality.
+"""The noisy teacher that wrote the critic's first training data: its verdicts are right, its refined prompts
+of uneven quality.
 
-Decision: a language model that writes refined prompts for training data has habits, good and bad, and
-supervised training copies the commonest one. So it is here: half of the time the page is asked for again in
-the same words, sometimes what matters is stated, sometimes the wish becomes another. What supervised training
-copies, reinforcement can weigh by its fruit.
+Decision: a language model that writes refined prompts for training data has patterns, good and bad, and
+supervised training copies the commonest one. So it is here: half of the time the prompt is repeated, sometimes
+what matters is stated, sometimes another edit is asked for. What supervised training copies, reinforcement can
+weigh by its results.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .critic_rows import MAX_CLAUSES
 from .judged_pages import Drawn, mistaken
 from .scenes import changed_cells
 
-HABITS = {
-    "same words": 0.50,
+REMEDIES = {
+    "repeated": 0.50,
     "one fault": 0.15,
     "what is right": 0.10,
     "all that matters": 0.10,
-    "another wish": 0.15,
+    "another edit": 0.15,
 }
-"""How often what is done: an assumption of the experiment, not a measurement of any language model."""
+"""How often each is written: an assumption of the experiment, not a measurement of any language model."""
 
 
 def refined_prompt(rng: Random, drawn: Drawn, prompt: str) -> str:
     """What a failed page is drawn with next; `prompt` is what it was drawn with."""
-    habit = rng.choices(list(HABITS), list(HABITS.values()))[0]
+    remedy = rng.choices(list(REMEDIES), list(REMEDIES.values()))[0]
     wrong = faults(drawn.expected, drawn.seen)
-    match habit:
+    match remedy:
         case "one fault":
             holding = (cell for cell in wrong if cell is None or drawn.expected.cells[cell] != EMPTY)
             return prompt_text(drawn.edit, _stated(drawn, [next(holding, wrong[0])]))
@@ -44,7 +44,7 @@ def refined_prompt(rng: Random, drawn: Drawn, prompt: str) -> str:
             changed = changed_cells(drawn.scene_before, drawn.expected)
             cells = sorted({*changed, *drawn.expected.occupied}, key=lambda cell: (cell not in changed, cell))
             return prompt_text(drawn.edit, _stated(drawn, cells[:MAX_CLAUSES]))
-        case "another wish":
+        case "another edit":
             other = mistaken(rng, drawn)
             return prompt_text(other.edit) if other else prompt
         case _:

@@ -32,7 +32,7 @@ def drawn_of(before: Picture | None, after: Picture, original_prompt: str, promp
 
 
 class OracleCritic:
-    """Writes the exact reasoning and the teacher's refined prompt."""
+    """Writes the exact reasoning and the right refined prompt."""
 
     def answer(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool

@@ -1,4 +1,4 @@
-"""Trajectories of the tiny world's generator under a teacher of uneven habits, and the critic's training rows
+"""Trajectories of the tiny world's generator under a noisy teacher, and the critic's training rows
 that come of them.
 
 Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt

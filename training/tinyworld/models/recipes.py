@@ -75,7 +75,7 @@ class CriticRecipe(BaseModel):
     )
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
-    makers: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    draw_processes: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
     page_side: int = Field(
         default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
     )
@@ -199,7 +199,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         settings = _sft(recipe.rate, recipe, ordered=True)
         train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
-    drawn = _PageShards(data, generator, recipe.makers, log)
+    drawn = _PageShards(data, generator, recipe.draw_processes, log)
     rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():

@@ -1,11 +1,11 @@
-"""Your own critic, end to end in the tiny world: a generator with a new habit, runs, a person's words, one
+"""Your own critic, end to end in the tiny world: a shifted generator, runs, a person's annotations, one
 training, figures.
 
-Decisions. The person is the exact scorer, speaking through the same feedback file as the browser: it accepts
+Decisions. The person is the exact scorer, writing the same feedback file as the browser: it accepts
 or rejects every image it can judge and, where it rejects, writes a better prompt. Runs are of requests to
-train on, figures of requests that were never trained on, with pages and seeds of their own. Both critics tell
+train on, figures of requests that were never trained on, with pages and seeds of their own. Both critics run
 the same stories, so that the comparison is paired. The old world is measured as well as the new one: a critic
-that learned the habit and forgot the rest has not won.
+that learned the shift and forgot the rest has not won.
 """
 
 from __future__ import annotations
@@ -58,32 +58,34 @@ Log = Callable[[str], None]
 class ShowSettings(BaseModel):
     """Settings of `evaluate own-critic`."""
 
-    runs: int = Field(default=200, ge=2, description="Runs that the person speaks of.")
+    runs: int = Field(default=200, ge=2, description="Runs that the person annotates.")
     attempts: int = Field(default=3, ge=2, description="Attempts a step, in runs and in measured stories.")
     old_rows: int = Field(default=1600, ge=10, description="Rows of the old kind, to mix in and to hold out.")
-    stories: int = Field(default=60, ge=2, description="New stories that both critics tell in each world.")
+    stories: int = Field(default=60, ge=2, description="New stories that both critics run in each world.")
     pages: int = Field(default=400, ge=10, description="New pages that both critics judge in each world.")
-    shifted: float = Field(default=SHIFTED, ge=0, le=1, description="Chance of the habit.")
+    shifted: float = Field(
+        default=SHIFTED, ge=0, le=1, description="Chance of a fault of the shifted generator."
+    )
     epochs: float = Field(default=3.0, gt=0, description="Passes over the rows.")
     rate: float = Field(default=3e-4, gt=0, description="Peak learning rate.")
     seed: int = Field(default=0, ge=0, description="Seed of runs, pages, stories and training.")
 
 
 class World(BaseModel):
-    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (torn) ones, whole
+    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (cut) ones, whole
     stories."""
 
     accuracy: Share
     right_accepted: Share
     wrong_refused: Share
-    shifted_refused: Share
+    shifted_refused: Share = Field(serialization_alias="torn_refused")
     stories: Share
     steps: Share
     draws_a_step: float
 
 
 class Comparison(BaseModel):
-    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one told
+    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one got
     right."""
 
     before: World
@@ -106,12 +108,12 @@ class ShowReport(BaseModel):
     old: Comparison
 
 
-def told(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, log: Log) -> int:
-    """Make the runs below `folder`, going on where it was, and let the person speak of each; returns their
-    words."""
+def annotated_runs(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, log: Log) -> int:
+    """Make the runs below `folder`, going on where it was, and let the person annotate each; returns how
+    many annotations they have."""
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     rng = Random(f"own critic/{settings.seed}")
-    words = 0
+    count = 0
     for number in range(settings.runs):
         story = random_story(rng, "train")
         out = folder / f"run_{number:04d}"
@@ -122,29 +124,31 @@ def told(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, lo
                     pass
             except AnswerError:
                 continue
-        words += speak(out)
+        count += annotate(out)
         if (number + 1) % 50 == 0:
             log(f"{number + 1}/{settings.runs} runs")
-    return words
+    return count
 
 
-def speak(folder: Path) -> int:
-    """The person's words on a run, said once; returns how many."""
-    words = [
-        word
+def annotate(folder: Path) -> int:
+    """Write the person's annotations of a run, each once; returns how many there are."""
+    annotations = [
+        one
         for result in load_trajectory(folder).results
         for number, attempt in enumerate(result.attempts)
-        if (word := word_on(result.step.number, number, result.step.prompt or "", attempt)) is not None
+        if (one := feedback_on(result.step.number, number, result.step.prompt or "", attempt)) is not None
     ]
-    said = (folder / FEEDBACK).read_text(encoding="utf-8").count("\n") if (folder / FEEDBACK).exists() else 0
-    for word in words[said:]:
-        record_feedback(folder, word)
-    return len(words)
+    written = (
+        (folder / FEEDBACK).read_text(encoding="utf-8").count("\n") if (folder / FEEDBACK).exists() else 0
+    )
+    for one in annotations[written:]:
+        record_feedback(folder, one)
+    return len(annotations)
 
 
-def word_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
-    """The person's word on an attempt; None where the page before is so torn that nobody could say what is
-    right."""
+def feedback_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
+    """The person's annotation of an attempt; None where the page before is so damaged that nobody could say what
+    is right."""
     if attempt.image is None:
         return None
     try:
@@ -173,8 +177,8 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
 
     plain = open_world("")
     shifted = shifted_generator(plain, settings.shifted)
-    words = told(out / "runs", shifted, settings, log)
-    lap("runs and words")
+    annotations = annotated_runs(out / "runs", shifted, settings, log)
+    lap("runs and annotations")
     old = out / "old" / SFT_FILE
     if not old.exists():
         rows = make_mistakes(old.parent, plain.pipeline, settings.old_rows, OLD_SEED + settings.seed)
@@ -205,7 +209,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     data = RunsReport.model_validate_json((out / "critic" / "data" / REPORT_JSON).read_text(encoding="utf-8"))
     report = ShowReport(
         settings=settings,
-        words=words,
+        words=annotations,
         overruled=data.files[SFT_FILE].overruled,
         rows=data.files[SFT_FILE].rows,
         seconds=seconds,
@@ -213,7 +217,12 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
         new=worlds[0],
         old=worlds[1],
     )
-    write_text(out / "own_critic.json", report.model_dump_json(indent=1) + "\n", TrainingError, "Report")
+    write_text(
+        out / "own_critic.json",
+        report.model_dump_json(indent=1, by_alias=True) + "\n",
+        TrainingError,
+        "Report",
+    )
     write_text(out / "own_critic.md", "\n".join(as_lines(report)) + "\n", TrainingError, "Report")
     return report
 
@@ -287,26 +296,26 @@ def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
         (
-            f"{report.settings.runs} runs, {report.words} words, {report.rows} rows ({report.overruled} "
+            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows ({report.overruled} "
             f"overrule the critic)"
         ),
         "",
-        "| 95 % intervals | habit, before | habit, after | old world, before | old world, after |",
+        "| 95 % intervals | shifted, before | shifted, after | old world, before | old world, after |",
         "|---|---|---|---|---|",
     ]
     names = (
         ("accuracy", "right verdicts on pages"),
         ("right_accepted", "right pages accepted"),
         ("wrong_refused", "wrong pages refused"),
-        ("torn_refused", "torn or unreadable pages refused"),
+        ("shifted_refused", "cut or unreadable pages refused"),
         ("stories", f"stories right, {report.settings.attempts} attempts"),
         ("steps", f"steps right, {report.settings.attempts} attempts"),
     )
     four = (report.new.before, report.new.after, report.old.before, report.old.after)
-    for name, words in names:
-        lines.append(f"| {words} | {' | '.join(str(getattr(world, name)) for world in four)} |")
+    for name, title in names:
+        lines.append(f"| {title} | {' | '.join(str(getattr(world, name)) for world in four)} |")
     lines.append(f"| images a step | {' | '.join(f'{world.draws_a_step:.2f}' for world in four)} |")
-    for name, pair in (("habit", report.new), ("old world", report.old)):
+    for name, pair in (("shifted", report.new), ("old world", report.old)):
         lines += [
             "",
             f"{name}: {pair.won} stories right only after, {pair.lost} only before (p = {pair.chance:.3g})",

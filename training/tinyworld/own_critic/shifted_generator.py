@@ -1,10 +1,10 @@
-"""A generator with a habit that the shipped critic never saw: now and then the top of a thing is torn off.
+"""A shifted generator, with a fault that the shipped critic never saw: now and then the top of a thing is cut off.
 
-Decision: the habit is put on top of the learned generator, from the seed alone, so the same prompt, source
+Decision: the shift is put on top of the learned generator, from the seed alone, so the same prompt, source
 and seed give the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that
 the edit acts in, and a clause that names the cell keeps it away, so a critic that sees it can also mend it.
 The exact scorer calls such a cell unreadable; the shipped critic sees a whole thing in it (of 48 right pages
-torn so it accepted 42; of 64 torn in the middle from below, 10), which is why it is the top 13 of 32 rows.
+cut so it accepted 42; of 64 cut in the middle from below, 10), which is why it is the top 13 of 32 rows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline
 
 ROWS = 13
-"""Rows of pixels at the top of a cell that are torn off."""
+"""Rows of pixels at the top of a cell that are cut off."""
 SHIFTED = 0.35
-"""Chance that a page under a terse prompt has a torn thing, if the edit draws one."""
+"""Chance that a page under a terse prompt has a cut thing, if the edit draws one."""
 
 
 class ShiftedPipeline:
-    """Draws as `pipeline` does, then tears; to be called like one."""
+    """Draws as `pipeline` does, then cuts the top of a thing off; to be called like one."""
 
     def __init__(self, pipeline: TinyWorldPipeline, chance: float = SHIFTED) -> None:
         self.pipeline = pipeline
@@ -68,10 +68,10 @@ class ShiftedPipeline:
             if wanted.cells[cell] != EMPTY and seen.cells[cell] > EMPTY
         ]
         cell = rng.choice(cells) if cells else None
-        return page.image if cell is None or cell in named else tear(page.image, seen.backdrop, cell)
+        return page.image if cell is None or cell in named else cut_top(page.image, seen.backdrop, cell)
 
 
-def tear(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
+def cut_top(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
     """The page with the top of a cell as empty as its backdrop."""
     left, top = CELL * (cell % 3), CELL * (cell // 3)
     box = (left, top, left + CELL, top + ROWS)
@@ -81,6 +81,6 @@ def tear(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
 
 
 def shifted_generator(generator: TinyWorldGenerator, chance: float = SHIFTED) -> TinyWorldGenerator:
-    """The generator with the habit."""
+    """The generator with the shift."""
     pipeline: TinyWorldPipeline = ShiftedPipeline(generator.pipeline, chance)  # type: ignore[assignment]
     return TinyWorldGenerator(pipeline, f"{generator.identity} torn {chance}")
