@@ -1,4 +1,5 @@
-"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, wrong positions on the other.
+"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, wrong positions on the
+other.
 
     python benchmarks/rounding.py            # the last line is JSON
 

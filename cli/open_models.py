@@ -193,7 +193,8 @@ class Opener:
         return self._chats[key]
 
     def _shared_with(self, accepted: frozenset[str], name: str, kind: type[BaseModel]) -> dict[str, object]:
-        """Of the options for every model those that this one accepts; its settings of `--engine` as `name`."""
+        """Of the options for every model those that this one accepts; its settings of `--engine` as
+        `name`."""
         taken = {option: value for option, value in self._shared.items() if option in accepted}
         self._untaken -= set(taken)
         given = {setting: value for setting, value in self._engine.items() if setting in kind.model_fields}

@@ -1,7 +1,7 @@
 """What the parts of an object look like in an agent's answer, as regular expressions.
 
-Decision: every pattern has bounded repetition or goes over a text once, so reading takes time in proportion to
-the answer, whatever is in it.
+Decision: every pattern has bounded repetition or goes over a text once, so reading takes time in proportion
+to the answer, whatever is in it.
 """
 
 from __future__ import annotations

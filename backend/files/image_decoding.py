@@ -1,7 +1,7 @@
 """Image files decoded into upright RGB, whatever a camera or a stranger put into them.
 
-Decision: Pillow reads, in the formats that are listed and within a number of pixels; all that it can raise for
-a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is.
+Decision: Pillow reads, in the formats that are listed and within a number of pixels; all that it can raise
+for a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is.
 """
 
 from __future__ import annotations

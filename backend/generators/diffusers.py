@@ -2,9 +2,9 @@
 one.
 
 Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed
-is fixed when it is opened and named in `identity` (pipeline_options.py). Noise comes from a CPU generator, so a seed means the same
-noise on every device. A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no
-source yet.
+is fixed when it is opened and named in `identity` (pipeline_options.py). Noise comes from a CPU generator, so
+a seed means the same noise on every device. A pipeline that only edits (Qwen-Image-Edit) is given a white
+page where there is no source yet.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`data feedback`: a person's annotation of one try of a run, from the command line, into the file that the nodes
-and the page write."""
+"""`data feedback`: a person's annotation of one try of a run, from the command line, into the file that the
+nodes and the page write."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def command(
         bool, typer.Option("--take-back", help="Take the annotation of this try back.")
     ] = False,
 ) -> None:
-    """Annotate one try of a run: whether its image is right; the last annotation counts (feedback.jsonl in the run's
-    folder)."""
+    """Annotate one try of a run: whether its image is right; the last annotation counts (feedback.jsonl in
+    the run's folder)."""
     from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, record_feedback

@@ -112,8 +112,8 @@ def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
 
 def askable(rows: RowSet, checkpoint: Path, limit: TokenLimit, pixels: int, log: Log) -> RowSet:
     """The rows that the critic in `checkpoint` can be asked about, with images of at most `pixels`: within
-    the limit, and without the tokenizer's special tokens, which would be read as an image or the end of a turn.
-    Raises SettingsError for the first other row unless such rows are skipped."""
+    the limit, and without the tokenizer's special tokens, which would be read as an image or the end of a
+    turn. Raises SettingsError for the first other row unless such rows are skipped."""
     if not rows.rows:
         return rows
     shown = [shown_of(row, rows.folder, pixels) for row in rows.rows]

@@ -97,7 +97,8 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
     low, high = apart(after.false_recall, after.right_refused)
     if low <= 0:
         faults.append(
-            f"it does not distinguish wrong images from right ones: it refuses {after.false_recall.rate:.3f} and "
+            f"it does not distinguish wrong images from right ones: it refuses \
+{after.false_recall.rate:.3f} and "
             f"{after.right_refused.rate:.3f} of them (95 % interval of the difference {low:+.3f} to "
             f"{high:+.3f})"
         )

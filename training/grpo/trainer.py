@@ -27,8 +27,8 @@ Measured = Callable[[], dict[str, float]]
 def config_of(
     settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: list[str]
 ) -> GRPOConfig:
-    """The configuration of trl's trainer; raises SettingsError for options that do not go together. Made before the
-    model is loaded (see policy_model)."""
+    """The configuration of trl's trainer; raises SettingsError for options that do not go together. Made
+    before the model is loaded (see policy_model)."""
     a_step, a_rollout = batches(settings, devices)
     return GRPOConfig(
         **arguments(settings, steps, steps_in_all),

@@ -32,7 +32,8 @@ Made = TypeVar("Made")
 
 
 def key_of(*parts: str | int | None) -> str:
-    """32 hex digits over the parts, each distinct from its neighbours; None is distinct from the empty text."""
+    """32 hex digits over the parts, each distinct from its neighbours; None is distinct from the empty
+    text."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -3,9 +3,9 @@ loaded.
 
 Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the
 template), and only rows near the limit are put through the chat template: a hundred thousand rows are
-measured in seconds. A special token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) inside a row's text is refused: it
-would be read as an image that is not there, or as the end of a turn, and end the training in its middle or
-teach a conversation that nobody wrote.
+measured in seconds. A special token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) inside a row's text is
+refused: it would be read as an image that is not there, or as the end of a turn, and end the training in its
+middle or teach a conversation that nobody wrote.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What runs hold for a critic to learn from: every judged image of every step, with people's annotations.
 
 Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
-verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same rules that the
-Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a step is read
-whole. An annotation names its image, so one that was made before the image was drawn anew counts as
-gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit in
-memory.
+verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same
+rules that the Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a
+step is read whole. An annotation names its image, so one that was made before the image was drawn anew counts
+as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit
+in memory.
 """
 
 from __future__ import annotations

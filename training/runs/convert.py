@@ -67,7 +67,8 @@ class RunConverter:
     log: Log = print
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
-        """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and why.
+        """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
+        why.
 
         Raises SettingsError for an `out` that holds something else, runs that give no row, or exact reasoning
         without an oracle; JournalError for a damaged run.

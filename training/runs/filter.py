@@ -1,13 +1,13 @@
 """Which judged images of runs become rows: the filtering rules of the published data, as settings.
 
 Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours
-where a number is needed. A person's annotation outranks any score when attempts are compared, and an annotated
-image stays whatever became of its step: the rules are there to leave out refined prompts that led nowhere,
-not what people know. Balancing the verdicts costs no annotation either: the commoner verdict gives up
-rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those first
-by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only what
-somebody else than the critic said, because by its own verdicts it cannot be examined. Everything is decided
-by content, never by the order of folders, so the same runs give the same files.
+where a number is needed. A person's annotation outranks any score when attempts are compared, and an
+annotated image stays whatever became of its step: the rules are there to leave out refined prompts that led
+nowhere, not what people know. Balancing the verdicts costs no annotation either: the commoner verdict gives
+up rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those
+first by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only
+what somebody else than the critic said, because by its own verdicts it cannot be examined. Everything is
+decided by content, never by the order of folders, so the same runs give the same files.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decid
             to_rl = wide and one.score is not None
             reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
             if to_rl:
-                # Annotations are few: what goes to RL as well is not to be lost for the fine-tuning before it.
+                # Annotations are few: what goes to RL as well must not be lost to fine-tuning.
                 both = reasoned and (settings.both or one.label is not None)
                 decided.append(Decided(one, "sft and rl" if both else "rl", reason))
             elif reasoned:

@@ -2,9 +2,9 @@
 language model is called with embeddings, and its decoder layers inline.
 
 Decision: these names are the library's own and may move with any version, so they stand in this file alone;
-the tuples below list them, and tests/backend/chat/engine/test_qwen3_vl.py says which versions have them. Where
-one has moved, the check at first use (self_check.py) finds it, and the library's way is taken. Layers are
-inline because for a few tokens the calls around their matrix products (mask making, output recording,
+the tuples below list them, and tests/backend/chat/engine/test_qwen3_vl.py says which versions have them.
+Where one has moved, the check at first use (self_check.py) finds it, and the library's way is taken. Layers
+are inline because for a few tokens the calls around their matrix products (mask making, output recording,
 attention dispatch) cost more than a tenth of a pass. Linear layers are still called as modules, so that
 adapters and quantised weights work; experts (MoE) are left to the library.
 """
@@ -53,7 +53,8 @@ LAYER_PATHS = (
     "post_attention_layernorm.weight",
     "mlp",
 )
-"""Attributes of its decoder layers, which are `model.language_model.layers`, between `rotary_emb` and `norm`."""
+"""Attributes of its decoder layers, which are `model.language_model.layers`, between `rotary_emb` and
+`norm`."""
 Features = tuple[torch.Tensor, ...]
 """Of one image, each `(tokens, width)`: the vision tower's output, then what is added to the language model's
 first layers (deepstack)."""
@@ -149,13 +150,14 @@ def _rotated(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> 
 
 
 def forget_positions(model: Any) -> None:
-    """Have the library's own forward pass compute positions anew: it keeps an offset from the prompt before."""
+    """Have the library's own forward pass compute positions anew: it keeps an offset from the prompt
+    before."""
     model.model.rope_deltas = None
 
 
 def use_linear_patches(model: Any) -> None:
-    """Embed image patches by a matrix product, which a convolution with kernel = stride is, exact to rounding;
-    any other convolution is left alone.
+    """Embed image patches by a matrix product, which a convolution with kernel = stride is, exact to
+    rounding; any other convolution is left alone.
 
     The convolution is thousands of times slower on some GPUs in bfloat16 (transformers issue 45750). One
     object is changed: the library's own switch (`fusion_config`) changes the class for the whole process.

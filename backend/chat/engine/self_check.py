@@ -3,9 +3,10 @@ once, at first use.
 
 Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did,
 where a prompt's beginning was in the cache). So a toy prompt with two images is read by the library in one
-pass and by the engine, with its own layers or the library's, without drafts and with them. Logits have to agree to what the number type rounds off;
-what does not agree, or fails in whatever way, is switched off, and the reason is logged and stored. Running
-out of memory is no finding: it says nothing about the decoding, and `generate` would need as much.
+pass and by the engine, with its own layers or the library's, without drafts and with them. Logits have to
+agree to what the number type rounds off; what does not agree, or fails in whatever way, is switched off, and
+the reason is logged and stored. Running out of memory is no finding: it says nothing about the decoding, and
+`generate` would need as much.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def checked_engine(
 
 
 def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, str]:
-    """Switch off what does not agree: the settings it was (`enabled` if nothing can be used) and why; empty if
-    all agrees."""
+    """Switch off what does not agree: the settings it was (`enabled` if nothing can be used) and why; empty
+    if all agrees."""
     with not_counting(), torch.inference_mode():
         pages = [toy_page(size, shade) for shade, size in enumerate(SIDES)]
         prompt, ids = toy_prompt(processor, pages)

@@ -36,7 +36,8 @@ class Layers:
         return self._model.lm_head(hidden[:, -1:])[:, -1].float()
 
     def logits(self, ids: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
-        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each token `(batch, tokens)` of the answers."""
+        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each token `(batch, tokens)` of the
+        answers."""
         count(lm_forwards=1, lm_tokens=ids.numel())
         return self._model.lm_head(self._text(self._model, ids, position_ids, self.cache)).float()
 

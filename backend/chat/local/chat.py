@@ -1,8 +1,8 @@
 """A Qwen3-VL checkpoint in this process, by transformers.
 
-Decision: the engine decodes (engine/engine.py), and `generate` where that is switched off or was found inexact.
-What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same way for
-both (reply_listener.py).
+Decision: the engine decodes (engine/engine.py), and `generate` where that is switched off or was found
+inexact. What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same
+way for both (reply_listener.py).
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class TransformersChat:
         context = self.base.context
         if read >= context:
             raise ChatError(
-                f"The question has {read} tokens, and the model {self.base.folder.name!r} can read {context}.",
+                f"The question has {read} tokens, and the model {self.base.folder.name!r} "
+                f"can read {context}.",
                 "Show it fewer or smaller images (max pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)

@@ -1,5 +1,5 @@
-"""Constrains a local model's answer to a grammar while it decodes, by the library llguidance, so that no reply is
-unreadable.
+"""Constrains a local model's answer to a grammar while it decodes, by the library llguidance, so that no
+reply is unreadable.
 
 Decision: a logits processor that leaves only the tokens with which the grammar can go on; P(True) is read
 before it. A grammar alone does not end a reply, so the last tokens that a reply may have are for closing: the

@@ -1,11 +1,11 @@
 """What each row of the table is measured by: stories run, pages judged, and refined prompts drawn, each a
 job.
 
-Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same stories,
-pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed runs the same
-stories with the same seeds. All attempts of a step have one seed, as in the published demo: a page becomes
-another only by another prompt, so that what is measured is what the critic says and not how often a die was
-thrown. What artists have by default, a new seed for every attempt, is measured beside it.
+Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
+stories, pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed runs the
+same stories with the same seeds. All attempts of a step have one seed, as in the published demo: a page
+becomes another only by another prompt, so that what is measured is what the critic says and not how often a
+die was thrown. What artists have by default, a new seed for every attempt, is measured beside it.
 """
 
 from __future__ import annotations

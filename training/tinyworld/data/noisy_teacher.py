@@ -2,9 +2,9 @@
 of uneven quality.
 
 Decision: a language model that writes refined prompts for training data has patterns, good and bad, and
-supervised training copies the commonest one. So it is here: half of the time the prompt is repeated, sometimes
-what matters is stated, sometimes another edit is asked for. What supervised training copies, reinforcement can
-weigh by its results.
+supervised training copies the commonest one. So it is here: half of the time the prompt is repeated,
+sometimes what matters is stated, sometimes another edit is asked for. What supervised training copies,
+reinforcement can weigh by its results.
 """
 
 from __future__ import annotations

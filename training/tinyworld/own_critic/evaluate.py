@@ -147,8 +147,8 @@ def annotate(folder: Path) -> int:
 
 
 def feedback_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
-    """The person's annotation of an attempt; None where the page before is so damaged that nobody could say what
-    is right."""
+    """The person's annotation of an attempt; None where the page before is so damaged that nobody could say
+    what is right."""
     if attempt.image is None:
         return None
     try:
@@ -296,7 +296,8 @@ def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
         (
-            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows ({report.overruled} "
+            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows \
+({report.overruled} "
             f"overrule the critic)"
         ),
         "",

@@ -1,4 +1,5 @@
-"""A shifted generator, with a fault that the shipped critic never saw: now and then the top of a thing is cut off.
+"""A shifted generator, with a fault that the shipped critic never saw: now and then the top of a thing is cut
+off.
 
 Decision: the shift is put on top of the learned generator, from the seed alone, so the same prompt, source
 and seed give the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that
