@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..chat.engine.settings import EngineSettings
 from ..chat.local import chat as transformers
 from ..chat.local.chat import TransformersChat
+from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import SettingsError
 from . import checkpoint
+from .threads import one_thread
 
 ROLES = ("planner", "critic")
+
+
+class TinyWorldChat(TransformersChat):
+    """A local checkpoint that computes on one thread."""
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        with one_thread():
+            return super().reply(messages, settings, on_token)
+
+    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
+        with one_thread():
+            return super().reply_together(messages, settings)
 
 
 def open(
@@ -17,7 +38,7 @@ def open(
     adapter: str | None = None,
     dtype: str = "float32",
     engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
-) -> TransformersChat:
+) -> TinyWorldChat:
     """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises
     SettingsError.
 
@@ -29,6 +50,7 @@ def open(
             f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
         )
     own = EngineSettings(prompt_lookup_tokens=0).model_copy(update=engine.model_dump(exclude_unset=True))
-    return transformers.open(
+    chat = transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own
     )
+    return TinyWorldChat(chat.base, chat.adapter, chat.prompt_set)

@@ -18,6 +18,7 @@ from ..errors import GeneratorError, boundary
 from ..generators.pipeline_folder import content_digest
 from ..pictures import Picture
 from . import checkpoint
+from .threads import one_thread
 
 if TYPE_CHECKING:
     from .pipeline import TinyWorldPipeline
@@ -33,7 +34,7 @@ class TinyWorldGenerator:
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A page for the prompt; raises GeneratorError."""
-        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time:
+        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time, one_thread():
             return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
 
     def draw_many(
@@ -41,7 +42,7 @@ class TinyWorldGenerator:
     ) -> list[Picture]:
         """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding.
         Raises GeneratorError."""
-        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time:
+        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time, one_thread():
             pages = self.pipeline(
                 list(prompts), [source.image if source else None for source in sources], list(seeds)
             )

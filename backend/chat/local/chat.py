@@ -36,7 +36,7 @@ class TransformersChat:
         self, base: SharedBase, adapter: str | None = None, prompt_set: PromptSet | None = None
     ) -> None:
         self.base = base
-        self._adapter = adapter
+        self.adapter = adapter
         self._prompt_set = prompt_set
         self.processors: list[Processor] = []
         """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns
@@ -72,9 +72,9 @@ class TransformersChat:
         if self.base.settings.quantization:
             parts.append(self.base.settings.quantization)
         # Answers that are read several tokens at a time round differently.
-        if drafts := self.base.effective_settings(self._adapter).prompt_lookup_tokens:
+        if drafts := self.base.effective_settings(self.adapter).prompt_lookup_tokens:
             parts.append(f"drafts={drafts}")
-        parts += [f"adapter={self._adapter}"] if self._adapter else []
+        parts += [f"adapter={self.adapter}"] if self.adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)
 
@@ -95,7 +95,7 @@ class TransformersChat:
                 engine = self.base.engine()
                 if engine is None:
                     return self._generate(model, prompt, pictures, settings, on_token)
-                answer = engine.read(model, self._adapter, prompt, pictures)
+                answer = engine.read(model, self.adapter, prompt, pictures)
                 room = self._room(answer.ids.shape[1], settings)
                 sampler = self._sampler(prompt, settings, room, on_token)
                 decode(answer, sampler, room)
@@ -110,7 +110,7 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is not None and len(prompts) == 1 and settings.temperature == 0:
                 prompt = prompts.pop()
-                answers = engine.read_together(model, self._adapter, prompt, shown)
+                answers = engine.read_together(model, self.adapter, prompt, shown)
                 if answers is not None:
                     room = self._room(answers.ids.shape[1], settings)
                     samplers = [self._sampler(prompt, settings, room, None) for _ in messages]
@@ -126,7 +126,7 @@ class TransformersChat:
         with (
             boundary(ChatError, f"Model {self.base.folder.name!r}"),
             torch.inference_mode(),
-            self.base.selected(self._adapter) as model,
+            self.base.selected(self.adapter) as model,
         ):
             yield model
 
