@@ -21,9 +21,9 @@ from .image_limits import MAX_PIXELS, MOST_PIXELS
 MAX_TOKENS = 4096
 """Of an answer for which no other limit is set."""
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
-"""As Qwen3-VL's makers have it drawn."""
+"""As Qwen3-VL's makers recommend sampling."""
 LATER = ("top_p", "top_k", "max_pixels")
-"""Settings that were added when there were runs already."""
+"""Settings added when there were runs already."""
 
 
 class Message(Value):
@@ -41,25 +41,21 @@ class ReplySettings(Value):
         ge=1,
         le=65536,
         description="Longest answer, in tokens: by default 16384 for a plan and 4096 for a verdict, and "
-        "never more than the "
-        "model's context has room for.",
+        "never more than the model's context has room for.",
     )
     temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 is greedy decoding.")
     top_p: float = Field(
         default=1.0,
         gt=0.0,
         le=1.0,
-        description=(
-            "Above temperature 0: draw from the likeliest tokens that together have this probability."
-        ),
+        description="Above temperature 0: draw from the likeliest tokens that together have this probability.",
     )
     top_k: int = Field(
         default=0,
         ge=0,
         le=1000,
         description="Above temperature 0: draw from so many likeliest tokens, 0 from all. A server must "
-        "know it: vLLM, "
-        "SGLang and llama.cpp do.",
+        "know it: vLLM, SGLang and llama.cpp do.",
     )
     seed: int = Field(
         default=0, ge=0, le=2**53, description="Seed of sampling when the temperature is above 0."
@@ -68,18 +64,14 @@ class ReplySettings(Value):
         default=MAX_PIXELS,
         ge=1024,
         le=MOST_PIXELS,
-        description=(
-            "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it."
-        ),
+        description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down.",
     )
     watch_verdict: bool = Field(
         default=False, description="Report P(True) at the verdict and stop decoding once it is True."
     )
     grammar: GrammarName | None = Field(
         default=None,
-        description=(
-            "Hold the reply to the grammar of this answer; for local models, where llguidance is installed."
-        ),
+        description="Constrain the reply to the grammar of this answer; for local models with llguidance.",
     )
 
     @property
@@ -88,13 +80,12 @@ class ReplySettings(Value):
         return self.max_tokens or MAX_TOKENS
 
     def drawn(self) -> ReplySettings:
-        """The same above temperature 0, for asking again: greedily, a model often says once more what it
-        said."""
+        """The same above temperature 0, for asking again: greedily, a model often repeats itself."""
         return self if self.temperature > 0 else self.model_copy(update=DRAWN)
 
     def key(self) -> str:
         """All that can change a reply, for a cache key."""
-        # What is not set is told as when nobody could set it, so that runs of then go on.
+        # What is not set is left out, so that runs from before these settings go on.
         later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump_json(exclude=later)
 
@@ -109,16 +100,16 @@ class Reply(Value):
     finish: Literal["end", "length", "verdict"] = "end"
     thinking: bool | None = Field(
         default=None,
-        description="Whether the prompt had opened <think>; None where nobody can tell (a server's).",
+        description="Whether the prompt had opened <think>; None where it is unknown (a server's).",
     )
 
     @property
     def whole(self) -> str:
         """The reply as it is to be read: with the <think> that its prompt had opened. A reply that was cut
         off and says of no thought whether it is one may be one, unless it begins with its answer."""
-        said = self.text.lstrip().lower()
-        unknown = self.thinking is None and self.finish == "length" and "</think>" not in said
-        may_think = unknown and not said.startswith(("<think>", "<answer>", "{", "```"))
+        text = self.text.lstrip().lower()
+        unknown = self.thinking is None and self.finish == "length" and "</think>" not in text
+        may_think = unknown and not text.startswith(("<think>", "<answer>", "{", "```"))
         return f"<think>{self.text}" if self.thinking or may_think else self.text
 
 

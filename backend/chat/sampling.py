@@ -1,7 +1,7 @@
 """Which tokens may be drawn above temperature 0: the likeliest so many, or those that together are likely
 enough.
 
-Decision: written here once, for our own loop and for `generate`, so that both draw from the same tokens.
+Decision: written here once, for the engine and for `generate`, so that both draw from the same tokens.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Narrowed:
             least = torch.topk(scores, self._top_k).values[..., -1:]
             scores = scores.masked_fill(scores < least, float("-inf"))
         if self._top_p < 1.0:
-            ordered, places = scores.sort(dim=-1, descending=True)
+            ordered, order = scores.sort(dim=-1, descending=True)
             shares = ordered.softmax(dim=-1)
             # A token stays if those before it have not reached the sum yet.
             beyond = shares.cumsum(dim=-1) - shares >= self._top_p
-            scores = scores.masked_fill(beyond.gather(-1, places.argsort(dim=-1)), float("-inf"))
+            scores = scores.masked_fill(beyond.gather(-1, order.argsort(dim=-1)), float("-inf"))
         return scores

@@ -1,6 +1,6 @@
 """A chat backend that gives prepared replies in order: for tests, demonstrations and measurements.
 
-Decision: it ships with the package, so that nobody needs a mock. It keeps what it was asked in `requests`.
+Decision: it ships with the package, so that nobody needs a mock. `requests` records what it was asked.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class VerdictWatch:
     it."""
 
     def __init__(self, thinking: bool | None = None) -> None:
-        """`thinking`: whether the prompt ends inside an opened <think>; None where nobody can tell (a
-        server's)."""
+        """`thinking`: whether the prompt ends inside an opened <think>; None where it is unknown (a server's)."""
         self.settled = False
         self._tail = "<think>" if thinking else ""
         self._parts = [self._tail]
@@ -89,7 +88,7 @@ class VerdictWatch:
         return surplus
 
     def measured(self, probability: float | None) -> None:
-        """P(True) where the last word began that `add` told of."""
+        """P(True) where the last word began that `add` reported."""
         if len(self._measured) < MAX_MEASURED:
             self._measured[self._word] = probability
 

@@ -19,8 +19,7 @@ from support.made_replies import Made, make
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.local.reply_listener import ReplyListener
-from interleave_thinker.backend.chat.openai.client import _Reading
-from interleave_thinker.backend.chat.openai.stream import Chunk
+from interleave_thinker.backend.chat.openai.stream import Chunk, StreamedReply
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.remote.key_mask import KeyMask
 
@@ -51,7 +50,7 @@ def read_whole(made: Made) -> Reply:
 
 def from_server(made: Made, pieces: Sequence[str], with_logprobs: bool) -> Reply:
     """The reply as a server streams it, watched."""
-    reading = _Reading(True, lambda text: None, KeyMask(None))
+    reading = StreamedReply(True, lambda text: None, KeyMask(None))
     for piece in pieces:
         alternatives: Any = ((piece, (("true", -0.5), ("false", -1.0))),) if with_logprobs else ()
         if reading.add(Chunk(piece, tokens=1, alternatives=alternatives)):

@@ -21,7 +21,7 @@ from ...errors import ChatError
 logger = logging.getLogger(__name__)
 
 CLOSING = 320
-"""Tokens kept for closing: a plan's shortest end, one character to a token, has less than 300."""
+"""Tokens reserved for closing: a plan's shortest end, one character to a token, has less than 300."""
 CLOSE_REASONING = "</think>"
 CLOSERS = b"]},:nN\"'<"
 """Bytes that lead out of a list or an object, in the order in which they are taken."""

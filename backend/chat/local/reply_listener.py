@@ -2,7 +2,7 @@
 
 Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits)
 and one after (the token). They are plain objects that fit those places, so that this module needs no heavy
-import; a loop of our own calls the same two.
+import; the engine's decoding (decoding.py) calls the same two.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class SharedBase:
         self.lock = threading.RLock()
         self._merged = merged
         self._waits = False
-        # First, since it is small: what is wrong with it is said before gigabytes are read.
+        # First, since it is small: its faults are reported before gigabytes are read.
         self.processor: Any = load_processor(folder)
         self.model: Any = self._load()
         self.switched_off: dict[str, str] = {}

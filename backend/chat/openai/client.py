@@ -1,11 +1,10 @@
 """A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
-Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply is not paid
-for beyond a True verdict. Retries (tenacity) are few, only here, only for an unreachable or busy server, and
-only before the first token. The key comes from the environment and goes nowhere but into the request's header
-(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need
-not wait for the server, and an answer has a deadline for all of it, tries and pauses included
-(remote/call.py).
+Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply costs nothing
+beyond a True verdict. Retries (tenacity) are few, only for an unreachable or busy server, and only before the
+first token. The key comes from the environment and goes nowhere but into the request's header
+(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need not
+wait for the server; a deadline covers the whole answer, retries and pauses included (remote/call.py).
 """
 
 from __future__ import annotations
@@ -22,12 +21,10 @@ from ...pictures import Picture
 from ...prompts import PromptSet
 from ...remote.api_keys import check_variable, key_for
 from ...remote.call import OnText, RemoteCall
-from ...remote.key_mask import GrowingMask, KeyMask
 from ...remote.server import RemoteServer
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
-from ..verdict_watch import VerdictWatch
-from .stream import Chunk, probability_in, read_chunks
+from .stream import StreamedReply, read_chunks
 
 if TYPE_CHECKING:
     import httpx
@@ -48,22 +45,20 @@ DEADLINE = 1800.0
 """Seconds for a whole reply: a long plan at three tokens a second."""
 
 
-class _Retryable(Exception):
-    """The server cannot be reached or is busy, and nothing has arrived yet; carries the error to raise in the
-    end."""
+class _Refused(Exception):
+    """Carries the error to raise if no other request helps."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
         self.error = error
 
 
-class _TooManyTokens(Exception):
-    """The server has no room for so long an answer; carries the error to raise if it has none for a short one
-    either."""
+class _Retryable(_Refused):
+    """The server cannot be reached or is busy, and nothing has arrived yet."""
 
-    def __init__(self, error: ChatError) -> None:
-        super().__init__(error.message)
-        self.error = error
+
+class _TooManyTokens(_Refused):
+    """The server has no room for so long an answer."""
 
 
 class _NoLogprobs(Exception):
@@ -187,7 +182,7 @@ class OpenAIChat:
         try:
             with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
                 self._raise_for_status(response, "logprobs" in body)
-                reading = _Reading(settings.watch_verdict, on_token, self._server.mask)
+                reading = StreamedReply(settings.watch_verdict, on_token, self._server.mask)
                 for chunk in read_chunks(self._server, response):
                     started = True
                     if reading.add(chunk):
@@ -202,9 +197,10 @@ class OpenAIChat:
                 raise _Retryable(wrong) from error
             raise wrong from error
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
-            said = self._server.quote(f"{type(error).__name__}: {error}")
+            reason = self._server.quote(f"{type(error).__name__}: {error}")
             wrong = ChatError(
-                f"{self._url} cannot be reached ({said}).", "Is the server running, and is the address right?"
+                f"{self._url} cannot be reached ({reason}).",
+                "Is the server running, and is the address right?",
             )
             if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
                 raise wrong from error
@@ -231,74 +227,6 @@ class OpenAIChat:
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retryable(error)
         raise error
-
-
-class _Reading:
-    """Puts a reply together from chunks, without the key."""
-
-    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
-        self._parts: list[str] = []
-        self._tokens = 0
-        self._in_reasoning = False
-        self._finish = "end"
-        self._ended = False
-        self._watch = VerdictWatch() if watch_verdict else None
-        self._on_token = on_token
-        self._mask = GrowingMask(mask)
-
-    def add(self, chunk: Chunk) -> bool:
-        """Take a chunk in; True if nothing after it matters."""
-        reasoning = self._reasoning_in(chunk)
-        text, is_settled = reasoning + chunk.text, self._is_settled_by(reasoning, chunk)
-        if is_settled and self._watch is not None:
-            self._finish = "verdict"
-            text = text[: len(text) - self._watch.stop()]
-        self._take(self._mask.add(text))
-        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
-        if chunk.finish == "length":
-            self._finish = "length"
-        return is_settled
-
-    def _reasoning_in(self, chunk: Chunk) -> str:
-        """What a server took out of the reply, and tells apart, with its tags: as the model wrote it, before
-        the chunk's text."""
-        written = chunk.reasoning
-        if written and not self._in_reasoning:
-            written, self._in_reasoning = f"<think>{written}", True
-        if chunk.text and self._in_reasoning:
-            written, self._in_reasoning = f"{written}</think>", False
-        return written
-
-    def _is_settled_by(self, reasoning: str, chunk: Chunk) -> bool:
-        if self._watch is None:
-            return False
-        # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
-        pieces = chunk.alternatives
-        if "".join(piece for piece, _ in pieces) != chunk.text:
-            pieces = ((chunk.text, ()),)
-        for piece, alternatives in ((reasoning, ()), *pieces):
-            if self._watch.add(piece):
-                self._watch.measured(probability_in(piece, alternatives))
-        # What comes together with its end is there, and is read to its end.
-        self._ended |= chunk.finish is not None
-        return self._watch.settled and not self._ended
-
-    def reply(self) -> Reply:
-        """The reply so far."""
-        self._take(self._mask.end())
-        return Reply.model_validate(
-            {
-                "text": "".join(self._parts),
-                "tokens": self._tokens,
-                "probability": self._watch and self._watch.probability(),
-                "finish": self._finish,
-            }
-        )
-
-    def _take(self, text: str) -> None:
-        if text:
-            self._parts.append(text)
-            self._on_token(text)
 
 
 def _as_json(message: Message, area: int) -> dict[str, Any]:

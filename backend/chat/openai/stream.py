@@ -15,8 +15,11 @@ from typing_extensions import TypedDict
 
 from ...errors import ChatError
 from ...files.bounded_reader import parse_json
+from ...remote.call import OnText
+from ...remote.key_mask import GrowingMask, KeyMask
 from ...remote.server import RemoteServer
-from ..verdict_watch import probability_of_true
+from ..protocol import Reply
+from ..verdict_watch import VerdictWatch, probability_of_true
 
 if TYPE_CHECKING:
     import httpx
@@ -127,6 +130,73 @@ def probability_in(piece: str, alternatives: Alternatives) -> float | None:
             if word and name.startswith(word):
                 side.append(logprob)
     return probability_of_true(sides["true"], sides["false"])
+
+
+class StreamedReply:
+    """A reply put together from chunks, with the key masked; stops at a True verdict if that is watched."""
+
+    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
+        self._parts: list[str] = []
+        self._tokens = 0
+        self._in_reasoning = False
+        self._finish = "end"
+        self._ended = False
+        self._watch = VerdictWatch() if watch_verdict else None
+        self._on_token = on_token
+        self._mask = GrowingMask(mask)
+
+    def add(self, chunk: Chunk) -> bool:
+        """Take a chunk in; True if nothing after it matters."""
+        reasoning = self._reasoning_in(chunk)
+        text, is_settled = reasoning + chunk.text, self._is_settled_by(reasoning, chunk)
+        if is_settled and self._watch is not None:
+            self._finish = "verdict"
+            text = text[: len(text) - self._watch.stop()]
+        self._take(self._mask.add(text))
+        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
+        if chunk.finish == "length":
+            self._finish = "length"
+        return is_settled
+
+    def _reasoning_in(self, chunk: Chunk) -> str:
+        """The reasoning that a server separated from the reply, with its tags again, as the model wrote it."""
+        written = chunk.reasoning
+        if written and not self._in_reasoning:
+            written, self._in_reasoning = f"<think>{written}", True
+        if chunk.text and self._in_reasoning:
+            written, self._in_reasoning = f"{written}</think>", False
+        return written
+
+    def _is_settled_by(self, reasoning: str, chunk: Chunk) -> bool:
+        if self._watch is None:
+            return False
+        # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
+        pieces = chunk.alternatives
+        if "".join(piece for piece, _ in pieces) != chunk.text:
+            pieces = ((chunk.text, ()),)
+        for piece, alternatives in ((reasoning, ()), *pieces):
+            if self._watch.add(piece):
+                self._watch.measured(probability_in(piece, alternatives))
+        # What comes together with its end is there, and is read to its end.
+        self._ended |= chunk.finish is not None
+        return self._watch.settled and not self._ended
+
+    def reply(self) -> Reply:
+        """The reply so far."""
+        self._take(self._mask.end())
+        return Reply.model_validate(
+            {
+                "text": "".join(self._parts),
+                "tokens": self._tokens,
+                "probability": self._watch and self._watch.probability(),
+                "finish": self._finish,
+            }
+        )
+
+    def _take(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._on_token(text)
 
 
 def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
