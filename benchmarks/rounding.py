@@ -39,12 +39,11 @@ SHIFTS = (1, 2, 5)
 
 
 def distances(base: Any, shift: int) -> float:
-    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the
-    library's."""
+    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the library's:
+    the most of what the check reads. What is moved is read by the library's layers, one by one."""
     pages = [self_check.toy_page(size, shade) for shade, size in enumerate(self_check.SIDES)]
     prompt, ids = self_check.toy_prompt(base.processor, pages)
     theirs = self_check.library_logits(base.model, base.processor, prompt, pages, ids)
-    engine = Engine(base.processor, EngineSettings(inline_layers=False, prompt_lookup_tokens=0))
     language = base.model.model.language_model
     forward = language.forward
 
@@ -53,9 +52,17 @@ def distances(base: Any, shift: int) -> float:
             options["position_ids"] = options["position_ids"] + shift
         return forward(*arguments, **options)
 
+    def distance(inline: bool, draft: list[int]) -> float:
+        engine = Engine(base.processor, EngineSettings(inline_layers=inline, prompt_lookup_tokens=0))
+        ours = self_check.engine_logits(engine, base.model, prompt, pages, ids, draft)
+        return self_check.distance(ours, theirs)
+
+    if not shift:
+        drafts = ([], [ids[-1], ids[0]], [ids[0], ids[0]])
+        return max(distance(inline, draft) for inline in (False, True) for draft in drafts)
     language.forward = moved
     try:
-        return self_check.distance(self_check.engine_logits(engine, base.model, prompt, pages, ids), theirs)
+        return distance(inline=False, draft=[])
     finally:
         language.forward = forward
 
