@@ -1,10 +1,10 @@
 """A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
-Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply costs nothing
-beyond a True verdict. Retries (tenacity) are few, only for an unreachable or busy server, and only before the
-first token. The key comes from the environment and goes nowhere but into the request's header
-(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need not
-wait for the server; a deadline covers the whole answer, retries and pauses included (remote/call.py).
+Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply costs
+nothing beyond a True verdict. Retries (tenacity) are few, only for an unreachable or busy server, and only
+before the first token. The key comes from the environment and goes nowhere but into the request's header
+(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need
+not wait for the server; a deadline covers the whole answer, retries and pauses included (remote/call.py).
 """
 
 from __future__ import annotations
