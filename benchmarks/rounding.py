@@ -39,8 +39,8 @@ SHIFTS = (1, 2, 5)
 
 
 def distances(base: Any, shift: int) -> float:
-    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the library's:
-    the most of what the check reads. What is moved is read by the library's layers, one by one."""
+    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the
+    library's: the most of what the check reads. What is moved is read by the library's layers, one by one."""
     pages = [self_check.toy_page(size, shade) for shade, size in enumerate(self_check.SIDES)]
     prompt, ids = self_check.toy_prompt(base.processor, pages)
     theirs = self_check.library_logits(base.model, base.processor, prompt, pages, ids)

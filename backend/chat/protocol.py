@@ -48,7 +48,7 @@ class ReplySettings(Value):
         default=1.0,
         gt=0.0,
         le=1.0,
-        description="Above temperature 0: draw from the likeliest tokens that together have this probability.",
+        description="Above temperature 0: draw from the likeliest tokens of together this probability.",
     )
     top_k: int = Field(
         default=0,

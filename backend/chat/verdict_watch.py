@@ -49,7 +49,7 @@ class VerdictWatch:
     it."""
 
     def __init__(self, thinking: bool | None = None) -> None:
-        """`thinking`: whether the prompt ends inside an opened <think>; None where it is unknown (a server's)."""
+        """`thinking`: whether the prompt ends inside an opened <think>; None if unknown (a server's)."""
         self.settled = False
         self._tail = "<think>" if thinking else ""
         self._parts = [self._tail]

@@ -1,8 +1,8 @@
 """How many threads the tiny world's models compute on: one.
 
 Decision: models of a few million weights gain nothing from a second thread and lose much on a busy machine (a
-story took 21 s with two, 14 s with one). The number is torch's and the process's, so it is set around each call
-and put back: a large model in the same process has its threads. Whoever set a number is left alone.
+story took 21 s with two, 14 s with one). The number is torch's and the process's, so it is set around each
+call and put back: a large model in the same process has its threads. Whoever set a number is left alone.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ SIDES = ((64, 96), (80, 80))
 TOLERANCE_32_BITS = 1e-3
 TOLERANCE_16_BITS = 0.04
 """Largest `distance` that counts as rounding. Measured (benchmarks/rounding.py: 12 models of random weights,
-2 to 16 layers, on a CPU): rounding gives up to 6e-7 in 32 bits and nothing in 16 bits; an answer that is moved
-by one position gives 0.092 or more. Deeper models and other devices round more (not measured)."""
+2 to 16 layers, on a CPU): rounding gives up to 6e-7 in 32 bits and nothing in 16 bits; an answer moved by
+one position gives 0.092 or more. Deeper models and other devices round more (not measured)."""
 
 
 def checked_engine(

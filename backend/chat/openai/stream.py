@@ -159,7 +159,7 @@ class StreamedReply:
         return is_settled
 
     def _reasoning_in(self, chunk: Chunk) -> str:
-        """The reasoning that a server separated from the reply, with its tags again, as the model wrote it."""
+        """Reasoning that a server separated from the reply, with its tags again, as the model wrote it."""
         written = chunk.reasoning
         if written and not self._in_reasoning:
             written, self._in_reasoning = f"<think>{written}", True
