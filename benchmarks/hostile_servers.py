@@ -55,7 +55,7 @@ def tell(client: str, url: str, folder: Path, deadline: float) -> str:
             generator = generators.open_generator(f"http:{url}", deadline=deadline)
             critic = None
         else:
-            generator = generators.open_generator("painted")
+            generator = generators.open_generator("fake")
             chat = open_chat(f"openai:m@{url}", deadline=deadline)
             critic = Critic(chat, settings=ReplySettings(watch_verdict=True))
         request = Request(text="a boat")

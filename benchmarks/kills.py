@@ -99,7 +99,7 @@ def tiny_world_story() -> Tell:
     return tell
 
 
-KINDS = {"painted": fake_story, "tinyworld": tiny_world_story}
+KINDS = {"fake": fake_story, "tinyworld": tiny_world_story}
 SHARE = 0.6
 """Of the time of an undisturbed run, for which a child is left alive at the longest."""
 
@@ -173,7 +173,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=500)
-    parser.add_argument("--kind", choices=list(KINDS), default="painted")
+    parser.add_argument("--kind", choices=list(KINDS), default="fake")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     dice, kills, more, number = random.Random(options.seed), 0, 0, 0

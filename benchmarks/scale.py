@@ -66,13 +66,13 @@ class Clocked:
 
 
 class Painter:
-    """The painted generator with grain, or the tiny world's."""
+    """The fake generator with grain, or the tiny world's."""
 
     def __init__(self, kind: str, side: int, clock: Clocked) -> None:
         from interleave_thinker.backend.generators import open_generator
 
-        self._inner = open_generator(f"painted:{side}" if kind == "painted" else kind)
-        self._grain = kind == "painted"
+        self._inner = open_generator(f"fake:{side}" if kind == "fake" else kind)
+        self._grain = kind == "fake"
         self._clock = clock
         self.identity = f"scale {self._inner.identity}"
 
@@ -240,8 +240,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10, 20, 50])
     parser.add_argument("--attempts", type=int, nargs="+", default=[1, 3, 5])
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--generator", default="painted", choices=["painted", "tinyworld"])
-    parser.add_argument("--side", type=int, default=1024, help="pixels of a side of painted images")
+    parser.add_argument("--generator", default="fake", choices=["fake", "tinyworld"])
+    parser.add_argument("--side", type=int, default=1024, help="pixels of a side of fake images")
     parser.add_argument("--case", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--read", action="store_true", help=argparse.SUPPRESS)

@@ -121,7 +121,7 @@ class GeneratorOptions(BaseModel):
     """Who draws, and how."""
 
     generator: str = Field(
-        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or painted."
+        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or fake."
     )
     size: str | None = Field(default=None, description="Size of the images as WIDTHxHEIGHT in pixels.")
     steps: int | None = Field(default=None, ge=1, description="Sampling steps.")

@@ -192,7 +192,7 @@ def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
         "'cli.commands.run'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
-        "print(generators.open_generator('painted').draw('x', None, 0).size)\n"
+        "print(generators.open_generator('fake').draw('x', None, 0).size)\n"
         "assert 'interleave_thinker' not in sys.modules\n"
     )
     done = subprocess.run(

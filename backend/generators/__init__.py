@@ -9,7 +9,8 @@ REGISTRY = {
     "tinyworld": ".tinyworld.generator",
     "diffusers": ".generators.diffusers",
     "http": ".generators.http",
-    "painted": ".generators.fake",
+    "fake": ".generators.fake",
+    "painted": ".generators.fake",  # its earlier name
 }
 
 __all__ = ["REGISTRY", "Generator", "open_generator"]

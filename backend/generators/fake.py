@@ -23,11 +23,12 @@ class FakeGenerator:
 
     def __init__(self, size: int = 64) -> None:
         if not GRID <= size <= 4096:
-            raise SettingsError(f"Size {size} of a painted picture is not between {GRID} and 4096.")
+            raise SettingsError(f"Size {size} of a fake image is not between {GRID} and 4096.")
         self.size = size
 
     @property
     def identity(self) -> str:
+        # In the journals of runs that may go on, hence by its earlier name.
         return f"painted/1 {self.size}x{self.size}"
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
@@ -46,12 +47,12 @@ class FakeGenerator:
 
 
 def open(argument: str, size: str | int | None = None) -> FakeGenerator:
-    """`painted` or `painted:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises
+    """`fake` or `fake:SIZE` (`painted` is its earlier name); the option `size` (pixels, or WIDTHxHEIGHT with both equal) wins. Raises
     SettingsError."""
     text = str(size if size is not None else argument or 64)
     width, _, height = text.partition("x")
     if not width.isdigit() or height not in ("", width):
         raise SettingsError(
-            f"A painted picture is square and {text!r} is not its size in pixels.", "Say painted:64."
+            f"A fake image is square, and {text!r} is not its size in pixels.", "Such as fake:64."
         )
     return FakeGenerator(int(width))

@@ -77,7 +77,7 @@ def test_a_refused_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None
 
 
 def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
-    arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "painted"]
+    arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "fake"]
     result = call("run", "x", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
     assert "3 of 3 pictures drawn." in result.output
@@ -122,8 +122,8 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
     ("arguments", "said"),
     [
         (["--generator", "crayons"], "crayons"),
-        (["--generator", "painted:huge"], "huge"),
-        (["--generator", "painted", "--strength", "0.5"], "strength"),
+        (["--generator", "fake:huge"], "huge"),
+        (["--generator", "fake", "--strength", "0.5"], "strength"),
         (["--time-budget", "0"], "time-budget"),
         (["--source", "anchor"], "anchor"),
         (["--max-attempts", "0"], "max-attempts"),
@@ -199,7 +199,7 @@ def test_a_pipe_gets_plain_unwrapped_lines(tmp_path: Path, scripts: Scripts) -> 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT to a child is POSIX")
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> None:
     out = tmp_path / "out"
-    story = [*scripts.story(*[False] * 300), "--generator", "painted:1024", "--max-attempts", "100"]
+    story = [*scripts.story(*[False] * 300), "--generator", "fake:1024", "--max-attempts", "100"]
     process = start("run", "x", "--out", out, *story)
     assert process.stdout
     for line in process.stdout:

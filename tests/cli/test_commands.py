@@ -34,7 +34,7 @@ def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Sc
     printed = call("plan", "a house", *planner, "--json")
     assert Plan.model_validate_json(printed.output).steps == STORY.steps
     (tmp_path / "plan.json").write_text(printed.output)
-    arguments = ["--plan", tmp_path / "plan.json", "--critic", "none", "--generator", "painted"]
+    arguments = ["--plan", tmp_path / "plan.json", "--critic", "none", "--generator", "fake"]
     assert call("run", "a house", "--out", tmp_path / "out", *arguments).exit_code == 0
     (tmp_path / "plan.json").write_text('{"steps": [{"number": 1, "prompt": "a", "promt": "b"}]}')
     broken = call("run", "a house", "--out", tmp_path / "new", *arguments)

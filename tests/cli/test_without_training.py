@@ -41,7 +41,7 @@ GRPO = [
     "--model",
     "tinyworld:critic",
     "--generator",
-    "painted",
+    "fake",
     "--scorer",
     "tinyworld",
 ]

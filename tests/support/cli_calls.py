@@ -56,7 +56,7 @@ class Scripts:
 
     def story(self, *verdicts: bool) -> list[str]:
         critic = self.critic(*(verdict_reply(verdict, "better") for verdict in verdicts))
-        return [*self.planner(write_plan(STORY)), *critic, "--generator", "painted:16"]
+        return [*self.planner(write_plan(STORY)), *critic, "--generator", "fake:16"]
 
     def _write(self, name: str, replies: tuple[str, ...]) -> str:
         path = self.folder / f"{name}.json"

@@ -127,7 +127,7 @@ class Reader:
 RUN = ("export", "{at}/run", "--to", "markdown", "--out", "{at}/out")
 ROWS = ("data", "from-runs", "{at}/run", "--out", "{at}/out")
 CRITIC = (*ROWS, "--model", "{at}/agent")
-DRAWN = ("--critic", "none", "--generator", "painted", "--out", "{at}/out")
+DRAWN = ("--critic", "none", "--generator", "fake", "--out", "{at}/out")
 SFT = ("train", "critic-sft", "--model", "{at}/agent", "--out", "{at}/out", "--data")
 RL = ("train", "critic-grpo", "--model", "{at}/agent", "--out", "{at}/out", "--data")
 
@@ -172,7 +172,7 @@ def prepare(at: Path) -> None:
     told = run(
         Request(text="a page"),
         None,
-        open_generator("painted"),
+        open_generator("fake"),
         Critic(ScriptedChat(replies)),
         RunSettings(max_attempts=2),
         Journal(at / "run"),

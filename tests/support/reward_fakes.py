@@ -12,10 +12,10 @@ WHITE = Picture.white((32, 32))
 
 
 class Artist:
-    """The package's painted generator, counted; `fault` is called before every draw with the prompt."""
+    """The package's fake generator, counted; `fault` is called before every draw with the prompt."""
 
     def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
-        self.painter = open_generator("painted")
+        self.painter = open_generator("fake")
         self.fault = fault
         self.prompts: list[str] = []
 

@@ -79,7 +79,7 @@ def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encodin
     critic = scripts.critic(verdict_reply(False, FOREIGN), verdict_reply(True))
     out, page = tmp_path / "out", tmp_path / "page.png"
     Image.new("RGB", (16, 16)).save(page)
-    story = [*planner, *critic, "--generator", "painted:16", "--out", out]
+    story = [*planner, *critic, "--generator", "fake:16", "--out", out]
     calls: list[list[object]] = [
         ["--help"],
         ["doctor"],

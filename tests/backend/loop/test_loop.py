@@ -40,7 +40,7 @@ from interleave_thinker.backend.types import (
 REQUEST = Request(text="a house, then the sun, then a boat")
 HOUSE = Plan(steps=(Step(number=1, prompt="a house"),))
 HOUSE_AND_SUN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
-RED, BLUE = (Picture.white((16, 16)), Picture(open_generator("painted:16").draw("blue", None, 0).image))
+RED, BLUE = (Picture.white((16, 16)), Picture(open_generator("fake:16").draw("blue", None, 0).image))
 
 
 def tell(*arguments, **options) -> Trajectory:
@@ -355,8 +355,8 @@ def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert trajectory.results[0].attempts[0].seconds == 5.0
 
 
-def test_painted_pictures_depend_on_every_argument() -> None:
-    generator = open_generator("painted:16")
+def test_fake_images_depend_on_every_argument() -> None:
+    generator = open_generator("fake:16")
     source = generator.draw("a", None, 0)
     assert generator.draw("a", source, 0) == generator.draw("a", source, 0)
     drawn = [
@@ -365,7 +365,7 @@ def test_painted_pictures_depend_on_every_argument() -> None:
     assert len({picture.digest for picture in drawn}) == 4
     assert {picture.size for picture in drawn} == {(16, 16)}
     with pytest.raises(SettingsError):
-        open_generator("painted:huge")
+        open_generator("fake:huge")
 
 
 def test_a_whole_story_is_the_same_every_time() -> None:

@@ -244,7 +244,7 @@ def test_no_file_of_a_run_and_of_its_page_has_the_key(
 ) -> None:
     plan = Plan(steps=(Step(number=1, prompt="a boat"),))
     critic = Critic(open_chat(f"openai:m@{server.url(name)}"), settings=ReplySettings(watch_verdict=True))
-    generators = [open_generator("painted")]
+    generators = [open_generator("fake")]
     if "refusal" not in name and "stream" not in name:
         generators.append(open_generator(f"http:{server.url(name)}"))
     for number, generator in enumerate(generators):

@@ -322,10 +322,10 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
     assert how.reward.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
     assert how.reward.drawing.draw_batch == 16
     recipe = tmp_path / "mine.yaml"
-    recipe.write_text("critic-grpo:\n  generator: painted\n")
+    recipe.write_text("critic-grpo:\n  generator: fake\n")
     with pytest.raises(SettingsError, match="scorer"):
         reinforcement_of(str(recipe))
-    told = "critic-grpo:\n  generator: painted\n  scorer: tinyworld\n"
+    told = "critic-grpo:\n  generator: fake\n  scorer: tinyworld\n"
     recipe.write_text(f"{told}  quantization: 4bit\n")
     with pytest.raises(SettingsError, match="lora"):
         reinforcement_of(str(recipe))
