@@ -6,7 +6,7 @@ configuration. What cannot be told from these is an error that names the known m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
 from ..checkpoints.weights import Tensors, tensors_of
 from ..errors import ChatError, SettingsError, boundary
-from ..tinyworld import checkpoint
 from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
 from .image_shapes import (
     HUB_IDS,
@@ -45,6 +44,11 @@ PARTS_OF_ONE_FILE = {
 """Where the parts of a whole model lie in one file, as ComfyUI reads it."""
 
 
+Shipped = Callable[[str], Path]
+"""Folder of a checkpoint that ships with the package (`planner`, `critic`, `generator`): backend/tinyworld's,
+handed in, since planning memory does not depend on the demonstration."""
+
+
 @dataclass(frozen=True)
 class NamedAgent:
     """An agent as it was asked for; equal names are one model in memory."""
@@ -53,7 +57,7 @@ class NamedAgent:
     shape: AgentShape
 
 
-def named_agent(spec: str) -> NamedAgent | None:
+def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
     """The agent behind a known name, a folder, a hub id in the local cache, or a spec such as
     transformers:FOLDER.
 
@@ -62,8 +66,8 @@ def named_agent(spec: str) -> NamedAgent | None:
     kind, _, argument = spec.partition(":")
     if kind in ELSEWHERE:
         return None
-    if kind == "tinyworld":
-        return NamedAgent(spec, folder_shape(checkpoint(argument or "planner")))
+    if kind == "tinyworld" and shipped is not None:
+        return NamedAgent(spec, folder_shape(shipped(argument or "planner")))
     name = argument if kind == "transformers" else spec
     known = AGENTS.get(name.lower(), name)
     if known in SHAPES:
@@ -104,7 +108,7 @@ def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "text_config": text}
 
 
-def named_image_model(spec: str) -> ImageShape | None:
+def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape | None:
     """The image model behind a known name, a diffusers folder or hub id, a single file, or a spec such as
     diffusers:FOLDER.
 
@@ -113,8 +117,8 @@ def named_image_model(spec: str) -> ImageShape | None:
     kind, _, argument = spec.partition(":")
     if kind in ELSEWHERE:
         return None
-    if kind == "tinyworld":
-        return pipeline_shape(Path(argument) if argument else checkpoint("generator"))
+    if kind == "tinyworld" and shipped is not None:
+        return pipeline_shape(Path(argument) if argument else shipped("generator"))
     name = argument if kind in ("diffusers", "file") else spec
     known = HUB_IDS.get(name, name.lower())
     if known in KNOWN:

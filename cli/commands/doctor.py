@@ -117,6 +117,7 @@ def command(
 def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
+    from ...backend.tinyworld import checkpoint
     from ...backend.vram.footprint import GB
     from ...backend.vram.models import NamedAgent, named_agent, named_image_model
     from ...backend.vram.placement import plan_memory
@@ -124,14 +125,14 @@ def _plan(
 
     tiny = generator.partition(":")[0] == "tinyworld"
     agents = [
-        named_agent(given or (f"tinyworld:{role}" if tiny else DEFAULT_AGENT))
+        named_agent(given or (f"tinyworld:{role}" if tiny else DEFAULT_AGENT), checkpoint)
         for role, given in (("planner", planner), ("critic", critic))
     ]
     if planner is None and critic is None and not tiny and agents[1] is not None:
         # The published planner and critic are two checkpoints of one size.
         agents[1] = NamedAgent(f"another {agents[1].name}", agents[1].shape)
     found = plan_memory(
-        named_image_model(generator),
+        named_image_model(generator, checkpoint),
         agents[0],
         agents[1],
         _size(size) if size else TINY_PAGE if tiny else (1024, 1024),

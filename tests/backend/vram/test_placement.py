@@ -35,7 +35,7 @@ CRITIC_8B = agent_shape(published_fields("Qwen/Qwen3-VL-8B-Instruct"))
 
 
 def two_agents(name: str = "qwen3-vl-8b") -> tuple[NamedAgent, NamedAgent]:
-    planner = named_agent(name)
+    planner = named_agent(name, checkpoint)
     assert planner is not None
     return planner, NamedAgent("another", planner.shape)
 
@@ -62,7 +62,7 @@ def test_agents_are_counted_as_their_classes_have_it(name: str) -> None:
 
 
 def test_shipped_agents_are_counted_from_their_headers() -> None:
-    found = named_agent("tinyworld:critic")
+    found = named_agent("tinyworld:critic", checkpoint)
     assert found is not None
     config = json.loads((checkpoint("critic") / "config.json").read_text())
     assert found.shape == agent_shape(config)
@@ -95,7 +95,7 @@ def test_work_grows_with_words_images_and_answers() -> None:
 @pytest.mark.parametrize("name", [*KNOWN, "tinyworld"])
 def test_a_larger_card_never_fits_less_and_a_larger_image_never_more(name: str) -> None:
     planner, critic = two_agents()
-    shape = named_image_model(name)
+    shape = named_image_model(name, checkpoint)
     small = plan_memory(shape, planner, critic, (512, 512))
     large = plan_memory(shape, planner, critic, (2048, 2048))
     for plan in (small, large):
@@ -109,7 +109,7 @@ def test_a_larger_card_never_fits_less_and_a_larger_image_never_more(name: str) 
 
 @pytest.mark.parametrize("name", list(KNOWN))
 def test_lower_precision_never_needs_more_and_moving_more_never_peaks_higher(name: str) -> None:
-    plan = plan_memory(named_image_model(name), *two_agents())
+    plan = plan_memory(named_image_model(name, checkpoint), *two_agents())
     for arrangement in WHAT_MOVES:
         peaks = {pair: max(moments(parts, arrangement).values()) for pair, parts in plan.parts.items()}
         for image in ("bf16", "fp8"):
@@ -168,7 +168,7 @@ def test_folder_file_and_known_name_agree(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
-    tiny = named_image_model("tinyworld")
+    tiny = named_image_model("tinyworld", checkpoint)
     assert tiny is not None and tiny == named_image_model(str(checkpoint("generator")))
     weights = {part: count for part, count in tiny.weights.items() if count}
     assert weights.keys() == {"denoiser", "encoder", "vae"}
