@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 
 from interleave_thinker.backend.errors import PictureError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.rows.sft import with_images
+from interleave_thinker.training.rows.conversations import with_images
 
 ORIENTATION = 0x0112
 MAKER = 0x010F

@@ -22,8 +22,8 @@ from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint, c
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
+from ..rows.conversations import as_prompt_completion
 from ..rows.row_sets import RowSet
-from ..rows.sft import as_prompt_completion
 from ..trainer.policy import quiet
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, truth_of

@@ -27,9 +27,10 @@ from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ..rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
+from .batch_counts import BatchCounts
 from .cache import RewardCache
 from .published import read_published
-from .redraw import BatchCounts, DrawingSettings, Outcome, Redraw, Redrawer
+from .redraw import DrawingSettings, Outcome, Redraw, Redrawer
 from .samples import Sample, measures, spread
 from .terms import (
     NEUTRAL,

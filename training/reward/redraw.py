@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +24,7 @@ from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Score
+from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
 from .cache import RewardCache, SingleFlight, key_of
 
@@ -84,28 +85,6 @@ class Outcome:
     score: Score | None
     picture: Picture | None = None
     fault: str = ""
-
-
-@dataclass
-class BatchCounts:
-    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all
-    that failed, tries repeated; seconds."""
-
-    asked: int = 0
-    drawn: int = 0
-    not_drawn: int = 0
-    scored: int = 0
-    failed: int = 0
-    repeated: int = 0
-    draw_seconds: float = 0.0
-    score_seconds: float = 0.0
-    seconds: float = 0.0
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def served(self) -> float:
-        """Share of the redraws whose image was not drawn for them (cache, or an equal request)."""
-        return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0
 
 
 class Redrawer:

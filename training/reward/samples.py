@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import pstdev
 
 from ...backend.types import Value
-from .redraw import BatchCounts
+from .batch_counts import BatchCounts
 
 ROUNDING = 1e-6
 

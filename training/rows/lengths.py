@@ -20,7 +20,8 @@ from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ...backend.pictures import size_of
-from .sft import RowProblem, as_prompt_completion, show_problems
+from .conversations import as_prompt_completion
+from .sft import RowProblem, show_problems
 
 TEMPLATE_TOKENS = 16
 """More than a chat template adds to a message or an image."""

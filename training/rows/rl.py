@@ -26,8 +26,9 @@ from ...backend.files.atomic import write_bytes, write_text
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.types import Score, Text
+from .conversations import with_images
 from .lengths import ShownRow
-from .sft import RowProblem, find_images, read_lines, with_images
+from .sft import RowProblem, find_images, read_lines
 
 if TYPE_CHECKING:
     from datasets import Dataset

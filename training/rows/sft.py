@@ -1,22 +1,19 @@
 """Reads and checks the SFT data files (list of `{"messages", "images"}`, FORMATS: data files) before anything
 is loaded.
 
-Decisions. Every row is looked at by itself, and what is wrong is said with its place, field and reason: one
-bad row of a hundred thousand must neither stop a training an hour in nor vanish silently. Rows become trl's
-prompt / completion / images form, whose loss is on the answer alone by default, and the literal `<image>`
-marks become image parts, because trl would train on the literal and add its own marks besides.
+Decision: every row is looked at by itself, and what is wrong is reported with its place, field and reason:
+one bad row of a hundred thousand must neither stop a training an hour in nor vanish silently.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,9 +24,6 @@ from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import MAX_JSON_VALUES, opened, parse_json, read_bytes
 from ...backend.files.image_places import ImagePlaces
 from ...backend.pictures import Picture
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
@@ -48,15 +42,12 @@ __all__ = [
     "RowProblem",
     "SftMessage",
     "SftRow",
-    "as_dataset",
-    "as_prompt_completion",
     "check_rows",
     "read_lines",
     "read_rows",
     "show_balance",
     "show_problems",
     "verdict_balance",
-    "with_images",
     "write_rows",
 ]
 
@@ -272,46 +263,3 @@ def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
     """Write a data file, whole or not at all; raises SettingsError if it cannot be written."""
     text = json.dumps([row.written() for row in rows], ensure_ascii=False)
     write_text(path, text, SettingsError, "Data file")
-
-
-def _parts(text: str) -> list[dict[str, str | None]]:
-    pieces = re.split(f"({re.escape(MARK)})", text)
-    return [
-        {"type": "image", "text": None} if piece == MARK else {"type": "text", "text": piece}
-        for piece in pieces
-        if piece
-    ]
-
-
-def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
-    """A row in trl's form; image paths are made absolute. What is not to be learned goes with the answer, as
-    the trainer passes on no other column."""
-    turns = [{"role": message.role, "content": _parts(message.content)} for message in row.messages[:-1]]
-    answer: dict[str, Any] = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": row.messages[-1].content}],
-    }
-    if row.not_learned:
-        answer["not_learned"] = [list(part) for part in row.not_learned]
-    images = [str((folder / image).resolve()) for image in row.images]
-    return {"prompt": turns, "completion": [answer], "images": images}
-
-
-def as_dataset(rows: Sequence[SftRow], folder: Path) -> Dataset:
-    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
-    return with_images([as_prompt_completion(row, folder) for row in rows])
-
-
-def with_images(rows: Sequence[Mapping[str, Any]]) -> Dataset:
-    """Rows in trl's form whose `images` are paths, as a `datasets.Dataset` that reads them as agents do when
-    a batch needs them (transparent is white, photographs stand upright; the library's own reader makes
-    transparent black and fails on some notes of cameras)."""
-    from datasets import Dataset
-
-    return Dataset.from_list([dict(row) for row in rows]).with_transform(_read_images)
-
-
-def _read_images(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    if "images" not in batch:
-        return batch
-    return {**batch, "images": [[Picture.open(path).image for path in paths] for paths in batch["images"]]}

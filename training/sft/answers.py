@@ -18,8 +18,8 @@ from ...backend.feedback.sft_row import SftRow
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
+from ..rows.conversations import as_prompt_completion
 from ..rows.row_sets import RowSet
-from ..rows.sft import as_prompt_completion
 from ..trainer.html_report import Answered
 
 LEAST = 20

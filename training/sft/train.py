@@ -22,9 +22,9 @@ from pydantic import Field
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.prompts import PromptSet
+from ..rows.conversations import as_dataset
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.row_sets import RowSet
-from ..rows.sft import as_dataset
 from ..trainer.html_report import TrainingReport
 from ..trainer.policy import (
     ModelTraining,

@@ -9,7 +9,7 @@ share their draws, which are equal anyway as long as they have not parted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -19,20 +19,14 @@ from pydantic import BaseModel
 from ...backend.agents.critic import Critic
 from ...backend.agents.planner import Planner
 from ...backend.errors import AnswerError
-from ...backend.journal.store import InMemoryStore
-from ...backend.loop.events import Finished
 from ...backend.loop.loop import run
-from ...backend.loop.policy import SeedRule
-from ...backend.loop.protocols import CriticLike
-from ...backend.tinyworld.drawing import draw
 from ...backend.tinyworld.generator import TinyWorldGenerator
-from ...backend.tinyworld.reading import read_page
-from ...backend.tinyworld.scorer import faults
 from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
-from ...backend.types import Plan, Request, RunSettings, Trajectory
+from ...backend.types import Plan, RunSettings
 from ..evaluation.intervals import Share, share
 from .data.judged_pages import Drawn, balanced
 from .data.requests import Story, random_story
+from .stories import StoryMeasure, StoryRuns, measure_stories, request_of, run_stories
 
 Log = Callable[[str], None]
 TIMED_STORIES = 9
@@ -54,20 +48,6 @@ class CriticMeasure(BaseModel):
     false_recall: Share
     parsed: Share
     refined: Share
-
-
-class StoryMeasure(BaseModel):
-    """By attempts allowed: stories and steps that came out right, images drawn a step, seconds a story."""
-
-    stories: dict[int, Share]
-    steps: dict[int, Share]
-    draws: dict[int, float]
-    seconds: dict[int, float]
-
-
-def request_of(story: Story) -> Request:
-    """The request as a user would make it."""
-    return Request(text=story.text, images=(draw(story.before),) if story.before else ())
 
 
 def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[PlannerMeasure, list[Plan | None]]:
@@ -114,119 +94,6 @@ def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
         and found[0] == drawn.edit
         and all(clause.holds(drawn.expected) for clause in found[1])
     )
-
-
-class StoryOutcome(BaseModel):
-    """How one story came out: whether every page is right, and for each drawn step whether its page is;
-    images drawn, and the seconds they took."""
-
-    right: bool
-    steps: list[bool]
-    draws: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class StoryRuns:
-    """How stories are run: with each of these numbers of attempts, by this seed rule."""
-
-    max_attempts: Sequence[int]
-    seed_rule: SeedRule = "every try"
-    candidates: int = 1
-
-    def settings(self, attempts: int, seed: int) -> RunSettings:
-        """The loop's settings for one run of one story."""
-        return RunSettings(
-            max_attempts=attempts, seed=seed, seed_rule=self.seed_rule, candidates=self.candidates
-        )
-
-
-def run_stories(
-    stories: Sequence[Story],
-    plans: Sequence[Plan | None],
-    generator: TinyWorldGenerator,
-    critic: CriticLike,
-    runs: StoryRuns,
-    log: Log,
-) -> dict[int, list[StoryOutcome]]:
-    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its
-    steps."""
-    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
-    for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        store = InMemoryStore()
-        for attempts in runs.max_attempts:
-            if plan is None:
-                outcomes[attempts].append(StoryOutcome(right=False, steps=[False] * len(story.pages)))
-                continue
-            settings = runs.settings(attempts, number)
-            trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
-            made = [attempt for result in trajectory.results for attempt in result.attempts]
-            outcomes[attempts].append(
-                StoryOutcome(
-                    right=_is_right(trajectory, story),
-                    steps=right_steps(trajectory),
-                    draws=len(made),
-                    seconds=sum(attempt.seconds for attempt in made),
-                )
-            )
-        if (number + 1) % 50 == 0:
-            shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
-            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
-    return outcomes
-
-
-def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
-    """Shares and means by number of attempts."""
-    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in outcomes.items()}
-    return StoryMeasure(
-        stories={attempts: share([one.right for one in ones]) for attempts, ones in outcomes.items()},
-        steps={attempts: share(right) for attempts, right in steps.items()},
-        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in outcomes.items()},
-        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in outcomes.items()},
-    )
-
-
-def _run_story(
-    request: Request,
-    plan: Plan,
-    generator: TinyWorldGenerator,
-    critic: CriticLike,
-    settings: RunSettings,
-    store: InMemoryStore,
-) -> Trajectory:
-    for event in run(request, None, generator, critic, settings, store, plan=plan):
-        if isinstance(event, Finished):
-            return event.trajectory
-    raise AssertionError("a run ends with Finished")
-
-
-def _is_right(trajectory: Trajectory, story: Story) -> bool:
-    pages = [result.image for result in trajectory.results if result.step.prompt]
-    return len(pages) == len(story.pages) and all(
-        page is not None and not faults(scene, read_page(page))
-        for page, scene in zip(pages, story.pages, strict=True)
-    )
-
-
-def right_steps(trajectory: Trajectory) -> list[bool]:
-    """For each drawn step, whether its page is what its own prompt makes of its own source."""
-    from ...backend.errors import ScorerError
-    from ...backend.tinyworld.scorer import TinyWorldScorer
-
-    outcomes = []
-    for result in trajectory.results:
-        if not result.step.prompt:
-            continue
-        try:
-            attempt = result.attempts[result.chosen] if result.chosen is not None else None
-            outcomes.append(
-                attempt is not None
-                and attempt.image is not None
-                and TinyWorldScorer().success(attempt.source, attempt.image, result.step.prompt)
-            )
-        except ScorerError:
-            outcomes.append(False)
-    return outcomes
 
 
 def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int) -> list[float]:

@@ -27,7 +27,7 @@ from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.wording import edit_text, prompt_text
 from interleave_thinker.training.tinyworld.data.judged_pages import rendered
 from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.evaluation import request_of
+from interleave_thinker.training.tinyworld.stories import request_of
 
 STARTED_WITHIN = 240.0
 NEEDS = "import fastapi, openai, uvicorn, transformers.cli.serve"

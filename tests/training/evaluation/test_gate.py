@@ -25,6 +25,7 @@ from interleave_thinker.cli.commands import train as cli_train
 from interleave_thinker.cli.commands.train_own_critic import reinforcement_of
 from interleave_thinker.training.evaluation.gate_rows import (
     GateSettings,
+    askable,
     chosen,
     examination,
     needed,
@@ -38,6 +39,7 @@ from interleave_thinker.training.evaluation.regression_gate import (
     enforce,
 )
 from interleave_thinker.training.own_critic import OwnCriticData, OwnCriticSettings, train_own_critic
+from interleave_thinker.training.rows.lengths import TokenLimit
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.runs.filter import RunsData
@@ -171,6 +173,20 @@ def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None
     rows = [row for row in read_rows(rows_file(tmp_path)) if truth_of(row) is kept]
     with pytest.raises(SettingsError, match="needs 19 of each" if rows else "teaches a verdict"):
         examination(RowSet(rows or described(4), tmp_path), GateSettings())
+
+
+def test_rows_that_cannot_be_asked_are_refused_or_left_out(base: Path, tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path, count=40))
+    turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
+    hostile = rows[0].model_copy(update={"messages": turns})
+    held = RowSet([*rows, hostile], tmp_path)
+    strict, lines = TokenLimit(200, "--cutoff"), list[str]()
+    with pytest.raises(SettingsError, match=r"Held-out .*special token"):
+        askable(held, base, strict, 9216, lines.append)
+    left = askable(held, base, TokenLimit(200, "--cutoff", skip_bad=True), 9216, lines.append)
+    assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
+    with pytest.raises(SettingsError, match=r"tokens, and 20 at most are taken \(--cutoff\)"):
+        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--cutoff"), 9216, lines.append)
 
 
 # Old rows

@@ -15,6 +15,7 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.training.reward.batch_counts import BatchCounts
 from interleave_thinker.training.reward.cache import RewardCache
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
@@ -24,7 +25,7 @@ from interleave_thinker.training.reward.critic_reward import (
     Sample,
     measures,
 )
-from interleave_thinker.training.reward.redraw import BatchCounts, DrawingSettings, Redrawer
+from interleave_thinker.training.reward.redraw import DrawingSettings, Redrawer
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, seed_of
 
 

@@ -52,7 +52,7 @@ from interleave_thinker.training.tinyworld.data.judged_pages import Drawn, rende
 from interleave_thinker.training.tinyworld.data.noisy_teacher import REMEDIES, refined_prompt
 from interleave_thinker.training.tinyworld.data.requests import random_story
 from interleave_thinker.training.tinyworld.data.trajectories import Taught, filtered
-from interleave_thinker.training.tinyworld.evaluation import StoryOutcome, request_of
+from interleave_thinker.training.tinyworld.stories import StoryOutcome, request_of
 
 
 def failed_page(rng: Random) -> Drawn:

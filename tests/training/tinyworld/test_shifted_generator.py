@@ -28,7 +28,7 @@ from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
-from interleave_thinker.training.tinyworld.own_critic.evaluate import annotate, feedback_on
+from interleave_thinker.training.tinyworld.own_critic.annotations import annotate, feedback_on
 from interleave_thinker.training.tinyworld.own_critic.shifted_generator import shifted_generator
 
 PROMPT = "a sea page with a red boat at the middle"

@@ -40,7 +40,8 @@ from ...reward.terms import read_answer
 from ...rows.rl import as_conversation
 from ..data.judged_pages import Drawn, balanced, real
 from ..data.requests import Story, random_story
-from ..evaluation import StoryOutcome, StoryRuns, measure_planner, request_of, run_stories
+from ..evaluation import measure_planner
+from ..stories import StoryOutcome, StoryRuns, request_of, run_stories
 from . import single_agent
 
 if TYPE_CHECKING:

@@ -18,20 +18,12 @@ from random import Random
 from pydantic import BaseModel, Field
 
 from ....backend.agents.critic import Critic
-from ....backend.agents.planner import Planner
 from ....backend.chat import open_chat
-from ....backend.errors import AnswerError, ScorerError, TrainingError
-from ....backend.feedback.log import FEEDBACK, Feedback, record_feedback
+from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
-from ....backend.journal.journal import TRAJECTORY, Journal
-from ....backend.loop.loop import run
-from ....backend.loop.replay import load_trajectory
 from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.generator import TinyWorldGenerator
 from ....backend.tinyworld.reading import UNREADABLE
-from ....backend.tinyworld.scorer import TinyWorldScorer
-from ....backend.tinyworld.wording import prompt_text
-from ....backend.types import Attempt, RunSettings
 from ...evaluation.gate_rows import GateSettings
 from ...evaluation.gate_rule import measured
 from ...evaluation.intervals import Share, share, sign_test
@@ -43,11 +35,12 @@ from ...runs.convert import SFT_FILE
 from ...runs.filter import RunsData
 from ...runs.rehearsal import Rehearsal
 from ...sft.train import SftTraining
-from ..data.critic_rows import PageFolder, judge_row, make_mistakes, refine
+from ..data.critic_rows import PageFolder, judge_row, make_mistakes
 from ..data.judged_pages import Drawn, balanced
-from ..data.oracle_critic import OracleCritic, drawn_of
+from ..data.oracle_critic import OracleCritic
 from ..data.requests import random_story
-from ..evaluation import StoryOutcome, StoryRuns, request_of, run_stories
+from ..stories import StoryOutcome, StoryRuns, run_stories
+from .annotations import AnnotatedRuns, annotated_runs
 from .shifted_generator import SHIFTED, shifted_generator
 
 OLD_SEED = 50_000
@@ -108,60 +101,6 @@ class ShowReport(BaseModel):
     old: Comparison
 
 
-def annotated_runs(folder: Path, generator: TinyWorldGenerator, settings: ShowSettings, log: Log) -> int:
-    """Make the runs below `folder`, going on where it was, and let the person annotate each; returns how
-    many annotations they have."""
-    planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
-    rng = Random(f"own critic/{settings.seed}")
-    count = 0
-    for number in range(settings.runs):
-        story = random_story(rng, "train")
-        out = folder / f"run_{number:04d}"
-        if not (out / TRAJECTORY).exists():
-            options = RunSettings(max_attempts=settings.attempts, seed=settings.seed * 10**6 + number)
-            try:
-                for _ in run(request_of(story), planner, generator, critic, options, Journal(out)):
-                    pass
-            except AnswerError:
-                continue
-        count += annotate(out)
-        if (number + 1) % 50 == 0:
-            log(f"{number + 1}/{settings.runs} runs")
-    return count
-
-
-def annotate(folder: Path) -> int:
-    """Write the person's annotations of a run, each once; returns how many there are."""
-    annotations = [
-        one
-        for result in load_trajectory(folder).results
-        for number, attempt in enumerate(result.attempts)
-        if (one := feedback_on(result.step.number, number, result.step.prompt or "", attempt)) is not None
-    ]
-    written = (
-        (folder / FEEDBACK).read_text(encoding="utf-8").count("\n") if (folder / FEEDBACK).exists() else 0
-    )
-    for one in annotations[written:]:
-        record_feedback(folder, one)
-    return len(annotations)
-
-
-def feedback_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
-    """The person's annotation of an attempt; None where the page before is so damaged that nobody could say
-    what is right."""
-    if attempt.image is None:
-        return None
-    try:
-        right = TinyWorldScorer().success(attempt.source, attempt.image, prompt)
-    except ScorerError:
-        return None
-    if right:
-        return Feedback(step=step, attempt=number, accepted=True)
-    drawn = drawn_of(attempt.source, attempt.image, prompt, attempt.prompt)
-    better = prompt_text(drawn.edit, refine(drawn)) if drawn else None
-    return Feedback(step=step, attempt=number, accepted=False, better_prompt=better)
-
-
 def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     """Carry it all out below `out`, going on where it was; writes own_critic.json and own_critic.md."""
     from ....backend.tinyworld.generator import open as open_world
@@ -177,7 +116,9 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
 
     plain = open_world("")
     shifted = shifted_generator(plain, settings.shifted)
-    annotations = annotated_runs(out / "runs", shifted, settings, log)
+    annotations = annotated_runs(
+        out / "runs", shifted, AnnotatedRuns(settings.runs, settings.attempts, settings.seed), log
+    )
     lap("runs and annotations")
     old = out / "old" / SFT_FILE
     if not old.exists():
@@ -296,9 +237,8 @@ def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
         (
-            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows \
-({report.overruled} "
-            f"overrule the critic)"
+            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows "
+            f"({report.overruled} overrule the critic)"
         ),
         "",
         "| 95 % intervals | shifted, before | shifted, after | old world, before | old world, after |",
