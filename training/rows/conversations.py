@@ -1,5 +1,5 @@
-"""Rows in the form that trl's trainers read: a prompt, an answer, and images that are opened when a batch needs
-them.
+"""Rows in the form that trl's trainers read: a prompt, an answer, and images that are opened when a batch
+needs them.
 
 Decision: trl's loss is on the answer alone in this form. The literal `<image>` marks become image parts,
 because trl would train on the literal and add its own marks besides.
