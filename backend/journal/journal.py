@@ -199,7 +199,7 @@ class Journal:
         self._files.remove(TRAJECTORY)
         self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
 
-    def picked(self, step: int) -> str | None:
+    def user_selected(self, step: int) -> str | None:
         return read_choices(self.folder).steps.get(step)
 
     def finish(self, trajectory: Trajectory) -> None:

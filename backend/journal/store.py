@@ -116,7 +116,7 @@ class RunStore(Protocol):
 
     def keep_judged(self, judged: Judged) -> None: ...
 
-    def picked(self, step: int) -> str | None:
+    def user_selected(self, step: int) -> str | None:
         """Digest of the image that a person picked as the result of the step of this number, if anyone
         did."""
         ...
@@ -164,7 +164,7 @@ class InMemoryStore:
         if judged.verdict is not None:
             self._judgements[judged.key] = judged
 
-    def picked(self, step: int) -> str | None:
+    def user_selected(self, step: int) -> str | None:
         return None
 
     def finish(self, trajectory: Trajectory) -> None:

@@ -24,7 +24,16 @@ from ..pictures import Picture
 from ..types import Attempt, Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
 from .cached_calls import CachedCalls
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
-from .policy import accepted, check_source, choose, first_image, next_prompt, picked, seed_of, source_of
+from .policy import (
+    accepted,
+    check_source,
+    choose,
+    first_image,
+    next_prompt,
+    seed_of,
+    source_of,
+    user_selected,
+)
 from .protocols import CriticLike, Offloadable, PlannerLike
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
@@ -140,7 +149,7 @@ class _Run:
         source = source_of(self.request, self.results, self.settings)
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
-        pick = self.store.picked(step.number)
+        pick = self.store.user_selected(step.number)
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
@@ -160,7 +169,7 @@ class _Run:
             prompt = next_prompt(candidates)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
-        chosen = picked(self.attempts, pick)
+        chosen = user_selected(self.attempts, pick)
         yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
 
     def _seed(self, step: Step, number: int) -> int:
@@ -174,7 +183,7 @@ class _Run:
         not."""
         for number in numbers:
             seed = self._seed(step, number)
-            decided = picked(self.attempts, pick) is not None
+            decided = user_selected(self.attempts, pick) is not None
             if decided and not self.cached_calls.has_drawn(prompt, source, seed):
                 return StopReason.picked
             if time.monotonic() >= self.deadline:

@@ -82,7 +82,7 @@ def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
     return max(drawn, key=lambda index: (standing(attempts[index]), index), default=None)
 
 
-def picked(attempts: Sequence[Attempt], digest: str | None) -> int | None:
+def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None:
     """Index of the first attempt whose image has the digest that a person picked; None if there is none."""
     if digest is None:
         return None

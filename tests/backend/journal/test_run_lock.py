@@ -175,7 +175,7 @@ def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
     with pytest.raises(JournalError, match="Pick again"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)
-    assert Journal(tmp_path / "run").picked(1) is None
+    assert Journal(tmp_path / "run").user_selected(1) is None
 
 
 @contextmanager
