@@ -25,7 +25,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.rows.sft import read_rows
-from interleave_thinker.training.runs.convert import make_data
+from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.sft.train import SftTraining, train
 
@@ -102,7 +102,7 @@ def test_feedback_becomes_the_same_rows_in_the_node(run: Path, tmp_path: Path) -
 
 def test_feedback_becomes_the_same_rows_on_the_command_line(run: Path, tmp_path: Path) -> None:
     wording = PromptSet.load(checkpoint("critic") / "prompt_set")
-    made = make_data([run], tmp_path / "rows", RunsData(rl_variance=0), wording, log=str)
+    made = RunConverter(RunsData(rl_variance=0), wording, log=str).convert([run], tmp_path / "rows")
     assert made.sft and content(made.sft) == content(DATA / "rows" / "critic_sft.json")
     images = {path.name for path in (DATA / "rows" / "images").iterdir()}
     assert {path.name for path in (tmp_path / "rows" / "images").iterdir()} == images
