@@ -236,7 +236,7 @@ def read_engine(text: str) -> dict[str, str]:
             name = RENAMED[name]
         if name in REMOVED:
             raise SettingsError(
-                f"--engine: {name} is gone since version {REMOVED[name]}: it saved too little.",
+                f"--engine: {name} is gone, {REMOVED[name]} was its last version: it saved too little.",
                 "Leave it out.",
             )
         if name not in known or not equals:

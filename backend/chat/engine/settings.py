@@ -55,5 +55,5 @@ PLAIN = EngineSettings(
 
 RENAMED = {"own_loop": "enabled", "written_out": "inline_layers", "draft_tokens": "prompt_lookup_tokens"}
 """Settings of version 0.1 by the names that they have now."""
-REMOVED = {"prefix_bytes": "0.2", "static_cache": "0.2"}
-"""Settings that are gone, and since which version."""
+REMOVED = {"prefix_bytes": "0.1.0", "static_cache": "0.1.0"}
+"""Settings that are gone, and the last version that had them."""
