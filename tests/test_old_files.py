@@ -24,10 +24,11 @@ from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import read_rows
 from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.filter import RunsData
-from interleave_thinker.training.sft.train import SftTraining, train
+from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"
 ROOT = DATA.parents[1]
@@ -142,7 +143,8 @@ def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
         | {"samples": 0, "tensorboard": False, "device": "cpu"}
     )
     rows, lines = read_rows(DATA / "rows" / "critic_sft.json"), list[str]()
-    assert train(checkpoint("critic"), rows, DATA / "rows", out, settings, log=lines.append) == out / "final"
+    data = SftData(RowSet(rows, DATA / "rows"))
+    assert train(checkpoint("critic"), data, out, settings, log=lines.append) == out / "final"
     assert lines == ["this training is finished"]
 
 
