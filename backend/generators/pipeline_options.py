@@ -109,7 +109,8 @@ def read_options(given: dict[str, Any]) -> PipelineOptions:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = ".".join(map(str, fault["loc"]))
-        raise SettingsError(f"Generator 'diffusers', option {name}: {fault['msg']}.") from error
+        value = str(fault["input"])[:100]
+        raise SettingsError(f"Generator 'diffusers', option {name}={value}: {fault['msg']}.") from error
 
 
 def sides_of(size: str | None) -> tuple[int, int] | None:

@@ -244,7 +244,8 @@ def open(
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = ".".join(map(str, fault["loc"]))
-        raise SettingsError(f"Chat backend 'transformers', option {name}: {fault['msg']}.") from error
+        value = str(fault["input"])[:100]
+        raise SettingsError(f"Chat backend 'transformers', option {name}={value}: {fault['msg']}.") from error
     folder = find_checkpoint(argument, download)
     if merge and adapter is None:
         raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
