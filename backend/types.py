@@ -24,7 +24,7 @@ MAX_IMAGES = 1_000
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
 Several = Annotated[tuple[Item, ...], FailFast()]
-"""Values in order, of which the first fault is told: a million faults would be a gigabyte."""
+"""Values in order, of which the first fault is reported: a million faults would be a gigabyte."""
 
 
 class Value(BaseModel):

@@ -62,12 +62,12 @@ def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict
             began = time.process_time()
             with counting() as counts:
                 runs = StoryRuns([options.attempts], candidates=number)
-                told = run_stories(stories, plans, generator, judge, runs, print)[options.attempts]
+                outcomes = run_stories(stories, plans, generator, judge, runs, print)[options.attempts]
             row = {
                 "candidates": number,
                 "together": together,
-                "right": sum(one.right for one in told) / len(told),
-                "draws": sum(one.draws for one in told),
+                "right": sum(one.right for one in outcomes) / len(outcomes),
+                "draws": sum(one.draws for one in outcomes),
                 "judgements": counts.judgements,
                 "lm_forwards": counts.lm_forwards,
                 "lm_tokens": counts.lm_tokens,
@@ -93,8 +93,8 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, nargs="+", default=[1, 2, 3])
     options = parser.parse_args()
     rows = rows_of(options, options.candidates)
-    told = {"benchmark": "candidates", "stories": options.stories, "attempts": options.attempts}
-    print(json.dumps({**told, "rows": rows}))
+    outcomes = {"benchmark": "candidates", "stories": options.stories, "attempts": options.attempts}
+    print(json.dumps({**outcomes, "rows": rows}))
 
 
 if __name__ == "__main__":

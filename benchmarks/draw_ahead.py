@@ -90,8 +90,10 @@ def main() -> None:
         names = ("draws", "draws_ahead", "draws_ahead_used", "draws_ahead_wasted")
         row = {"accepted": accepted, **{name: counts[name] for name in names}}
         rows.append(row | {"seconds": round(seconds, 2), "without": round(without, 2)})
-        told = "  ".join(f"{counts[name]:5}" for name in names)
-        print(f"{accepted:8}  {told}  {seconds:7.2f}  {without:7.2f}  {without / seconds:10.2f}", flush=True)
+        columns = "  ".join(f"{counts[name]:5}" for name in names)
+        print(
+            f"{accepted:8}  {columns}  {seconds:7.2f}  {without:7.2f}  {without / seconds:10.2f}", flush=True
+        )
     print(json.dumps({"benchmark": "draw ahead", "draw": options.draw, "judge": options.judge, "rows": rows}))
 
 

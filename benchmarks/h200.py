@@ -144,8 +144,8 @@ def exact(bench: Bench) -> dict[str, Any]:
     for way in WAYS:
         seconds, outcome = job(bench, partial(OursThere, bench, way))
         different = unequal(outcome, theirs)
-        told = {"unequal": different} if different else {"ratio": round(base / seconds, 2)}
-        rows.append({"way": way.name, "seconds": round(seconds, 3), **told})
+        result = {"unequal": different} if different else {"ratio": round(base / seconds, 2)}
+        rows.append({"way": way.name, "seconds": round(seconds, 3), **result})
     return {"rows": rows}
 
 

@@ -47,7 +47,7 @@ MOST_SECONDS, MOST_BYTES = 10.0, 500 * 1000 * 1000
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat on the sea"),))
 
 
-def tell(client: str, url: str, folder: Path, deadline: float) -> str:
+def run_client(client: str, url: str, folder: Path, deadline: float) -> str:
     """A story of one step; the error that it met, or nothing."""
     os.environ.update(INTERLEAVE_API_KEY=KEY, INTERLEAVE_GENERATOR_KEY=KEY)
     try:
@@ -73,7 +73,7 @@ def tell(client: str, url: str, folder: Path, deadline: float) -> str:
         return str(error)
 
 
-def meet(client: str, url: str, deadline: float, told: Connection) -> None:
+def meet(client: str, url: str, deadline: float, answer: Connection) -> None:
     """Tell the story with everything that is printed and logged in a file, and say how it went."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
@@ -83,7 +83,7 @@ def meet(client: str, url: str, deadline: float, told: Connection) -> None:
         logging.basicConfig(level=logging.DEBUG, force=True)
         began = time.monotonic()
         try:
-            error, raised = tell(client, url, here / "run", deadline), ""
+            error, raised = run_client(client, url, here / "run", deadline), ""
         except BaseException as fault:  # noqa: BLE001 - that is what is looked for
             error, raised = "", f"{type(fault).__name__}: {str(fault)[:300]}"
         seconds = time.monotonic() - began
@@ -96,7 +96,7 @@ def meet(client: str, url: str, deadline: float, told: Connection) -> None:
             if path.is_file() and leaky(path.read_bytes())
         ]
         leaks += ["error"] if leaky(error.encode()) else []
-        told.send({"error": error, "raised": raised, "seconds": round(seconds, 2), "leaks": leaks})
+        answer.send({"error": error, "raised": raised, "seconds": round(seconds, 2), "leaks": leaks})
 
 
 def leaky(content: bytes) -> bool:
@@ -122,9 +122,9 @@ HALVES = ("the beginning", "the end", "the header in base64", "a pair in url bas
 FORMS = _forms()
 
 
-def serve(told: Connection) -> None:
+def serve(answer: Connection) -> None:
     server = HostileServer()
-    told.send(server.port)
+    answer.send(server.port)
     server.serve()
 
 
@@ -188,21 +188,23 @@ def one(fork: Any, client: str, url: str, deadline: float) -> dict[str, Any]:
         finally:
             os._exit(0)
     there.close()
-    told = here.recv() if here.poll(120) else {"error": "", "raised": "hangs", "seconds": 120.0, "leaks": []}
-    if told["raised"] == "hangs":
+    answer = (
+        here.recv() if here.poll(120) else {"error": "", "raised": "hangs", "seconds": 120.0, "leaks": []}
+    )
+    if answer["raised"] == "hangs":
         os.kill(child, 9)
     _, _, usage = os.wait4(child, 0)
-    told["megabytes"] = usage.ru_maxrss // 1000
-    told["wrong"] = bool(
-        told["raised"]
-        or told["leaks"]
-        or told["seconds"] > MOST_SECONDS
+    answer["megabytes"] = usage.ru_maxrss // 1000
+    answer["wrong"] = bool(
+        answer["raised"]
+        or answer["leaks"]
+        or answer["seconds"] > MOST_SECONDS
         or usage.ru_maxrss * 1024 > MOST_BYTES
-        or "\n" in told["error"]
-        or not told["error"].isprintable()
-        or len(told["error"]) > 1000
+        or "\n" in answer["error"]
+        or not answer["error"].isprintable()
+        or len(answer["error"]) > 1000
     )
-    return told
+    return answer
 
 
 if __name__ == "__main__":

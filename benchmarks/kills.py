@@ -51,7 +51,7 @@ STORIES = [
         "remove the tree."
     ),
 ]
-Tell = Callable[[Path, Path, int], object]
+RunRequest = Callable[[Path, Path, int], object]
 
 
 class Noted:
@@ -72,8 +72,8 @@ class Noted:
         return self._generator.draw(prompt, source, seed)
 
 
-def fake_story() -> Tell:
-    def tell(folder: Path, log: Path, number: int) -> None:
+def fake_story() -> RunRequest:
+    def run_request(folder: Path, log: Path, number: int) -> None:
         steps = tuple(Step(number=1 + index, prompt=f"page {number}, {index}") for index in range(12))
         generator = Noted(Counting(None, 0.004), log)
         request = Request(text=f"story {number}", images=(Picture.white((16, 16)),))
@@ -83,20 +83,20 @@ def fake_story() -> Tell:
         ):
             pass
 
-    return tell
+    return run_request
 
 
-def tiny_world_story() -> Tell:
+def tiny_world_story() -> RunRequest:
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     generator = open_generator("tinyworld")
 
-    def tell(folder: Path, log: Path, number: int) -> None:
+    def run_request(folder: Path, log: Path, number: int) -> None:
         request = Request(text=STORIES[number % len(STORIES)])
         settings = RunSettings(seed=number)
         for _ in run(request, planner, Noted(generator, log), critic, settings, journal=Journal(folder)):
             pass
 
-    return tell
+    return run_request
 
 
 KINDS = {"fake": fake_story, "tinyworld": tiny_world_story}
@@ -141,19 +141,21 @@ def killed_child(work: Callable[[], object], seconds: float) -> bool:
     return code != 0
 
 
-def resumed_story(tell: Tell, place: Path, number: int, dice: random.Random, most: int) -> tuple[int, int]:
-    """Tell a story with kills until it is told; kills, and draws beyond those that it needs. Raises
+def resumed_story(
+    run_request: RunRequest, place: Path, number: int, dice: random.Random, most: int
+) -> tuple[int, int]:
+    """Run a request with kills until it is finished; kills, and draws beyond those that it needs. Raises
     AssertionError."""
     alone, log_alone = place / f"alone-{number}", place / f"alone-{number}.log"
     began = time.monotonic()
-    assert not killed_child(lambda: tell(alone, log_alone, number), 600.0)
+    assert not killed_child(lambda: run_request(alone, log_alone, number), 600.0)
     longest = (time.monotonic() - began) * SHARE
     folder, log = place / f"killed-{number}", place / f"killed-{number}.log"
     kills, going = 0, True
     while going:
         before, count = recorded(folder), len(drawn(log))
         left = dice.uniform(0.0, longest) if kills < most else 600.0
-        going = killed_child(lambda: tell(folder, log, number), left)
+        going = killed_child(lambda: run_request(folder, log, number), left)
         kills += going
         assert not before & set(drawn(log)[count:]), f"story {number}: drew again what was recorded"
         assert len(set(drawn(log)[count:])) == len(drawn(log)[count:]), f"story {number}: drew twice"
@@ -177,11 +179,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     dice, kills, more, number = random.Random(options.seed), 0, 0, 0
-    tell = KINDS[options.kind]()
+    run_request = KINDS[options.kind]()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         while kills < options.kills:
-            here, extra = resumed_story(tell, Path(place), number, dice, options.kills - kills)
+            here, extra = resumed_story(run_request, Path(place), number, dice, options.kills - kills)
             kills, more, number = kills + here, more + extra, number + 1
             print(f"story {number}: {here} kills, {extra} draws again", flush=True)
     seconds = round(time.monotonic() - began, 1)

@@ -1,4 +1,4 @@
-"""Stories told by planner and critic behind a chat server, against the same ones told by the same agents in
+"""Stories of a planner and critic behind a chat server, against the same ones of the same agents in
 this process.
 
 Decision: not only how many come out right is compared but every answer: a step counts as the same if its

@@ -108,9 +108,9 @@ def log_of(out: Path) -> list[dict[str, Any]]:
 def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
     """Tokens a second of the tiny critic's fine-tuning; the first logged step is the warm-up and is not
     counted."""
-    told = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
-    assert isinstance(told, SftTraining)
-    settings = told.model_copy(update={"save_every": steps, "samples": 0, "tensorboard": False})
+    recipe = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
+    assert isinstance(recipe, SftTraining)
+    settings = recipe.model_copy(update={"save_every": steps, "samples": 0, "tensorboard": False})
     rows = make_rendered(folder / "sft", 0, steps * settings.batch, seed=0)
     rates = []
     row: dict[str, Any] = {}
@@ -234,8 +234,8 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    told = settings_of(read_recipe("tiny", "critic-grpo"), "critic-grpo")
-    assert isinstance(told, GrpoTraining)
+    recipe = settings_of(read_recipe("tiny", "critic-grpo"), "critic-grpo")
+    assert isinstance(recipe, GrpoTraining)
     changes: dict[str, Any] = {
         "rollouts": options.rollouts,
         "prompts": options.prompts,
@@ -246,9 +246,9 @@ def main() -> None:
     }
     if options.temperature:
         changes["temperature"] = options.temperature
-    if options.prompts * told.group % told.micro_batch:
-        changes["micro_batch"] = told.group
-    settings = told.model_copy(update=changes)
+    if options.prompts * recipe.group % recipe.micro_batch:
+        changes["micro_batch"] = recipe.group
+    settings = recipe.model_copy(update=changes)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tuned = fine_tuning(folder, options.sft_steps, options.pairs)

@@ -1,8 +1,8 @@
 """What a person wants of a plan besides the request: how many steps, and which captions.
 
-Decision: agents are told in words, as part of the request, since that is all that every checkpoint's prompt
-set can take. What can be counted is then checked: a plan of another length is asked for once more and refused
-after that, never cut.
+Decision: agents are given them in words, as part of the request, since that is all that every checkpoint's
+prompt set can take. What can be counted is then checked: a plan of another length is asked for once more and
+refused after that, never cut.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 it was drawn with.
 
 Decision: published files hold proposals, "" after True, and so do ours, which say it (`"refine_prompt_is":
-"proposal"`). Older files of ours held the prompt drawn with and say nothing. They are told by what can be:
+"proposal"`). Older files of ours held the prompt drawn with and say nothing. They are known by what can be:
 drawn with, the first attempt of every step has the step's own prompt and no attempt has none; proposed, an
 accepted attempt has none, or the prompt that it was drawn with. Where both can be, it is "drawn with"; where
 neither can be, an error says so.
@@ -35,8 +35,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompt of an attempt's draw (None: not told) and the critic's proposal after it ("": none, None:
-    not told)."""
+    """The prompt of an attempt's draw (None: unknown) and the critic's proposal after it ("": none, None:
+    unknown)."""
 
     drawn_with: str | None
     proposed: str | None

@@ -100,10 +100,11 @@ class _Entry(BaseModel):
 
 
 class RecordEntry(BaseModel):
-    """One attempt (forms "attempts" and "last") or one told step (form "texts"); steps are counted from 1.
+    """One attempt (forms "attempts" and "last") or one finished step (form "texts"); steps are counted from
+    1.
 
-    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: not told),
-    `proposed` what the critic proposed after seeing it ("": nothing, as after True; None: not told).
+    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: unknown),
+    `proposed` what the critic proposed after seeing it ("": nothing, as after True; None: unknown).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -178,7 +179,7 @@ class _Entries(BaseModel):
 def read_record(path: str | Path, images: Path | None = None) -> Record:
     """Read a record file, or the one in a folder; images are also looked for below `images`.
 
-    Raises JournalError if it is damaged, of no known form, too large, if it cannot be told what its refined
+    Raises JournalError if it is damaged, of no known form, too large, if it is not clear what its refined
     prompts are, or if a link leads out of these folders.
     """
     path = Path(path)
@@ -198,8 +199,8 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
             return Record(form="last", entries=_entries(entries, prompts, _shift(entries), places))
         if isinstance(data, list):
             entries = _Entries.model_validate({"steps": data}).steps
-            told = [Prompts(None, None)] * len(entries)
-            return Record(form="texts", entries=_entries(entries, told, _shift(entries), places))
+            found_prompts = [Prompts(None, None)] * len(entries)
+            return Record(form="texts", entries=_entries(entries, found_prompts, _shift(entries), places))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -226,7 +227,7 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     meaning = whole.refine_prompt_is or meaning_of(steps)
     if meaning is None:
         raise JournalError(
-            f"It cannot be told what the refine_prompt of {str(path)!r} is: an accepted attempt has "
+            f"It is not clear what the refine_prompt of {str(path)!r} is: an accepted attempt has "
             f"another one than it was "
             "drawn with, and a first attempt another one than its step.",
             (
@@ -259,8 +260,8 @@ def _shifts(plan: tuple[RecordStep, ...], entries: tuple[_Entry, ...]) -> tuple[
     of_plan, of_entries = shift_of(step.step_number for step in plan), _shift(entries)
     if of_plan and not of_entries:
         prompts = {step.step_number: step.prompt for step in plan}
-        told = [(one.step, one.prompt) for one in entries if one.prompt]
-        if not told or any(prompts.get(number) == prompt for number, prompt in told):
+        found_prompts = [(one.step, one.prompt) for one in entries if one.prompt]
+        if not found_prompts or any(prompts.get(number) == prompt for number, prompt in found_prompts):
             return of_plan, of_plan
     return of_plan, of_entries
 
@@ -272,15 +273,15 @@ def _entries(
         RecordEntry(
             step=entry.step + shift,
             prompt=entry.prompt,
-            drawn_with=told.drawn_with,
-            proposed=told.proposed,
+            drawn_with=found_prompts.drawn_with,
+            proposed=found_prompts.proposed,
             source=_source(entry.source_img, places),
             target=_image(entry.target_img or entry.image, places),
             success=entry.success,
             reasoning=entry.reasoning,
             text=entry.text,
         )
-        for entry, told in zip(entries, prompts, strict=True)
+        for entry, found_prompts in zip(entries, prompts, strict=True)
     )
 
 

@@ -1,9 +1,9 @@
 """A published execution record as a trajectory, so that whatever is done with a run can be done with it.
 
-Decision: what a record does not tell stays empty (seeds, settings, makers); nothing is made up. A white page
-before an image is none, as published; an image that is missing becomes a fault of its attempt, as a failed
-draw is. The kept attempt is the last accepted one, else the last with an image, as the published loop keeps
-it.
+Decision: what a record does not hold stays empty (seeds, settings, identities); nothing is made up. A white
+page before an image is none, as published; an image that is missing becomes a fault of its attempt, as a
+failed draw is. The kept attempt is the last accepted one, else the last with an image, as the published loop
+keeps it.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
     for number, found in entries.items():
         if number not in steps:
             prompt = _first_prompt(found)
-            told = "\n".join(entry.text for entry in found if entry.text) or None
+            caption = "\n".join(entry.text for entry in found if entry.text) or None
             steps[number] = Step(
-                number=number, prompt=prompt, auxiliary_text=told or (None if prompt else UNTOLD)
+                number=number, prompt=prompt, auxiliary_text=caption or (None if prompt else UNTOLD)
             )
     return [steps[number] for number in sorted(steps)]
 

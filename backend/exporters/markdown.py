@@ -10,14 +10,14 @@ import re
 from pathlib import Path
 
 from ..report.outcomes import (
-    Told,
+    StoryStep,
     duration,
     kept_word,
     outcome,
     stop_sentence,
+    story_steps,
     summarize,
     title_of,
-    told_steps,
 )
 from ..types import RunSettings, StepResult, Trajectory
 from .layout.files import PictureFolder, write_whole
@@ -40,13 +40,13 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     ]
     for number, picture in enumerate(trajectory.request.images, start=1):
         lines += [f"![Image {number} of the request]({pictures.add(picture, f'request-{number}')})", ""]
-    told = told_steps(trajectory)
+    steps = story_steps(trajectory)
     lines += ["## The plan", ""]
-    for each in told:
+    for each in steps:
         instruction = f": {_line(each.step.instruction)}" if each.step.instruction else ""
         lines.append(f"{each.step.number}. **{_name(each)}**{instruction}")
     lines.append("")
-    for each in told:
+    for each in steps:
         lines += _step(each, pictures, trajectory.settings)
     cached_calls = [(name, value) for name, value in trajectory.identities.model_dump().items() if value]
     if cached_calls:
@@ -67,9 +67,9 @@ def escape(text: str) -> str:
     return LINE_START.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", signs).strip()
 
 
-def _step(told: Told, pictures: PictureFolder, settings: RunSettings) -> list[str]:
-    step, result = told.step, told.result
-    lines = [f"## {step.number}. {_name(told)}", ""]
+def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings) -> list[str]:
+    step, result = shown.step, shown.result
+    lines = [f"## {step.number}. {_name(shown)}", ""]
     if step.auxiliary_text:
         lines += [escape(step.auxiliary_text), ""]
     if result and result.image:
@@ -96,8 +96,8 @@ def _attempt(result: StepResult, index: int, settings: RunSettings) -> str:
     return f"- {', '.join(parts)}"
 
 
-def _name(told: Told) -> str:
-    return _line(told.step.name) or f"Step {told.step.number}"
+def _name(shown: StoryStep) -> str:
+    return _line(shown.step.name) or f"Step {shown.step.number}"
 
 
 def _line(text: str | None) -> str:

@@ -20,9 +20,9 @@ from ..report.outcomes import (
     kept_word,
     outcome,
     stop_sentence,
+    story_steps,
     summarize,
     title_of,
-    told_steps,
     tone_of,
     tone_of_attempt,
 )
@@ -66,8 +66,8 @@ def render(trajectory: Trajectory) -> str:
         summary=summarize(trajectory).sentence,
         reasoning=trajectory.plan.reasoning,
         steps=[
-            _step(told.step, told.result, trajectory.settings, drifts.get(told.step.number))
-            for told in told_steps(trajectory)
+            _step(shown.step, shown.result, trajectory.settings, drifts.get(shown.step.number))
+            for shown in story_steps(trajectory)
         ],
         identities=[
             (name.replace("_", " "), value)

@@ -1,7 +1,7 @@
 """A run as a PDF: a title page and a page a step, for printing and mailing.
 
 Decision: pages are as wide as A4 and as high as the story's pictures need (layout/pages.py); a contents list
-names every step. How text stays selectable without a PDF library is told in layout/pdf_writer.py.
+names every step. How text stays selectable without a PDF library is explained in layout/pdf_writer.py.
 """
 
 from __future__ import annotations

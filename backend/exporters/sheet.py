@@ -18,12 +18,12 @@ from PIL import Image, ImageDraw
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..report.outcomes import (
-    Told,
+    StoryStep,
     Tone,
     kept_word,
     outcome,
     stop_sentence,
-    told_steps,
+    story_steps,
     tone_of,
     tone_of_attempt,
 )
@@ -81,11 +81,11 @@ def contact_sheet(
         raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
     if show not in ("chosen", "attempts"):
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts.")
-    told = told_steps(trajectory)
+    steps = story_steps(trajectory)
     if show == "chosen":
-        groups = [[_step_card(each)] for each in told]
+        groups = [[_step_card(each)] for each in steps]
     else:
-        groups = [_attempt_cards(each, trajectory.settings) for each in told]
+        groups = [_attempt_cards(each, trajectory.settings) for each in steps]
     number = sum(len(group) for group in groups)
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
     columns = min(number, columns or max(longest, _near_square(number)))
@@ -194,8 +194,8 @@ def _write(
     return top
 
 
-def _step_card(told: Told) -> Card:
-    step, result = told.step, told.result
+def _step_card(shown: StoryStep) -> Card:
+    step, result = shown.step, shown.result
     picture = result.image if result else None
     story = step.auxiliary_text or step.instruction or ""
     missing = "Not reached" if result is None else "No image"
@@ -203,17 +203,17 @@ def _step_card(told: Told) -> Card:
     return Card(
         picture=picture,
         text=text,
-        heading=_heading(told),
+        heading=_heading(shown),
         caption=story if picture else "",
         mark=stop_sentence(result) if result else "Not reached",
         tone=TONES[tone_of(result)],
     )
 
 
-def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
-    result = told.result
+def _attempt_cards(shown: StoryStep, settings: RunSettings) -> list[Card]:
+    result = shown.result
     if result is None or not result.attempts:
-        return [_step_card(told)]
+        return [_step_card(shown)]
     cards = []
     for index, attempt in enumerate(result.attempts):
         what = outcome(attempt, settings)
@@ -222,14 +222,14 @@ def _attempt_cards(told: Told, settings: RunSettings) -> list[Card]:
         mark = ", ".join(filter(None, [judged, kept_word(result, index)]))
         text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
         heading = (
-            f"{_heading(told)}: try {index + 1}" if index == 0 else f"{told.step.number}. try {index + 1}"
+            f"{_heading(shown)}: try {index + 1}" if index == 0 else f"{shown.step.number}. try {index + 1}"
         )
         cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
     return cards
 
 
-def _heading(told: Told) -> str:
-    return f"{told.step.number}. {told.step.name}".strip()
+def _heading(shown: StoryStep) -> str:
+    return f"{shown.step.number}. {shown.step.name}".strip()
 
 
 def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:

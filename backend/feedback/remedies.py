@@ -23,7 +23,7 @@ END = '"}</answer>'
 
 
 class Ruling(NamedTuple):
-    """Whether the image of a try is held to be right (None: nobody can tell), and whether a person said
+    """Whether the image of a try is held to be right (None: unknown), and whether a person said
     so."""
 
     success: bool | None

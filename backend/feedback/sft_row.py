@@ -44,7 +44,7 @@ class SftRow(BaseModel):
         return self.model_dump(mode="json", exclude=None if self.not_learned else {"not_learned"})
 
     def line(self) -> str:
-        """The same as JSON on one line, by which a row is told from others."""
+        """The same as JSON on one line, which identifies a row."""
         return self.model_dump_json(exclude=None if self.not_learned else {"not_learned"})
 
     @property

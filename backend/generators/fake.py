@@ -33,8 +33,8 @@ class FakeGenerator:
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A picture determined by the arguments alone, without failure."""
-        told = f"{prompt}\0{seed}\0{source.digest if source else ''}".encode()
-        paint = hashlib.blake2b(told, digest_size=1).digest() + hashlib.shake_256(told).digest(
+        drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}".encode()
+        paint = hashlib.blake2b(drawn_from, digest_size=1).digest() + hashlib.shake_256(drawn_from).digest(
             GRID * GRID * 3
         )
         grid = Image.frombytes("RGB", (GRID, GRID), paint[1:])

@@ -59,8 +59,8 @@ class FolderLock:
     def _whose(self) -> str:
         with suppress(JournalError):
             words = read_text(self._files.path(NOTE), MAX_NOTE, JournalError, "Note").split()
-            told = "".join(one for one in " ".join(words) if one.isprintable())
-            return f" ({told[:200]})" if told else ""
+            owner = "".join(one for one in " ".join(words) if one.isprintable())
+            return f" ({owner[:200]})" if owner else ""
         return ""
 
 

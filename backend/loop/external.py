@@ -1,4 +1,4 @@
-"""Steps that somebody else draws: the loop run as far as the images go, then told what to draw next.
+"""Steps that somebody else draws: the loop run as far as the images go, then what to draw next.
 
 Decision: where a sub-graph of the host draws, the host is in command and the loop cannot call a generator. So
 the loop is run over the journal with a generator that only says what it was asked for. Every rule (seeds,

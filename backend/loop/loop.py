@@ -1,4 +1,4 @@
-"""The run itself: plan, draw, judge, redraw, told as a stream of typed events while it happens.
+"""The run itself: plan, draw, judge, redraw, as a stream of typed events while it happens.
 
 Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace
 and stops it by closing it; everything finished by then is in the memory, so the same call continues where it

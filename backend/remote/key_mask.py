@@ -46,8 +46,8 @@ class KeyMask:
         return self._masked(text, self._found(text)) if self._windows else text
 
     def settled(self, text: str) -> tuple[str, str]:
-        """Of a text that goes on: what can be told of it already, without the key, and the rest, which a key
-        may begin in."""
+        """Of a text that goes on: what can be passed on of it already, without the key, and the rest, which a
+        key may begin in."""
         if not self._windows:
             return text, ""
         begun = ESCAPE_BEGUN.search(text)

@@ -30,7 +30,7 @@ class Outcome(str, Enum):
     failed = "failed"
 
 
-class Told(Value):
+class StoryStep(Value):
     """A planned step with what became of it; `result` None: the run ended before it."""
 
     step: Step
@@ -113,12 +113,12 @@ def kept_word(result: StepResult, index: int) -> str:
     return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
 
 
-def told_steps(trajectory: Trajectory) -> list[Told]:
+def story_steps(trajectory: Trajectory) -> list[StoryStep]:
     """All planned steps in order, with the results of those that were reached."""
     results = {result.step.number: result for result in trajectory.results}
     steps = {step.number: step for step in trajectory.plan.steps}
     steps |= {number: result.step for number, result in results.items()}
-    return [Told(step=steps[number], result=results.get(number)) for number in sorted(steps)]
+    return [StoryStep(step=steps[number], result=results.get(number)) for number in sorted(steps)]
 
 
 def summarize(trajectory: Trajectory) -> Summary:
@@ -126,7 +126,7 @@ def summarize(trajectory: Trajectory) -> Summary:
     drawn = [result for result in trajectory.results if result.attempts]
     attempts = [attempt for result in drawn for attempt in result.attempts]
     return Summary(
-        steps=len(told_steps(trajectory)),
+        steps=len(story_steps(trajectory)),
         images=sum(attempt.image is not None for attempt in attempts),
         drawn_steps=len(drawn),
         accepted_steps=sum(result.stop_reason is StopReason.accepted for result in drawn),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
-from .outcomes import Outcome, outcome, stop_sentence, summarize, told_steps
+from .outcomes import Outcome, outcome, stop_sentence, story_steps, summarize
 
 
 def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
@@ -25,13 +25,13 @@ def report(trajectory: Trajectory) -> str:
     drawn with."""
     lines = [summarize(trajectory).sentence]
     drifts = drift_of_steps(trajectory)
-    for told in told_steps(trajectory):
-        end = stop_sentence(told.result) if told.result else "Not reached"
-        lines += ["", f"{told.step.number}. {told.step.name or told.step.instruction or 'Step'}: {end}"]
-        for number, attempt in enumerate(told.result.attempts if told.result else ()):
-            mark = ">" if told.result and number == told.result.chosen else " "
+    for shown in story_steps(trajectory):
+        end = stop_sentence(shown.result) if shown.result else "Not reached"
+        lines += ["", f"{shown.step.number}. {shown.step.name or shown.step.instruction or 'Step'}: {end}"]
+        for number, attempt in enumerate(shown.result.attempts if shown.result else ()):
+            mark = ">" if shown.result and number == shown.result.chosen else " "
             lines.append(f" {mark} try {number + 1}: {attempt_words(attempt, trajectory.settings)}")
             lines.append(f"     {attempt.prompt}")
-        if told.step.number in drifts and (words := drifts[told.step.number].sentence):
+        if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   drift: {words}")
     return "\n".join(lines)

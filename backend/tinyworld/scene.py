@@ -78,20 +78,20 @@ class Scene:
 
 @dataclass(frozen=True)
 class Start:
-    """A page drawn from text alone; `told` are its occupied cells in the order of telling, () for reading
-    order."""
+    """A page drawn from text alone; `named` are its occupied cells in the order in which they are
+    named, () for reading order."""
 
     scene: Scene
-    told: tuple[int, ...] = ()
+    named: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.told == tuple(self.scene.occupied):
-            object.__setattr__(self, "told", ())
+        if self.named == tuple(self.scene.occupied):
+            object.__setattr__(self, "named", ())
 
     @property
     def order(self) -> list[int]:
         """The occupied cells in the order of telling."""
-        return list(self.told) or self.scene.occupied
+        return list(self.named) or self.scene.occupied
 
     def apply(self, before: Scene | None) -> Scene:
         return self.scene

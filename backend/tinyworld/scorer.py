@@ -20,7 +20,7 @@ CLEAN_RMS, SPOILT_RMS = 6.0, 46.0
 
 
 def expected_scene(before: Picture | None, instruction: str) -> Scene:
-    """What the page should show after the instruction; raises ScorerError if that cannot be told."""
+    """What the page should show after the instruction; raises ScorerError if that is not clear."""
     found = read_prompt(instruction)
     if found is None:
         raise ScorerError(

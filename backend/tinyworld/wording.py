@@ -108,13 +108,13 @@ def _read_edit(text: str) -> Edit | Start | None:
         parts = found.groups()
         match kind:
             case "start":
-                scene, told = Scene(BACKDROPS.index(parts[0])), dict[int, None]()
+                scene, named = Scene(BACKDROPS.index(parts[0])), dict[int, None]()
                 for color, thing, cell in re.findall(
                     rf"a ({_COLOR}) ({_THING}) at the ({_CELL})", parts[1] or ""
                 ):
                     scene = scene.put(CELLS.index(cell), identity_of(color, thing))
-                    told[CELLS.index(cell)] = None
-                return Start(scene, tuple(told))
+                    named[CELLS.index(cell)] = None
+                return Start(scene, tuple(named))
             case "add":
                 return Add(identity_of(parts[0], parts[1]), CELLS.index(parts[2]))
             case "remove":

@@ -1,7 +1,7 @@
 """Which model is meant when memory is to be planned: a known name, a folder, or a single file of weights.
 
 Decision: known names need nothing on the disk; what is on the disk is counted from its own headers and
-configuration. What cannot be told from these is an error that names the known models, never a guess.
+configuration. What these do not say is an error that names the known models, never a guess.
 """
 
 from __future__ import annotations

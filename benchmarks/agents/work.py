@@ -99,9 +99,9 @@ def paint(prompt: str, source: Picture | None, side: int) -> Picture:
     No seed goes into it: the systems do not all give out the same ones, and no prompt of the work is used
     twice.
     """
-    told = f"{prompt}\0{source.digest if source else ''}".encode()
+    drawn_from = f"{prompt}\0{source.digest if source else ''}".encode()
     cells = side // 4
-    grid = Image.frombytes("RGB", (cells, cells), hashlib.shake_256(told).digest(cells * cells * 3))
+    grid = Image.frombytes("RGB", (cells, cells), hashlib.shake_256(drawn_from).digest(cells * cells * 3))
     return Picture(grid.resize((side, side), Image.Resampling.BILINEAR))
 
 

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from ...errors import SettingsError
 from ...pictures import Picture
-from ...report.outcomes import kept_word, outcome, stop_sentence, told_steps
+from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps
 from ...types import StopReason, Trajectory
 from .files import write_whole
 from .pages import INK, PAPER, SOFT, Color
@@ -62,8 +62,8 @@ def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: st
 
 def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
     frames, missing = [], 0
-    for told in told_steps(trajectory):
-        step, result = told.step, told.result
+    for shown in story_steps(trajectory):
+        step, result = shown.step, shown.result
         story = step.auxiliary_text or step.instruction or step.name
         if result is None:
             missing += 1
@@ -81,7 +81,8 @@ def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
         if result.image or story:
             frames.append(Frame(result.image, story, mark, 1.0))
     if missing or not frames:
-        frames.append(Frame(None, f"Not reached: {missing} of {len(told_steps(trajectory))} steps.", "", 1.0))
+        steps = len(story_steps(trajectory))
+        frames.append(Frame(None, f"Not reached: {missing} of {steps} steps.", "", 1.0))
     return frames
 
 

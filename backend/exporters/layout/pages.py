@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from ...pictures import Picture
-from ...report.outcomes import Told, stop_sentence, summarize, title_of, told_steps
+from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize, title_of
 from ...types import StopReason, Trajectory
 from .typesetting import Block, wrap
 
@@ -66,10 +66,10 @@ class Page:
 
 def story_pages(trajectory: Trajectory, width: int) -> list[Page]:
     """A title page, then every step; pages are `width` pixels wide."""
-    told = told_steps(trajectory)
-    book = _Book(told, width)
+    steps = story_steps(trajectory)
+    book = _Book(steps, width)
     pages = list(book.title(trajectory))
-    for each in told:
+    for each in steps:
         pages += book.step(each)
     return book.numbered(pages)
 
@@ -105,15 +105,15 @@ def smaller_file(image: Image.Image) -> tuple[str, bytes]:
 class _Book:
     """The measures that all pages share."""
 
-    def __init__(self, told: list[Told], width: int) -> None:
+    def __init__(self, steps: list[StoryStep], width: int) -> None:
         self.width = width
-        self.longest = max(LONGEST // 100, LONGEST // len(told))
+        self.longest = max(LONGEST // 100, LONGEST // len(steps))
         self.margin = round(width * 0.06)
         self.inner = width - 2 * self.margin
         self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))
-        pictures = [each.result.image for each in told if each.result and each.result.image]
+        pictures = [each.result.image for each in steps if each.result and each.result.image]
         tallest = max((self._shown(picture)[1] for picture in pictures), default=round(self.inner * 0.4))
-        words = max(self._caption(each)[1] for each in told)
+        words = max(self._caption(each)[1] for each in steps)
         content = 2 * self.margin + tallest + self.plain + words + 3 * self.small
         self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
         self.bottom = self.height - self.margin - 2 * self.small
@@ -137,12 +137,12 @@ class _Book:
         yield Page((self.width, self.height), title, cover, (name, *first, sums))
         yield from self._further(rest, SOFT)
 
-    def step(self, told: Told) -> Iterator[Page]:
+    def step(self, shown: StoryStep) -> Iterator[Page]:
         """The page of a step; a long text goes on over further ones."""
-        picture = told.result.image if told.result else None
+        picture = shown.result.image if shown.result else None
         pictures: tuple[tuple[Picture, Box], ...] = ()
         top = self.margin
-        room = self.bottom - top - self._caption_room(told)
+        room = self.bottom - top - self._caption_room(shown)
         if picture:
             width, height = self._shown(picture, room)
             left = (self.width - width) // 2
@@ -150,19 +150,19 @@ class _Book:
             top += height + self.plain
         else:
             top += round(self.height * 0.12)
-        name = _name(told)
+        name = _name(shown)
         texts: list[Written] = []
         if name:
             heading = wrap(name, self.heading, self.inner, NAME_LINES)
             texts.append(Written(heading, self.margin, top, self.heading, INK))
             top += heading.height + self.plain // 3
-        first, rest = self._take(self._lines(_story(told), self.plain), top, self.bottom, self.plain, INK)
+        first, rest = self._take(self._lines(_story(shown), self.plain), top, self.bottom, self.plain, INK)
         texts += first
-        mark = _mark(told)
+        mark = _mark(shown)
         if mark:
             foot = wrap(mark, self.small, self.inner * 3 // 4, 1)
             texts.append(Written(foot, self.margin, self.bottom + self.small, self.small, SOFT))
-        contents = name[:CONTENTS] or f"Step {told.step.number}"
+        contents = name[:CONTENTS] or f"Step {shown.step.number}"
         yield Page((self.width, self.height), contents, pictures, tuple(texts))
         yield from self._further(rest, INK)
 
@@ -204,15 +204,15 @@ class _Book:
     def _lines(self, text: str, size: int) -> Block:
         return wrap(text, size, self.inner, WHOLE, self.longest)
 
-    def _caption(self, told: Told) -> tuple[int, int]:
+    def _caption(self, shown: StoryStep) -> tuple[int, int]:
         """Height of the heading, and of heading and story together."""
-        name = _name(told)
+        name = _name(shown)
         heading = wrap(name, self.heading, self.inner, NAME_LINES).height + self.plain // 3 if name else 0
-        return heading, heading + self._lines(_story(told), self.plain).height
+        return heading, heading + self._lines(_story(shown), self.plain).height
 
-    def _caption_room(self, told: Told) -> int:
+    def _caption_room(self, shown: StoryStep) -> int:
         """What a picture leaves free below itself: the caption, but never more than a third of the page."""
-        heading, whole = self._caption(told)
+        heading, whole = self._caption(shown)
         return min(self.plain + whole, max(self.plain + heading, self.height // 3))
 
     def _shown(self, picture: Picture, room: int | None = None) -> tuple[int, int]:
@@ -221,19 +221,19 @@ class _Book:
         return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _name(told: Told) -> str:
-    return told.step.name.strip()
+def _name(shown: StoryStep) -> str:
+    return shown.step.name.strip()
 
 
-def _story(told: Told) -> str:
-    step = told.step
+def _story(shown: StoryStep) -> str:
+    step = shown.step
     text = step.auxiliary_text or step.instruction or ""
-    if step.prompt and not (told.result and told.result.image):
+    if step.prompt and not (shown.result and shown.result.image):
         return "\n".join(part for part in (text, step.prompt) if part)
     return text
 
 
-def _mark(told: Told) -> str:
-    if told.result is None:
+def _mark(shown: StoryStep) -> str:
+    if shown.result is None:
         return "Not reached"
-    return "" if told.result.stop_reason is StopReason.text_only else stop_sentence(told.result)
+    return "" if shown.result.stop_reason is StopReason.text_only else stop_sentence(shown.result)

@@ -150,13 +150,13 @@ def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
     match edit:
         case Start(scene):
             if rng.random() < 0.25 or not scene.occupied:
-                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.told)
+                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.named)
             cell = rng.choice(scene.occupied)
             if rng.random() < 0.4 and scene.free:
                 goal = rng.choice(scene.free)
                 moved = scene.put(cell, EMPTY).put(goal, scene.cells[cell])
-                return Start(moved, tuple(goal if told == cell else told for told in edit.order))
-            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.told)
+                return Start(moved, tuple(goal if place == cell else place for place in edit.order))
+            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.named)
         case Add(identity, cell):
             if rng.random() < 0.35:
                 return Add(identity, rng.randrange(9))
