@@ -75,13 +75,13 @@ export class PlanList {
   }
 
   listButtons() {
-    const { fault, text, told } = this.edits;
-    const help = told.planned
+    const { fault, text, display } = this.edits;
+    const help = display.planned
       ? say("Drop the edits and take the planner's newest plan; locked steps stay.")
       : say("Queue the graph once to have the planner's plan here.");
     return [
       button(say("Add step"), say("Add a step at the end."), () => this.add(), Boolean(fault)),
-      button(say("Planner's plan"), help, () => this.edits.takePlanned(), !told.planned || !text.trim())
+      button(say("Planner's plan"), help, () => this.edits.takePlanned(), !display.planned || !text.trim())
     ];
   }
 
@@ -98,13 +98,13 @@ export class PlanList {
   }
 
   notes() {
-    const { fault, told, undo } = this.edits;
+    const { fault, display, undo } = this.edits;
     const notes = [];
     if (fault) notes.push(note(fault, "itp-note itp-fault"));
-    if (told.isNews) {
+    if (display.isNews) {
       const help = say("Put the new steps into the list.");
       const show = button(say("Show it here"), help, () => this.edits.takeResult());
-      notes.push(note(heard(told.note), "itp-note", ...(told.stale && told.result ? [show] : [])));
+      notes.push(note(heard(display.note), "itp-note", ...(display.stale && display.result ? [show] : [])));
     }
     if (undo) {
       const back = button(say("Undo"), say("Take that back."), () => this.edits.takeBack());

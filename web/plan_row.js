@@ -1,4 +1,4 @@
-// One step of the list on Edit Plan: its name, what is drawn, what the reader is told, and the buttons that act on it.
+// One step of the list on Edit Plan: its name, what is drawn, the text that the reader gets, and the buttons that act on it.
 
 import { area, icon, make } from "./plan_elements.js";
 import { say } from "./words.js";

@@ -27,6 +27,7 @@ LEFT_OUT = {
     "benchmarks",
     "justfile",
     "tests",
+    "typings",
     "uv.lock",
 }
 ALL = ("--cached", "--others")
