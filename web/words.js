@@ -51,11 +51,11 @@ function patternOf(key) {
 async function fetchWords() {
   const wanted = String(app.ui?.settings?.getSettingValue?.("Comfy.Locale") ?? "en");
   if (wanted === language) return;
-  const told = LANGUAGES.includes(wanted) ? await wordsOf(wanted) : {};
+  const loaded = LANGUAGES.includes(wanted) ? await wordsOf(wanted) : {};
   // Words that were not to be had are asked for again with the next graph.
-  language = told ? wanted : "en";
-  ours = told?.view ?? {};
-  patterns = Object.entries(told?.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
+  language = loaded ? wanted : "en";
+  ours = loaded?.view ?? {};
+  patterns = Object.entries(loaded?.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
 }
 
 /** The content of a language's file; null, and a line that says why, if it is missing or damaged. */

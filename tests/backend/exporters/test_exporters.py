@@ -132,7 +132,7 @@ def test_summary_and_stop_sentences_hide_nothing() -> None:
     ]
     cut = make_trajectory(3, text_step=False, cut_short=True)
     assert wording.stop_sentence(cut.results[-1]) == "Cancelled after 1 try, try 1 kept"
-    assert wording.told_steps(cut)[-1].result is None
+    assert wording.story_steps(cut)[-1].result is None
 
 
 def test_every_stop_reason_has_words() -> None:
@@ -217,7 +217,7 @@ def test_the_page_shows_the_whole_run() -> None:
     shown = Page(page.render(trajectory))
     for text in (trajectory.request.text, trajectory.plan.reasoning):
         assert text in shown.words
-    for told in wording.told_steps(trajectory):
+    for told in wording.story_steps(trajectory):
         for text in (told.step.name, told.step.instruction, told.step.prompt, told.step.auxiliary_text):
             assert text is None or text in shown.words
         assert told.result and wording.stop_sentence(told.result) in shown.words

@@ -46,7 +46,7 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
         return dict((color, count) for count, color in colors or []).get(sheet.GOOD, 0)
 
     assert has_green(picked) > has_green(make_trajectory())
-    told = wording.told_steps(picked)[2]
+    told = wording.story_steps(picked)[2]
     marks = [card.mark for card in sheet._attempt_cards(told, picked.settings)]
     assert [WORD in mark for mark in marks] == [False, True, False]
 
