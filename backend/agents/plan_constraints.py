@@ -49,7 +49,7 @@ class PlannerLike(Protocol):
 
 
 def worded(text: str, constraints: PlanConstraints, wrong_count: int | None = None) -> str:
-    """The request's text with the wishes in words; `wrong_count` is how many steps a first plan had."""
+    """The request's text with the constraints in words; `wrong_count` is how many steps a first plan had."""
     count = ""
     if constraints.step_count:
         wrong = f", not {wrong_count}" if wrong_count else ""
@@ -65,7 +65,7 @@ def plan_as_wished(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the wishes; raises AnswerError if two plans have another number of steps
+    """The plan of a request with the constraints; raises AnswerError if two plans have another number of steps
     than wished, and whatever the planner raises."""
     counts: list[int] = []
     while len(counts) < 2:
