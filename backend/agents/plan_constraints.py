@@ -65,8 +65,8 @@ def plan_as_wished(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the constraints; raises AnswerError if two plans have another number of steps
-    than wished, and whatever the planner raises."""
+    """The plan of a request with the constraints; raises AnswerError if two plans have another number of
+    steps than wished, and whatever the planner raises."""
     counts: list[int] = []
     while len(counts) < 2:
         text = worded(request.text, constraints, counts[-1] if counts else None)
