@@ -10,17 +10,17 @@ not wait for the server; a deadline covers the whole answer, retries and pauses 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ...errors import ChatError, SettingsError
 from ...pictures import Picture
 from ...prompts import PromptSet
-from ...remote.api_keys import check_variable, key_for
-from ...remote.call import OnText, RemoteCall
+from ...remote.api_keys import check_variable, key_for, read_key
+from ...remote.call import OnText, RemoteCall, Retryable
 from ...remote.server import RemoteServer
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
 MAX_BODY_SHOWN = 300
 MAX_ARGUMENT = 4096
-TRIES = 3
 TOP_LOGPROBS = 20
 MOST_TOKENS = 65536
 LEAST_TOKENS = 512
@@ -45,20 +44,12 @@ DEADLINE = 1800.0
 """Seconds for a whole reply: a long plan at three tokens a second."""
 
 
-class _Refused(Exception):
-    """Carries the error to raise if no other request helps."""
+class _TooManyTokens(Exception):
+    """The server has no room for so long an answer; `error` is what is raised if no shorter one helps."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
         self.error = error
-
-
-class _Retryable(_Refused):
-    """The server cannot be reached or is busy, and nothing has arrived yet."""
-
-
-class _TooManyTokens(_Refused):
-    """The server has no room for so long an answer."""
 
 
 class _NoLogprobs(Exception):
@@ -123,37 +114,18 @@ class OpenAIChat:
     def _ask_until_answered(
         self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
     ) -> Reply:
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            sleep_using_event,
-            stop_after_attempt,
-            stop_when_event_set,
-            wait_exponential,
-        )
-
-        retrying = Retrying(
-            retry=retry_if_exception_type(_Retryable),
-            stop=stop_after_attempt(TRIES) | stop_when_event_set(call.hung_up),
-            sleep=sleep_using_event(call.hung_up),
-            wait=wait_exponential(multiplier=0.2, max=2.0),
-            reraise=True,
-        )
-        try:
-            while True:
-                try:
-                    return retrying(self._ask_once, body, settings, on_token, call)
-                except _NoLogprobs:
-                    # The verdict is in the text as well; only its probability is lost.
-                    body = {name: value for name, value in body.items() if "logprobs" not in name}
-                except _TooManyTokens as refused:
-                    if body["max_tokens"] <= LEAST_TOKENS:
-                        raise refused.error from refused
-                    body = {**body, "max_tokens": max(LEAST_TOKENS, body["max_tokens"] // 2)}
-                    # The next request need not be refused again.
-                    self._most_tokens = body["max_tokens"]
-        except _Retryable as failed:
-            raise failed.error from failed
+        while True:
+            try:
+                return call.retried(partial(self._ask_once, body, settings, on_token, call))
+            except _NoLogprobs:
+                # The verdict is in the text as well; only its probability is lost.
+                body = {name: value for name, value in body.items() if "logprobs" not in name}
+            except _TooManyTokens as refused:
+                if body["max_tokens"] <= LEAST_TOKENS:
+                    raise refused.error from refused
+                body = {**body, "max_tokens": max(LEAST_TOKENS, body["max_tokens"] // 2)}
+                # The next request need not be refused again.
+                self._most_tokens = body["max_tokens"]
 
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -194,7 +166,7 @@ class OpenAIChat:
                 "Is the server busy, or the model still loading?",
             )
             if isinstance(error, httpx.ConnectTimeout):
-                raise _Retryable(wrong) from error
+                raise Retryable(wrong) from error
             raise wrong from error
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
             reason = self._server.quote(f"{type(error).__name__}: {error}")
@@ -204,7 +176,7 @@ class OpenAIChat:
             )
             if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
                 raise wrong from error
-            raise _Retryable(wrong) from error
+            raise Retryable(wrong) from error
 
     def _raise_for_status(self, response: httpx.Response, with_logprobs: bool) -> None:
         if response.status_code == 200:
@@ -225,7 +197,7 @@ class OpenAIChat:
             )
             raise _TooManyTokens(error)
         if response.status_code == 429 or response.status_code >= 500:
-            raise _Retryable(error)
+            raise Retryable(error)
         raise error
 
 
@@ -268,19 +240,9 @@ def open(
             f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
         )
     if key_variable is None:
-        return OpenAIChat(model, url, _key_from_environment(), timeout, deadline=deadline)
+        return OpenAIChat(model, url, read_key(*KEY_VARIABLES), timeout, deadline=deadline)
     named = key_variable or KEY_VARIABLES[0]
     return OpenAIChat(model, url, key_for(key_variable, url), timeout, named, deadline)
-
-
-def _key_from_environment() -> str | None:
-    for name in KEY_VARIABLES:
-        key = os.environ.get(name, "").strip()
-        if key and not re.fullmatch(r"[!-~]+", key):
-            raise SettingsError(f"{name} holds characters that no key has.", "Set it to the key alone.")
-        if key:
-            return key
-    return None
 
 
 def _without_secrets(argument: str) -> str:
