@@ -77,6 +77,18 @@ def assert_tidy(page: Any) -> None:
     assert back == [], f"wires that lead to the left: {back}"
 
 
+def without_previews(graph: dict[str, Any]) -> dict[str, Any]:
+    """The graph without what Preview Any shows: older front ends send it as inputs, newer ones do
+    not."""
+    shown = {"preview", "previewMode"}
+    return {
+        number: {**node, "inputs": {key: value for key, value in node["inputs"].items() if key not in shown}}
+        if node["class_type"] == "PreviewAny"
+        else node
+        for number, node in graph.items()
+    }
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_opens_whole_tidy_and_runs(
     page: Any, host: ComfyServer, name: str, tmp_path: Path
@@ -85,7 +97,8 @@ def test_a_template_opens_whole_tidy_and_runs(
         opened(page, name)
         photographed(page, name, tmp_path)
         assert_tidy(page)
-        assert page.evaluate("async () => (await app.graphToPrompt()).output") == twin(name)
+        sent = page.evaluate("async () => (await app.graphToPrompt()).output")
+        assert without_previews(sent) == without_previews(twin(name))
         set_values(page, changes)
         ran(page, settle_ms=1500)
     photographed(page, f"{name}-done", tmp_path)
