@@ -271,7 +271,7 @@ def main() -> None:
                     one = results[-1]
                     print(
                         f"{way:12} {tries:4} tries  {one['wall_ms']:9.0f} ms  {one['cpu_ms']:9.0f} ms of "
-                        f"processor  "
+                        "processor  "
                         f"{one['sent_bytes']:12,} bytes in {one['messages']:6} messages",
                         flush=True,
                     )

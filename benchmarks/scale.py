@@ -259,7 +259,7 @@ def main() -> None:
             one = results[-1]
             print(
                 f"{steps:3} steps x {attempts}: {one['wall_s']:7.2f} s, models {one['model_wall_s']:7.2f} "
-                f"s, added "
+                "s, added "
                 f"{one['added_cpu_ms_an_attempt']:6.2f} ms of processor an attempt; again "
                 f"{one['again_s']:5.2f} s, read {one['read_s']:5.2f} s; "
                 f"resident {one['resident_mb']} MB; {one['open_files']} files open",

@@ -115,9 +115,9 @@ def lines(
             if need <= share
             else (
                 f"{said}, but its share of the card is {_gb(share)}: it would not start. Raise "
-                f"--vllm-memory to "
+                "--vllm-memory to "
                 f"{need / card + 0.005:.2f}, or --vllm-tensor-parallel, or lower --prompt-tokens or "
-                f"--answer-tokens"
+                "--answer-tokens"
             )
         )
     if settings.device == "cpu":
@@ -125,7 +125,7 @@ def lines(
     at_least = hours(config, memory, settings, devices)
     yield (
         f"time: at least {at_least:.2g} hours for 1,000 rows on {devices} H100 (reckoned; three times "
-        f"that on A100)"
+        "that on A100)"
     )
     if isinstance(settings, GrpoTraining):
         each = settings.epochs * 1000 * settings.group / (parallel * devices) / 3600

@@ -228,11 +228,11 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     if meaning is None:
         raise JournalError(
             f"It is not clear what the refine_prompt of {str(path)!r} is: an accepted attempt has "
-            f"another one than it was "
+            "another one than it was "
             "drawn with, and a first attempt another one than its step.",
             (
                 f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn '
-                f'with" at its top.'
+                'with" at its top.'
             ),
         )
     prompts = [Prompts(None, None)] * len(written)

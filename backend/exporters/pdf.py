@@ -42,7 +42,7 @@ def story_pdf(trajectory: Trajectory) -> bytes:
     title = words(title_of(trajectory))
     root = file.put(
         f"<< /Type /Catalog /Pages {tree} 0 R /Outlines {outline} 0 R "
-        f"/ViewerPreferences << /DisplayDocTitle true >> >>".encode()
+        "/ViewerPreferences << /DisplayDocTitle true >> >>".encode()
     )
     info = file.put(f"<< /Title {title} /Creator {words('InterleaveThinker')} >>".encode())
     return file.finish(root, info)

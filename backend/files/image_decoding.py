@@ -114,7 +114,7 @@ def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
     if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
         raise PictureError(
             f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and "
-            f"nothing says "
+            "nothing says "
             "which of them is white.",
             "Save it with 8 or 16 bits a channel.",
         )

@@ -109,7 +109,7 @@ def pipeline_class(folder: Path) -> str:
             raise SettingsError(
                 (
                     f"{folder.name!r}: component {component!r} comes from {library!r}, not from diffusers or "
-                    f"transformers."
+                    "transformers."
                 ),
                 "Pipelines that bring code of their own are not run.",
             )

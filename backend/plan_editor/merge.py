@@ -82,7 +82,7 @@ def _plan(steps: Sequence[EditedStep], reasoning: str) -> Plan:
         raise PlanTextError(
             (
                 f"The planner's new plan and your steps are {len(steps)} steps together; at most {MAX_STEPS} "
-                f"are drawn."
+                "are drawn."
             ),
             "Delete some of yours.",
         )

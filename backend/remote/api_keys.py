@@ -35,7 +35,7 @@ def check_variable(variable: str) -> None:
         raise SettingsError(
             "That is not the name of an environment variable for a key, and may be a key itself.",
             f"A key must not stand in a workflow: put it into the environment variable {DEFAULT_VARIABLE}, "
-            f"and give "
+            "and give "
             "that name here (capital letters, ending in _KEY or _TOKEN).",
         )
 
@@ -90,7 +90,7 @@ def check_service(url: str) -> str:
         raise SettingsError(
             f"{GENERATOR_KEY} holds a key, but it is not said that it is for {asked[1]}.",
             (
-                f"If you trust that service, start ComfyUI with "
+                "If you trust that service, start ComfyUI with "
                 f"{GENERATOR_URL}={asked[0]}://{urlsplit(url).netloc}."
             ),
         )

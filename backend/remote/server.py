@@ -79,7 +79,7 @@ class RemoteServer:
             if encoding not in ("", "identity"):
                 raise self._kind(
                     f"{self.url}{path} sent a compressed answer ({self.quote(encoding)}), which was not "
-                    f"asked for."
+                    "asked for."
                 )
             yield response
 

@@ -78,7 +78,7 @@ class Judge:
         except AnswerError as error:
             reason = (
                 f"Your answer could not be read. {error.message} Answer with <answer>[number, "
-                f"number]</answer>."
+                "number]</answer>."
             )
         retry = [
             message,

@@ -27,7 +27,7 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     )
     yield (
         f"Reckoned, not measured, in GB of 10⁹ bytes. A peak has {plan.reserve / GB:.1f} GB in reserve and "
-        f"a tenth more than "
+        "a tenth more than "
         "what works, for gaps between blocks."
     )
     yield ""
@@ -50,7 +50,7 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     yield "ComfyUI arranges this by itself; the command line keeps everything on the card (together)."
     yield (
         f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free before it decodes an image of "
-        f"this size, and "
+        "this size, and "
         "moves models away for that long where there is less."
     )
 

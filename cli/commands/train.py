@@ -201,7 +201,7 @@ def critic_grpo(
     right = sum(row.evaluation.success for row in rows)
     log(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} "
-        f"held out"
+        "held out"
     )
     redraws, scores = open_generator(generator), open_scorer(scorer)
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):

@@ -96,8 +96,8 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
             f"There is no prompt set {name[:200]!r}.",
             (
                 f"Put its folder (of three .txt files, as `prompts import` writes it) into {places(roots)} "
-                f"and "
-                f"press R."
+                "and "
+                "press R."
             ),
         )
     return PromptSet.load(folder)

@@ -41,8 +41,8 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
     raise SettingsError(
         (
             f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id "
-            f"such as "
-            f"OWNER/NAME."
+            "such as "
+            "OWNER/NAME."
         ),
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )

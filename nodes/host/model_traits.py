@@ -71,7 +71,7 @@ def check_text(model: ModelTraits, conditioning: list) -> None:
     if model.text_width is not None and width != model.text_width:
         raise SettingsError(
             f"The text encoder does not belong to the {model.name} model: its vectors have {width} "
-            f"numbers, the model "
+            "numbers, the model "
             f"reads {model.text_width}.",
             "Connect the CLIP that the model's own workflow loads, with the type it is loaded with there.",
         )

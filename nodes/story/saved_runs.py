@@ -59,7 +59,7 @@ def find_choice(name: str, roots: Roots) -> Path:
             f"There is no story {str(name)[:120]!r}.",
             (
                 f"Put a run's folder, or one with {RECORD}, into the output or input folder and refresh the "
-                f"page."
+                "page."
             ),
         )
     return folder

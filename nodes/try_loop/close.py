@@ -114,8 +114,8 @@ class TryClose(io.ComfyNode):
             raise SettingsError(
                 (
                     f"Step {one.wanted.step} has no image to edit, but the nodes after Try Open use its "
-                    f"source "
-                    f"image."
+                    "source "
+                    "image."
                 ),
                 "Connect one to Try Open's source_image (a blank one from Empty Image will do).",
             )

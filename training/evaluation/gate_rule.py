@@ -91,7 +91,7 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
             old, new = getattr(before, name), getattr(after, name)
             faults.append(
                 f"{MEASURES[name]}: {old.rate:.3f} before, {new.rate:.3f} after; by the 95 % interval of "
-                f"the change it may "
+                "the change it may "
                 f"have fallen by {-change.low:.3f} (allowed: {limit:g})"
             )
     low, high = apart(after.false_recall, after.right_refused)
@@ -142,6 +142,6 @@ def learned_line(learned: Gate) -> str:
     )
     return (
         f"learned: {verdict}; agrees with people on {sum(learned.after.hits)} of {change.n} held-out "
-        f"annotations, before on "
+        "annotations, before on "
         f"{sum(learned.before.hits)}: {change}"
     )

@@ -58,7 +58,7 @@ class RegressionGate:
         if len(asked.rows) < FEW_ROWS:
             self.log(
                 f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
-                f"more: --held-out."
+                "more: --held-out."
             )
         return gate
 
@@ -102,7 +102,7 @@ def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
         raise GateRefused(
             f"The retrained critic is worse on what it could before: {reason}.",
             f"It was not published and lies in {str(trained)!r}. Mix in more old rows, lower the rate, or "
-            f"publish it "
+            "publish it "
             "all the same: --force.",
         )
     log(f"WARNING: published by --force although {reason}")

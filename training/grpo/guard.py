@@ -97,7 +97,7 @@ class CriticGuard(TrainerCallback):
         if apart is not None and apart > STALE:
             self.log(
                 f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that "
-                f"learns from them: "
+                "learns from them: "
                 "it may be writing with old weights, and what is learned so is worth little."
             )
         kl = number(logs or {}, "kl")

@@ -122,7 +122,7 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
         if not re.match(r"https?://[^/]", settings.vllm_url or ""):
             raise SettingsError(
                 (
-                    f"--vllm server has "
+                    "--vllm server has "
                     f"{f'the address {settings.vllm_url!r}' if settings.vllm_url else 'no address'}."
                 ),
                 "Give one that begins with http:// or https://: --vllm-url http://host:8000.",
@@ -132,7 +132,7 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
         raise SettingsError(
             (
                 f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel} cards "
-                f"each."
+                "each."
             ),
             "Change --vllm-tensor-parallel.",
         )
@@ -155,7 +155,7 @@ def vllm_length(settings: GrpoTraining) -> int:
         raise SettingsError(
             (
                 f"--vllm-length {length} is less than {settings.prompt_tokens} + {settings.answer_tokens} "
-                f"tokens."
+                "tokens."
             ),
             "Raise it, or lower --prompt-tokens or --answer-tokens.",
         )

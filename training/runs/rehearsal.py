@@ -80,7 +80,7 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
         raise SettingsError(
             (
                 f"These runs give {rows} rows to fine-tune on, and from fewer than {rehearsal.least_rows} "
-                f"little is learned."
+                "little is learned."
             ),
             "Annotate more images or more runs; --least-rows sets another limit.",
         )
@@ -92,8 +92,8 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
         raise SettingsError(
             (
                 f"{mixed} rows make {steps} optimiser steps, and in fewer than {rehearsal.least_steps} "
-                f"little "
-                f"is learned."
+                "little "
+                "is learned."
             ),
             f"Give --epochs {epochs}, or a smaller --batch; --least-steps sets another limit.",
         )

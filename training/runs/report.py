@@ -171,7 +171,7 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
                 f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
-                f"answer without. "
+                "answer without. "
                 "Write notes when you reject, or leave such rows out: --reasoning required."
             )
         if (
@@ -181,13 +181,13 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
         ):
             warnings.append(
                 f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule "
-                f"the critic have no "
+                "the critic have no "
                 "reasoning, and from such little is learned. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(
             f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows "
-            f"are asked in."
+            "are asked in."
         )
     if counts.annotations_gone:
         warnings.append(

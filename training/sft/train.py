@@ -279,7 +279,7 @@ def _learned(trainer: Any, processor: Any) -> str:
             (
                 f"Of the first row's {len(ids)} tokens {seen} are of its {pictures} images and "
                 f"{len(learned)} "
-                f"are learned."
+                "are learned."
             ),
             "The checkpoint's chat template does not go with it.",
         )

@@ -121,7 +121,7 @@ def font_note(trajectory: Trajectory) -> str:
     shown = missing if len(missing) <= NOTED else f"{missing[:NOTED]}{ELLIPSIS}"
     return (
         f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese "
-        f"and Japanese)."
+        "and Japanese)."
     )
 
 

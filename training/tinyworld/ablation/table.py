@@ -178,15 +178,15 @@ def as_markdown(found: Findings) -> str:
     lines += [
         "",
         (
-            f"Shown pages that were all right so far, the one shared agent named "
+            "Shown pages that were all right so far, the one shared agent named "
             f"{_cell(found.next_steps_right)} of the next steps rightly."
         ),
         "",
         f"The intervals of full RL and full SFT at three attempts {apart}. "
-        f"Planner SFT, critic SFT and GRPO of one seed took "
+        "Planner SFT, critic SFT and GRPO of one seed took "
         f"{', '.join(f'{one:.0f}' for one in found.minutes_of_chains)} minutes "
         f"of one core, all jobs together {found.minutes_in_all:.0f} (the table takes that divided by the "
-        f"processes at once).",
+        "processes at once).",
         "",
         f"Made at commit {found.commit[:12]} by `{found.command}`.",
     ]
