@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.ablation_jobs import die, fail, fill_disk, note, sleep_and_note
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
@@ -153,28 +153,6 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "importable").mkdir()
     (tmp_path / "importable" / "interleave_thinker").symlink_to(package, target_is_directory=True)
     monkeypatch.syspath_prepend(tmp_path / "importable")
-
-
-def note(folder: Path, text: str) -> None:
-    with (folder.parent / "order.txt").open("a") as file:
-        file.write(f"{text}\n")
-
-
-def fail(folder: Path) -> None:
-    raise SettingsError("this job is broken", "mend it")
-
-
-def fill_disk(folder: Path) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def die(folder: Path) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def sleep_and_note(folder: Path) -> None:
-    (folder / "pid").write_text(str(os.getpid()))
-    time.sleep(60)
 
 
 @pytest.mark.usefixtures("importable")
