@@ -26,7 +26,7 @@ export function say(text, values = {}) {
 /** A line of the server in our language; as it is where no pattern fits. */
 export function heard(line) {
   for (const { pattern, names, text } of patterns) {
-    const match = pattern.exec(line);
+    const match = line.match(pattern);
     if (!match) continue;
     const values = names.map((name, index) => [name, LOOKED_UP.includes(name) ? heard(match[index + 1]) : match[index + 1]]);
     return filled(text, Object.fromEntries(values));

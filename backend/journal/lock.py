@@ -7,7 +7,7 @@ one out. The note beside it is for people alone and decides nothing.
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -65,4 +65,4 @@ class FolderLock:
 
 
 def _this_process() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    return f"process {os.getpid()} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"

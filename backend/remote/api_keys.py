@@ -9,11 +9,11 @@ are known; this machine may see any.
 
 from __future__ import annotations
 
-import os
 import re
 from urllib.parse import urlsplit
 
 from ..errors import SettingsError
+from ..machine import environment
 from .server import THIS_MACHINE
 
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
@@ -44,7 +44,7 @@ def read_key(*variables: str) -> str | None:
     """The key in the first of these environment variables that is set; raises SettingsError if it cannot be a
     key. For servers that the user of this machine has named."""
     for variable in variables:
-        key = os.environ.get(variable, "").strip()
+        key = environment.variable(variable)
         if key and not re.fullmatch(r"[!-~]+", key):
             raise SettingsError(f"{variable} holds characters that no key has.", "Set it to the key alone.")
         if key:
@@ -63,7 +63,7 @@ def key_for(variable: str, url: str) -> str | None:
     if key is None:
         return None
     host = (urlsplit(url).hostname or "").lower()
-    named = os.environ.get(f"{variable}_HOSTS", "").lower().replace(",", " ").split()
+    named = environment.variable(f"{variable}_HOSTS").lower().replace(",", " ").split()
     if host not in (*THIS_MACHINE, *SERVICES.get(variable, ()), *named):
         raise SettingsError(
             f"The key in {variable} may not be sent to {host}.",
@@ -77,7 +77,7 @@ def check_service(url: str) -> str:
     GENERATOR_KEY would go to a service that GENERATOR_URL does not name."""
     url = url.strip()
     try:
-        asked, trusted = _origin(url), _origin(os.environ.get(GENERATOR_URL, ""))
+        asked, trusted = _origin(url), _origin(environment.variable(GENERATOR_URL))
     except ValueError as error:
         raise SettingsError(
             f"{url[:200]!r} is not a URL ({error}).", "Give http://HOST:PORT or https://HOST."
@@ -86,7 +86,7 @@ def check_service(url: str) -> str:
         raise SettingsError(
             f"{url[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
         )
-    if os.environ.get(GENERATOR_KEY) and asked[1] not in THIS_MACHINE and asked != trusted:
+    if environment.variable(GENERATOR_KEY) and asked[1] not in THIS_MACHINE and asked != trusted:
         raise SettingsError(
             f"{GENERATOR_KEY} holds a key, but it is not said that it is for {asked[1]}.",
             (

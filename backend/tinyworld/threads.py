@@ -7,9 +7,10 @@ call and put back: a large model in the same process has its threads. Whoever se
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ..machine.environment import variable
 
 SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -20,7 +21,7 @@ def one_thread() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    if before == 1 or any(name in os.environ for name in SET_BY_USER):
+    if before == 1 or any(variable(name) for name in SET_BY_USER):
         yield
         return
     torch.set_num_threads(1)

@@ -62,7 +62,7 @@ class NodeProgress:
         if server is not None and self._node is not None:
             server.send_progress_text(text, self._node, server.client_id)
 
-    def send(self, event: str, message: dict[str, Any]) -> None:
+    def publish(self, event: str, message: dict[str, Any]) -> None:
         """Send a message to the front end; nobody gets it if the prompt came from no browser."""
         server = getattr(PromptServer, "instance", None)
         if server is not None and server.client_id is not None:

@@ -49,5 +49,5 @@ def with_merged(model: Any, folder: Path) -> Any:
     with boundary(ChatError, f"Adapter {str(folder)!r}"):
         check_fit(model, folder)
         merged: Any = PeftModel.from_pretrained(model, str(folder)).merge_and_unload(safe_merge=True)
-        merged.eval().requires_grad_(False)
+        merged.train(False).requires_grad_(False)
     return merged

@@ -72,7 +72,7 @@ def load_model(folder: Path, settings: BaseSettings) -> Any:
             raise ChatError(
                 f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
             )
-    model.eval().requires_grad_(False)
+    model.requires_grad_(False)
     if settings.engine.linear_patches:
         from ..engine.qwen3_vl import use_linear_patches
 

@@ -208,7 +208,7 @@ class SharedBase:
             self._with_adapters.base_model.enable_adapter_layers()
             self._with_adapters.load_adapter(str(folder), adapter_name=name)
         self._with_adapters.set_adapter(name)
-        self.model.eval()
+        self.model.train(False)
 
 
 _bases: weakref.WeakValueDictionary[tuple[str, str, BaseSettings], SharedBase] = weakref.WeakValueDictionary()

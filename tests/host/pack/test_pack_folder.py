@@ -1,65 +1,21 @@
-"""The pack as it is published: the files of the repository without those that .comfyignore names.
-
-They are laid into a folder of another name, with spaces and dots, as a ZIP or a copy by hand leaves it.
-"""
+"""The archive that is published, unpacked into a folder of another name, with spaces and dots, as a ZIP or a
+copy by hand leaves it."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 from support.host_home import HostHome
+from support.published_files import published, write_archive
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from ..graphs.examples import NAMES, id_of, need_checkpoints, twin
-from ..server.comfy_server import PACK, ROOT, ComfyServer
+from ..server.comfy_server import PACK, ComfyServer
 
 FOLDER = "Interleave Thinker v1.0 (copy)"
-LEFT_OUT = {
-    ".ci",
-    ".gitattributes",
-    ".github",
-    ".pre-commit-config.yaml",
-    "benchmarks",
-    "justfile",
-    "tests",
-    "typings",
-    "uv.lock",
-}
-ALL = ("--cached", "--others")
-LARGEST = 40_000_000
-
-
-def listed(*options: str) -> set[str]:
-    """Files of the repository; skips where there is none."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip("Only a git checkout says what is published.")
-    return {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
-
-
-def repository() -> set[str]:
-    """Also what was not committed yet."""
-    return listed(*ALL, "--exclude-standard")
-
-
-def published() -> set[str]:
-    return repository() - listed(*ALL, "--ignored", f"--exclude-from={ROOT / '.comfyignore'}")
-
-
-def test_all_that_runs_is_published_and_nothing_else() -> None:
-    whole, packed = repository(), published()
-    assert {name.split("/")[0] for name in packed} & LEFT_OUT == set()
-    left_out = {name for name in whole - packed if name.split("/")[0] not in LEFT_OUT}
-    assert left_out == {"docs/host-tests.md"}
-    assert sum((ROOT / name).stat().st_size for name in packed) < LARGEST
-    for name in NAMES:
-        assert {f"workflows/{name}.json", f"workflows/{name}.jpg"} <= packed
 
 
 def test_the_published_files_in_a_folder_of_another_name_tell_a_story(
@@ -70,10 +26,9 @@ def test_the_published_files_in_a_folder_of_another_name_tell_a_story(
     server.lay_out()
     packs = server.base / "custom_nodes"
     (packs / PACK).unlink()
-    for name in published():
-        copy = packs / FOLDER / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, copy)
+    write_archive(tmp_path / "node.zip")
+    with zipfile.ZipFile(tmp_path / "node.zip") as archive:
+        archive.extractall(packs / FOLDER)
     try:
         server.start()
         known = server.get("/object_info")

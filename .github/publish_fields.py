@@ -1,0 +1,79 @@
+"""What a publication knows and the repository does not: its addresses, and this version's part of the
+changelog.
+
+    python .github/publish_fields.py OWNER/NAME vX.Y.Z [--registry]
+
+Decision: pyproject.toml names no address before there is one, so they are added on the way to publication,
+from what the workflow was started with. The Comfy Registry knows classifiers for graphics cards that the
+package index refuses; only its copy gets them. The icon and the banner are named by the tag, so that a
+published version keeps its own. Writes pyproject.toml anew, and CHANGES.md with the changelog of this
+version; exit code 1 where either file is not as expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+CARDS = ("NVIDIA CUDA", "AMD ROCm", "Intel Arc", "Apple Metal")
+
+
+def with_addresses(project: str, repository: str) -> str:
+    """The text of pyproject.toml with [project.urls] for `owner/name`."""
+    home = f"https://github.com/{repository}"
+    urls = {
+        "Repository": home,
+        "Documentation": f"{home}#readme",
+        "Bug Tracker": f"{home}/issues",
+        "Changelog": f"{home}/blob/main/CHANGELOG.md",
+    }
+    lines = "".join(f'"{name}" = "{address}"\n' for name, address in urls.items())
+    return _before(project, "[project.scripts]\n", f"[project.urls]\n{lines}\n")
+
+
+def with_registry_fields(project: str, repository: str, tag: str) -> str:
+    """The text with what only the Comfy Registry reads: icon, banner (21:9), kinds of cards."""
+    pictures = f"https://github.com/{repository}/raw/{tag}/docs"
+    fields = f'Icon = "{pictures}/icon.png"\nBanner = "{pictures}/banner.png"\n'
+    project = _before(project, "requires-comfyui = ", fields)
+    named = "".join(f'    "Environment :: GPU :: {card}",\n' for card in CARDS)
+    return _before(project, '    "Intended Audience :: Developers",\n', named)
+
+
+def changes(changelog: str, tag: str) -> str:
+    """What CHANGELOG.md says of this version, without its heading."""
+    heading = re.search(rf"^## \[{re.escape(tag.removeprefix('v'))}\].*\n", changelog, re.MULTILINE)
+    if heading is None:
+        sys.exit(f"CHANGELOG.md has no heading for {tag}.")
+    return changelog[heading.end() :].partition("\n## ")[0].strip() + "\n"
+
+
+def _before(text: str, mark: str, added: str) -> str:
+    if text.count(mark) != 1:
+        sys.exit(f"pyproject.toml has {mark.strip()!r} {text.count(mark)} times, not once.")
+    return text.replace(mark, added + mark)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Add the addresses of a publication to pyproject.toml.")
+    parser.add_argument("repository", help="OWNER/NAME")
+    parser.add_argument("tag", help="vX.Y.Z")
+    parser.add_argument("--registry", action="store_true", help="for the Comfy Registry")
+    given = parser.parse_args()
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", given.repository) or not re.fullmatch(
+        r"v\d+\.\d+\.\d+", given.tag
+    ):
+        sys.exit("OWNER/NAME and vX.Y.Z are expected.")
+    path = Path("pyproject.toml")
+    project = with_addresses(path.read_text(encoding="utf-8"), given.repository)
+    if given.registry:
+        project = with_registry_fields(project, given.repository, given.tag)
+    said = changes(Path("CHANGELOG.md").read_text(encoding="utf-8"), given.tag)
+    path.write_text(project, encoding="utf-8")
+    Path("CHANGES.md").write_text(said, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The archive of the Comfy Registry: small, whole, and with nothing that its scanner stops at and we do not
+know.
+
+Decision: the registry's scanner is not public, and one finding of any kind keeps a version from being
+installed. What authors of packs were told by it (`matched_patterns` of GET /nodes/ID/versions with
+include_status_reason=true) is searched for here, a little more widely. False alarms are avoided where another
+name is as good (`publish` for `send`); what does read the environment or the network stands in REASONS as it
+is, for whoever asks the registry for a review.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.published_files import ROOT, published, repository, write_archive
+
+LARGEST = 16 * 2**20
+TOP = {
+    ".comfyignore",
+    "CHANGELOG.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "__init__.py",
+    "backend",
+    "docs",
+    "locales",
+    "nodes",
+    "py.typed",
+    "pyproject.toml",
+    "requirements.txt",
+    "subgraphs",
+    "web",
+    "workflows",
+}
+CODE = (".py", ".js")
+TRIGGERS = {
+    "environment": re.compile(r"os\.(?:environ|getenv|putenv)\b|from os import .*environ"),
+    "network": re.compile(
+        r"\b(?:requests\.(?:get|post|put|patch|delete|head)\(|urllib\.request|urlopen\(|httpx\.(?:Client|get|post"
+        r"|stream)\(|aiohttp\.ClientSession|XMLHttpRequest)|new WebSocket"
+    ),
+    "socket": re.compile(
+        r"socket\.(?:socket|create_connection)\b|\.(?:connect|bind|send|sendall|sendto|recv)\("
+    ),
+    "process": re.compile(
+        r"\bsubprocess\b|os\.(?:system|popen|kill|fork|exec[lv]|spawn)|\bPopen\(|\bctypes\b"
+    ),
+    "execution": re.compile(
+        r"(?<!re\.)\b(?:eval|exec|compile)\(|\b__import__\(|\bmarshal\.|\bpickle\.|new Function\("
+        r"|setuid|\bsudo\b"
+    ),
+    "address": re.compile(r"raw\.githubusercontent\.com|pastebin|ngrok|discord\.com/api|bit\.ly"),
+}
+REASONS = {
+    (
+        "backend/machine/environment.py",
+        "environment",
+    ): "the one place that reads it: keys, and whom they are for",
+    ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
+    ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
+    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded where the node says so",
+}
+
+
+def test_the_archive_has_all_that_runs_and_nothing_else() -> None:
+    packed = published()
+    assert {name.partition("/")[0] for name in packed} == TOP
+    assert {name for name in packed if name.startswith("docs/")} == {
+        "docs/graph.jpg",
+        "docs/icon.png",
+        "docs/story.png",
+    }
+    whole = ("backend/", "nodes/", "locales/", "subgraphs/", "web/", "workflows/")
+    assert {name for name in repository() - packed if name.startswith(whole)} == set()
+
+
+def test_the_archive_is_small(tmp_path: Path) -> None:
+    path = tmp_path / "node.zip"
+    write_archive(path)
+    assert path.stat().st_size < LARGEST
+    with zipfile.ZipFile(path) as archive:
+        assert set(archive.namelist()) == published()
+        assert archive.read("nodes/pack.py") == (ROOT / "nodes" / "pack.py").read_bytes()
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_what_a_scanner_may_stop_at_is_known(trigger: str) -> None:
+    found = {
+        name
+        for name in published()
+        if name.endswith(CODE) and TRIGGERS[trigger].search((ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert found == {name for name, kind in REASONS if kind == trigger}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "line"),
+    [
+        ("environment", 'key = os.environ.get("KEY")'),
+        ("network", "with httpx.Client() as client:"),
+        ("socket", "own = socket.socket()"),
+        ("socket", "node.connect(0, other, 1);"),
+        ("process", "import subprocess"),
+        ("process", "os.kill(pid, 9)"),
+        ("execution", "model.eval()"),
+        ("execution", "value = eval(text)"),
+        ("address", "https://raw.githubusercontent.com/a/b/main/c.png"),
+    ],
+)
+def test_a_trigger_is_found(trigger: str, line: str) -> None:
+    assert TRIGGERS[trigger].search(line)
+
+
+def test_the_pack_needs_no_part_that_is_left_out() -> None:
+    """Nothing in the archive imports the command line or the training."""
+    away = re.compile(r"^\s*(?:from|import) +(?:\.+|interleave_thinker\.)(?:cli|training)\b", re.MULTILINE)
+    assert away.search("    from ...training.rows import reading")
+    for name in published():
+        if name.endswith(".py"):
+            assert not away.search((ROOT / name).read_text(encoding="utf-8")), name

@@ -1,0 +1,40 @@
+"""The archive as the Comfy Registry gets it: the repository's files without those that .comfyignore names.
+
+Decision: made here as comfy-cli makes it (files that git knows, patterns as in a .gitignore, deflated), so
+that a test needs neither it nor a network.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def repository() -> set[str]:
+    """Every file that is, or will be, committed; skips where there is no git checkout."""
+    return _listed("--exclude-standard")
+
+
+def published() -> set[str]:
+    """The files of the archive."""
+    return repository() - _listed("--ignored", f"--exclude-from={ROOT / '.comfyignore'}")
+
+
+def write_archive(path: Path) -> None:
+    """The archive at `path`."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(published()):
+            archive.write(ROOT / name, name)
+
+
+def _listed(*options: str) -> set[str]:
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("Only a git checkout says what is published.")
+    return {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
