@@ -20,16 +20,17 @@ WRITING = ("tokenize", "generate", "decode")
 
 
 def check_writes(clip: Any) -> None:
-    """Raise SettingsError unless this CLIP can generate text."""
+    """Raise SettingsError unless this CLIP can generate text about images."""
     lacking = [name for name in WRITING if not callable(getattr(clip, name, None))]
     if "generate" in lacking and not _host_writes():
         raise SettingsError(
             "This ComfyUI has no text encoders that can write.", "Update ComfyUI, or use Load Agent instead."
         )
-    if lacking or not _model_writes(clip):
+    reason = "it has no " + " and no ".join(lacking) if lacking else _why_not(clip)
+    if reason:
         raise SettingsError(
-            "This text encoder cannot write.",
-            "Load a vision-language one (Qwen3-VL) with CLIPLoader, or use Load Agent instead.",
+            f"This text encoder cannot write as an agent: {reason}.",
+            "Load Qwen3-VL, Qwen3.5 or Gemma 4 with CLIPLoader, or use Load Agent instead.",
         )
 
 
@@ -38,7 +39,10 @@ def chat_marks(clip: Any) -> bool:
     tokenizer = getattr(clip, "tokenizer", None)
     with_images = getattr(tokenizer, "llama_template_images", "")
     template = getattr(tokenizer, "llama_template", "") or ""
-    return template.startswith("<|im_start|>") and "<|image_pad|>" in f"{with_images}{template}"
+    marked = "<|image_pad|>" in f"{with_images}{template}" or hasattr(
+        _transformer(clip), "build_image_inputs"
+    )
+    return template.startswith("<|im_start|>") and marked
 
 
 def write_text(
@@ -93,10 +97,49 @@ def _host_writes() -> bool:
     return callable(getattr(comfy.sd.CLIP, "generate", None))
 
 
-def _model_writes(clip: Any) -> bool:
-    """The host gives every CLIP a `generate`, which only some of the models behind it have."""
-    model = getattr(clip, "cond_stage_model", None)
-    if model is None:
-        return True
-    inner = getattr(model, str(getattr(model, "clip", "")), None)
-    return any(callable(getattr(one, "generate", None)) for one in (model, inner))
+def _why_not(clip: Any) -> str:
+    """What the model behind a CLIP lacks to write about images; empty if nothing, or if it cannot be seen.
+
+    Newer hosts give every CLIP and every SDClipModel a `generate`. What decides is the transformer inside:
+    its `generate`, its eyes, and in its config the tokens that end a text and a whole output side.
+    """
+    if getattr(clip, "cond_stage_model", None) is None:
+        return ""
+    inner = _inner(clip)
+    transformer = _transformer(clip)
+    if transformer is None:
+        return "" if callable(getattr(inner, "generate", None)) else "its model has no generate"
+    if not callable(getattr(transformer, "generate", None)):
+        return "its model has no generate"
+    if not callable(getattr(transformer, "preprocess_embed", None)):
+        return "it reads text alone, and an agent must see images"
+    if hasattr(transformer, "build_image_inputs") and _base_generate(inner):
+        return "its own generate, which places the images, is replaced by the one for text"
+    config = getattr(getattr(transformer, "model", None), "config", None)
+    if config is None:
+        return ""
+    if not getattr(config, "stop_tokens", None):
+        return "ComfyUI does not know which token ends its texts"
+    if getattr(config, "final_norm", True) is False:
+        return "its last layers are cut off, as conditioning needs them no more"
+    if getattr(config, "lm_head", False) and not hasattr(transformer.model, "lm_head"):
+        return "its output layer is missing"
+    return ""
+
+
+def _inner(clip: Any) -> Any:
+    """The SDClipModel (or what stands for it) behind a CLIP."""
+    wrapper = getattr(clip, "cond_stage_model", None)
+    return getattr(wrapper, str(getattr(wrapper, "clip", "")), wrapper)
+
+
+def _transformer(clip: Any) -> Any:
+    return getattr(_inner(clip), "transformer", None)
+
+
+def _base_generate(inner: Any) -> bool:
+    """Whether the encoder writes with the function of encoders without images."""
+    import comfy.sd1_clip
+
+    base = getattr(comfy.sd1_clip.SDClipModel, "generate", None)
+    return base is not None and getattr(type(inner), "generate", None) is base
