@@ -40,6 +40,10 @@ bench *arguments="--brief":
 docs:
     uv run --no-sync pytest tests/test_documents.py tests/test_contributing.py
 
+# The graphs of skills/interleaved-story, from the examples.
+skill:
+    uv run --no-sync python tests/host/graphs/skill.py
+
 # The package as it is published, in dist/.
 build:
     uv build

@@ -19,6 +19,7 @@ REGISTRY = {
     "markdown": ".markdown",
     "sheet": ".sheet",
     "record": ".record",
+    "story": ".story",
     "pdf": ".pdf",
     "comic": ".comic",
     "gif": ".gif",

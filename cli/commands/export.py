@@ -17,7 +17,7 @@ def command(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="page, pdf, comic (CBZ), gif, webp, markdown, sheet (PNG) or record (JSON)."
+            "--to", help="page, pdf, comic (CBZ), gif, webp, markdown, sheet (PNG), record or story (JSON)."
         ),
     ] = "page",
     out: Annotated[

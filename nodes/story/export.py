@@ -28,6 +28,7 @@ FORMATS = {
     "contact sheet (PNG)": "sheet",
     "Markdown": "markdown",
     "execution record (JSON)": "record",
+    "story for programs (JSON)": "story",
 }
 DRAWN = ("pdf", "comic", "gif", "webp", "sheet")
 """Exports whose text is drawn here, in a font of this machine."""
@@ -55,8 +56,8 @@ class Export(io.ComfyNode):
                     options=list(FORMATS),
                     default="page (HTML)",
                     tooltip="A page and a PDF hold everything in one file; a comic archive is for comic "
-                    "readers; Markdown "
-                    "and the record are folders with their images beside the text.",
+                    "readers; Markdown, the record and the story for programs are folders with their "
+                    "images beside the text.",
                 ),
                 io.String.Input(
                     "filename_prefix",

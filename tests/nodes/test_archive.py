@@ -32,6 +32,7 @@ TOP = {
     "py.typed",
     "pyproject.toml",
     "requirements.txt",
+    "skills",
     "subgraphs",
     "web",
     "workflows",

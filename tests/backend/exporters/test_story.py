@@ -1,0 +1,64 @@
+"""`story.json`: what a program reads is what happened, every file it names is there, and its documentation is
+that of the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pydantic import BaseModel
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.exporters.story import Story, StoryAttempt, StoryImage, StoryPart
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "automation.md"
+
+
+def story_of(folder: Path, **options: object) -> Story:
+    path = export_by_name("story", make_trajectory(**options), folder)  # type: ignore[arg-type]
+    return Story.model_validate_json(path.read_text(encoding="utf-8"))
+
+
+def test_every_step_says_how_it_ended(tmp_path: Path) -> None:
+    story = story_of(tmp_path)
+    assert [step.state for step in story.steps] == [
+        "accepted",
+        "accepted",
+        "not accepted",
+        "not judged",
+        "text",
+    ]
+    assert story.complete and story.summary.startswith("5 steps")
+    first = story.steps[0]
+    assert [attempt.outcome.value for attempt in first.attempts] == ["refused", "accepted"]
+    assert first.image == first.attempts[1].image
+    assert story.steps[-1].text and story.steps[-1].image is None
+
+
+def test_a_run_that_was_stopped_is_not_complete(tmp_path: Path) -> None:
+    story = story_of(tmp_path, steps=3, cut_short=True, request_images=2)
+    assert not story.complete
+    assert [step.state for step in story.steps] == ["accepted", "accepted", "stopped", "not reached"]
+    assert len(story.request_images) == 2
+
+
+def test_every_picture_that_is_named_is_there(tmp_path: Path) -> None:
+    trajectory = make_trajectory()
+    story = story_of(tmp_path)
+    for step, result in zip(story.steps, trajectory.results, strict=True):
+        for shown, attempt in zip(step.attempts, result.attempts, strict=True):
+            assert (shown.image is None) is (attempt.image is None)
+            if shown.image is None or attempt.image is None:
+                continue
+            with Image.open(tmp_path / shown.image.file) as image:
+                assert image.size == (shown.image.width, shown.image.height)
+                assert image.convert("RGB").tobytes() == attempt.image.image.tobytes()
+
+
+@pytest.mark.parametrize("model", [Story, StoryPart, StoryAttempt, StoryImage])
+def test_the_document_has_every_field(model: type[BaseModel]) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for name, field in model.model_fields.items():
+        assert f"| `{name}` | {field.description} |" in text

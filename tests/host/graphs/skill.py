@@ -1,0 +1,145 @@
+"""The graphs of skills/interleaved-story, made from the examples: python -m tests.host.graphs.skill
+
+Decision: a program that queues a graph wants nodes with names, no node that only shows, and one file with the
+result. So each graph is its example with the ids made of the nodes' titles, the previews left out, and an
+Export node `story` at its end. They are committed, and a test says when they are not those of the examples
+any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+Graph = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[3]
+SKILL = ROOT / "skills" / "interleaved-story"
+API = Path(__file__).parent / "api"
+SLOTS_FILE = "slots.json"
+ONLY_SHOWS = ("PreviewAny", "PreviewImage", "InterleaveStoryboard", "InterleaveExport")
+SLOTS: dict[tuple[str, str], tuple[str, str]] = {
+    ("InterleavePlanner", "request"): (
+        "request",
+        "what to tell, in the person's own words; `<image>` for each image",
+    ),
+    ("InterleavePlanner", "step_count"): ("steps", "how many steps; 0 leaves it to the planner"),
+    ("InterleavePlanner", "captions"): ("captions", "whether every picture has a sentence"),
+    ("InterleaveEditPlan", "edits"): (
+        "plan",
+        "the plan, one block a step: `1. NAME`, `   draw: PROMPT`, `   text: SENTENCE`",
+    ),
+    ("InterleaveEditPlan", "request"): ("request", "what the story is about; its title"),
+    ("InterleaveCriticLoop", "max_attempts"): ("tries", "draws of a step at most; 1 asks no critic"),
+    ("InterleaveCriticLoop", "seed"): ("seed", "another one draws every step anew"),
+    ("InterleaveCriticLoop", "time_budget"): ("seconds", "wall seconds for the whole run; 0 is no limit"),
+    ("InterleaveStepGenerator", "width"): ("width", "pixels"),
+    ("InterleaveStepGenerator", "height"): ("height", "pixels"),
+    ("InterleaveStepGenerator", "negative"): ("negative", "what must not appear, where the model takes it"),
+    ("InterleaveExport", "filename_prefix"): ("name", "name of the result below ComfyUI's output folder"),
+}
+NAMED_BY_TITLE = {
+    ("InterleaveLoadAgent", "agent"),
+    ("InterleaveRemoteAgent", "model"),
+    ("LoadImage", "image"),
+}
+"""Inputs that a graph may have several of: the slot is called as its node."""
+LOADERS = {
+    "UNETLoader": "unet_name",
+    "CLIPLoader": "clip_name",
+    "VAELoader": "vae_name",
+    "CheckpointLoaderSimple": "ckpt_name",
+}
+
+
+def names() -> list[str]:
+    """The examples that tell a whole story."""
+    graphs = {path.stem: _read(path) for path in sorted(API.glob("*.json"))}
+    return [
+        name
+        for name, graph in graphs.items()
+        if any(node["class_type"] == "InterleaveCriticLoop" for node in graph.values())
+        and all(node["class_type"] != "InterleaveFeedback" for node in graph.values())
+    ]
+
+
+def skill_graph(name: str) -> Graph:
+    """An example as the skill has it."""
+    example = {
+        key: node for key, node in _read(API / f"{name}.json").items() if node["class_type"] not in ONLY_SHOWS
+    }
+    ids = _ids(example)
+    graph: Graph = {}
+    for key, node in example.items():
+        inputs = {name: _linked(value, ids) for name, value in node["inputs"].items()}
+        graph[ids[key]] = {**node, "inputs": inputs}
+    (loop,) = [ids[key] for key, node in example.items() if node["class_type"] == "InterleaveCriticLoop"]
+    graph["story"] = {
+        "inputs": {
+            "trajectory": [loop, 2],
+            "format": "story for programs (JSON)",
+            "filename_prefix": f"interleave-thinker/export/{name}",
+            "seconds": 2,
+            "attempts": False,
+        },
+        "class_type": "InterleaveExport",
+        "_meta": {"title": "Story"},
+    }
+    return graph
+
+
+def slots(graph: Graph) -> dict[str, dict[str, Any]]:
+    """What a program sets, by name: `address` is NODE.INPUT, `value` what the graph has."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, node in graph.items():
+        for name, value in node["inputs"].items():
+            if isinstance(value, list):
+                continue
+            slot = SLOTS.get((node["class_type"], name))
+            if (node["class_type"], name) in NAMED_BY_TITLE:
+                slot = (
+                    key,
+                    "name of an image in ComfyUI's input folder" if name == "image" else "which model",
+                )
+            if LOADERS.get(node["class_type"]) == name:
+                slot = (name.removesuffix("_name"), "file of the image model's part")
+            if slot:
+                found[slot[0]] = {"address": f"{key}.{name}", "value": value, "about": slot[1]}
+    return found
+
+
+def files() -> dict[str, str]:
+    """Every file of the skill that is made, by name."""
+    graphs = {name: skill_graph(name) for name in names()}
+    made = {f"{name}.json": _text(graph) for name, graph in graphs.items()}
+    made[SLOTS_FILE] = _text({name: slots(graph) for name, graph in graphs.items()})
+    return made
+
+
+def _ids(graph: Graph) -> dict[str, str]:
+    ids: dict[str, str] = {}
+    for key, node in graph.items():
+        slug = re.sub(r"[^a-z0-9]+", "_", node["_meta"]["title"].lower()).strip("_")
+        assert slug not in ids.values(), f"two nodes are called {slug!r}"
+        ids[key] = slug
+    return ids
+
+
+def _linked(value: Any, ids: dict[str, str]) -> Any:
+    return [ids[value[0]], value[1]] if isinstance(value, list) else value
+
+
+def _read(path: Path) -> Graph:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    SKILL.mkdir(parents=True, exist_ok=True)
+    for name, text in files().items():
+        (SKILL / name).write_text(text, encoding="utf-8")
