@@ -6,11 +6,11 @@ functions, so that a change in the host is mended in one place.
 
 from __future__ import annotations
 
-from .edit_encoders import encode_qwen_edit, encode_qwen_edit_plus, encode_z_image_omni
 from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
+from .node_registry import call_node, check_node, has_node
 from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step, small_preview
 from .results import nothing, shown_files, shown_images
 from .routes import Route, register_routes
@@ -46,18 +46,18 @@ __all__ = [
     "agent_device",
     "agent_roots",
     "as_preview",
+    "call_node",
     "chat_marks",
+    "check_node",
     "check_text",
     "check_vae",
     "check_writes",
     "drawing",
     "empty_latent",
-    "encode_qwen_edit",
-    "encode_qwen_edit_plus",
     "encode_text",
-    "encode_z_image_omni",
     "explaining_out_of_memory",
     "flux2_sigmas",
+    "has_node",
     "host_interrupts",
     "input_folder",
     "interrupted",

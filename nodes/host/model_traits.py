@@ -13,7 +13,14 @@ import comfy.model_management as memory
 from ...backend.errors import SettingsError
 from ..inputs.model_traits import ModelTraits
 
-TEXT_WIDTHS = ("context_in_dim", "context_dim", "cap_feat_dim", "text_feat_dim")
+TEXT_WIDTHS = (
+    "context_in_dim",
+    "context_dim",
+    "cap_feat_dim",
+    "text_feat_dim",
+    "instruction_feat_dim",
+    "llm_features_dim",
+)
 
 
 def model_traits(model: Any) -> ModelTraits:

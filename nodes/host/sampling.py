@@ -17,6 +17,7 @@ import node_helpers
 import torch
 
 from ...backend.counters import count
+from .node_registry import call_node
 from .progress import report_step
 
 
@@ -40,9 +41,7 @@ def model_sigmas(model: Any, sampler: str, scheduler: str, steps: int, denoise: 
 
 def flux2_sigmas(steps: int, size: tuple[int, int]) -> torch.Tensor:
     """Noise levels of FLUX.2 for an image of this width and height (Flux2Scheduler)."""
-    from comfy_extras.nodes_flux import get_schedule
-
-    return get_schedule(steps, round(size[0] * size[1] / (16 * 16)))
+    return call_node("Flux2Scheduler", steps=steps, width=size[0], height=size[1])[0]
 
 
 def encode_text(clip: Any, text: str) -> list:
@@ -52,9 +51,7 @@ def encode_text(clip: Any, text: str) -> list:
 
 def zero_out(conditioning: list) -> list:
     """The conditioning with nothing in it (ConditioningZeroOut)."""
-    from nodes import ConditioningZeroOut
-
-    return ConditioningZeroOut().zero_out(conditioning)[0]
+    return call_node("ConditioningZeroOut", conditioning=conditioning)[0]
 
 
 def add_reference(conditioning: list, latent: torch.Tensor) -> list:
@@ -107,12 +104,9 @@ class Guidance:
             guider.set_conds(self.positive, self.negative)
             guider.set_cfg(self.cfg)
             return guider
-        from comfy_extras.nodes_custom_sampler import Guider_DualCFG
-
-        guider = Guider_DualCFG(model)
-        guider.set_conds(self.positive, self.middle, self.negative)
-        guider.set_cfg(self.cfg, self.middle_cfg)
-        return guider
+        strengths = {"cfg_conds": self.cfg, "cfg_cond2_negative": self.middle_cfg, "style": "regular"}
+        conds = {"cond1": self.positive, "cond2": self.middle, "negative": self.negative}
+        return call_node("DualCFGGuider", model=model, **conds, **strengths)[0]
 
 
 def sample(

@@ -21,7 +21,7 @@ from ...backend.pictures import Picture
 from .. import host
 from ..inputs.images import to_batch, to_pictures
 from .edit_mode import EditContext, Start
-from .edit_modes import MODES
+from .edit_modes import edit_mode
 from .model_families import edit_choice
 from .settings import FLUX2, DrawSettings
 from .weights_identity import weights_identity
@@ -66,7 +66,7 @@ class ComfyGenerator:
         model, clip, vae = loaded.model, loaded.clip, loaded.vae
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
-        self._mode = MODES[self._choice]
+        self._mode = edit_mode(self._choice, traits)
         host.check_vae(traits, vae)
         self._cache = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()

@@ -16,14 +16,18 @@ import torch
 from ...backend.errors import SettingsError
 from .. import host
 from ..inputs.model_traits import ModelTraits
+from .encode_nodes import EncodeNode, text_node
 from .settings import GRID, DrawSettings, Size, edit_size, on_grid
 
 
-@dataclass(frozen=True)
 class KeepingVae:
-    """As much of a VAE as encodes."""
+    """A VAE whose encodings of equal images come from the cache; in all else the VAE itself."""
 
-    encode: Callable[[torch.Tensor], torch.Tensor]
+    def __init__(self, vae: Any, encode: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._vae, self.encode = vae, encode
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._vae, name)
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class EditContext:
 
     @property
     def keeping_vae(self) -> KeepingVae:
-        """The VAE for the host's own encoders of text and images, which only encode with it."""
-        return KeepingVae(self.encode)
+        """The VAE for the host's own encoders of text and images."""
+        return KeepingVae(self.vae, self.encode)
 
     @property
     def grid(self) -> int:
@@ -55,9 +59,9 @@ class EditContext:
         always_looks = self.model.model_options.get("disable_cfg1_optimization", False)
         return math.isclose(self.settings.cfg, 1.0) and not always_looks
 
-    def empty(self, size: Size | None) -> torch.Tensor:
+    def empty(self, size: Size | None, grid: int | None = None) -> torch.Tensor:
         """A latent with nothing in it for an image of this size, None for the size of the settings."""
-        return host.empty_latent(self.model, on_grid(size or self.settings.size, self.grid))
+        return host.empty_latent(self.model, on_grid(size or self.settings.size, grid or self.grid))
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,12 @@ class EditMode:
         return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
+        row = text_node(context.traits.name)
+        if row is not None:
+            inputs = encode_inputs(row, context, prompt, context.settings.size)
+            positive, negative, *_ = host.call_node(row.node, **inputs)
+            host.check_text(context.traits, positive)
+            return positive, negative
         positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
         if context.unguided:
@@ -151,6 +161,16 @@ class EditMode:
         # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit
         # of a VAE.
         return pixels if size == size_of(pixels) else host.scale(pixels, size, self.scaling)
+
+
+def encode_inputs(row: EncodeNode, context: EditContext, prompt: str, size: Size) -> dict[str, Any]:
+    """What the row's node is given beside the images, for a result of this width and height."""
+    inputs: dict[str, Any] = {"clip": context.clip, "prompt": prompt, "vae": context.keeping_vae}
+    if row.negative == "own output":
+        inputs["negative_prompt"] = context.settings.negative
+    if row.sized:
+        inputs |= dict(zip(("width", "height"), on_grid(size, max(row.grid, context.grid)), strict=True))
+    return inputs | dict(row.fixed)
 
 
 def scaled_to_area(context: EditContext, pixels: torch.Tensor, method: str) -> torch.Tensor:

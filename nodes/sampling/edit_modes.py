@@ -1,10 +1,11 @@
-"""The ways of editing an image, one class each: what the host's official graph of that model family does.
+"""The ways of editing an image: what the host's official graph of a model family does.
 
-Decision: a mode gives what sampling starts from and its conditioning, never how it samples. Each mode follows
-one official template node for node, so that its pixels are the template's; without a source it draws from
-text as the family's text-to-image template does. Latents of an image just drawn are not cached for the next
-edit: the official graph edits the 8-bit picture, whose encoding is another one, and a run resumed from its
-journal would differ from one that was not stopped.
+Decision: a mode gives what sampling starts from and its conditioning, never how it samples. Families whose
+images go through an encode node are rows of a table (encode_nodes.py); the others have a class here. Each
+follows one official template node for node, so that its pixels are the template's; without a source it draws
+from text as the family's text-to-image template does. Latents of an image just drawn are not cached for the
+next edit: the official graph edits the 8-bit picture, whose encoding is another one, and a run resumed from
+its journal would differ from one that was not stopped.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import torch
 
 from .. import host
 from ..inputs.model_traits import ModelTraits
-from . import model_families
+from . import encode_nodes, model_families
 from .edit_mode import EditContext, EditMode, Start, cut_to_grid, scaled_to_area, size_of
+from .encoded_edit import EncodedEdit
 from .settings import Size, kontext_size
 
 
@@ -127,88 +129,21 @@ class Kontext(EditMode):
         return host.scale(pixels, kontext_size(size_of(pixels), context.settings.area), "lanczos", "center")
 
 
-class QwenEdit(EditMode):
-    """Qwen-Image-Edit: the text encoder looks at the source, whose encoding is also the start."""
-
-    def _edit(
-        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
-        positive = self._told(context, prompt, images)
-        host.check_text(context.traits, positive)
-        negative = (
-            host.zero_out(positive)
-            if context.unguided
-            else self._told(context, context.settings.negative, images)
-        )
-        begin = context.encode(images[0]) if size else context.empty(None)
-        return Start(size or context.settings.size, begin, positive, negative)
-
-    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit(context.clip, prompt, context.keeping_vae, images[0])
-
-    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
-        return cut_to_grid(super()._scaled(context, pixels), context.grid)
-
-
-class QwenEditPlus(QwenEdit):
-    """Qwen-Image-Edit-2509: up to three images, the source at one of Kontext's sizes, the others as they
-    are."""
-
-    max_images = 3
-
-    def _images(
-        self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        if source is None:
-            return [*references]
-        size = kontext_size(size_of(source), context.settings.area)
-        return [host.scale(source, size, "lanczos", "center"), *references]
-
-    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_qwen_edit_plus(context.clip, prompt, context.keeping_vae, images)
-
-
-class QwenEdit2511(QwenEditPlus):
-    """Qwen-Image-Edit-2511: as 2509, its references laid out at time zero."""
-
-    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.lay_out_references(super()._told(context, prompt, images), "index_timestep_zero")
-
-
-class ZImageOmni(EditMode):
-    """Z-Image Omni: references with the prompt cut in pieces around them; the host ships a node and no
-    template."""
-
-    max_images = 3
-    scaling = "area"
-
-    def _edit(
-        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
-        positive = self._told(context, prompt, images)
-        host.check_text(context.traits, positive)
-        negative = (
-            host.zero_out(positive)
-            if context.unguided
-            else self._told(context, context.settings.negative, images)
-        )
-        return Start(size or context.settings.size, context.empty(size), positive, negative)
-
-    def _told(self, context: EditContext, prompt: str, images: Sequence[torch.Tensor]) -> list:
-        return host.encode_z_image_omni(context.clip, prompt, context.keeping_vae, images)
-
-    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
-        return cut_to_grid(super()._scaled(context, pixels), context.grid)
-
-
 MODES: dict[str, EditMode] = {
     model_families.REFERENCE: ReferenceLatents(),
     model_families.NOISE: ImageToImage(),
     model_families.KONTEXT: Kontext(),
-    model_families.QWEN_EDIT: QwenEdit(),
-    model_families.QWEN_PLUS: QwenEditPlus(),
-    model_families.QWEN_2511: QwenEdit2511(),
     model_families.OMNIGEN2: OmniGen2(),
-    model_families.Z_OMNI: ZImageOmni(),
+    model_families.QWEN_EDIT: EncodedEdit(encode_nodes.QWEN_EDIT_NODE),
+    model_families.QWEN_PLUS: EncodedEdit(encode_nodes.QWEN_PLUS_NODE),
+    model_families.QWEN_2511: EncodedEdit(encode_nodes.QWEN_2511_NODE),
+    model_families.Z_OMNI: EncodedEdit(encode_nodes.Z_OMNI_NODE),
 }
-"""By the names of EDIT_CHOICES, `auto` aside."""
+"""By the names of EDIT_CHOICES, `auto` and the model's own encode node aside."""
+OWN_NODES: dict[str, EditMode] = {model: EncodedEdit(row) for model, row in encode_nodes.BY_MODEL.items()}
+"""By the host's class of the model."""
+
+
+def edit_mode(choice: str, model: ModelTraits) -> EditMode:
+    """The mode of a choice that `edit_choice` gave for this model."""
+    return OWN_NODES[model.name] if choice == model_families.ENCODE else MODES[choice]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...backend.errors import SettingsError
 from ..inputs.model_traits import ModelTraits
+from .encode_nodes import BY_MODEL
 
 AUTO = "auto"
 REFERENCE = "reference latents"
@@ -19,7 +20,8 @@ QWEN_PLUS = "qwen image edit plus"
 QWEN_2511 = "qwen image edit 2511"
 OMNIGEN2 = "omnigen2"
 Z_OMNI = "z-image omni"
-EDIT_CHOICES = (AUTO, REFERENCE, NOISE, KONTEXT, QWEN_EDIT, QWEN_PLUS, QWEN_2511, OMNIGEN2, Z_OMNI)
+ENCODE = "encode node"
+EDIT_CHOICES = (AUTO, REFERENCE, NOISE, KONTEXT, QWEN_EDIT, QWEN_PLUS, QWEN_2511, OMNIGEN2, Z_OMNI, ENCODE)
 
 ONLY_NOISE = frozenset(
     [
@@ -34,6 +36,11 @@ ONLY_NOISE = frozenset(
         "ChromaRadiance",
         "HunyuanImage21",
         "Kandinsky5Image",
+        "Anima",
+        "ErnieImage",
+        "Ideogram4",
+        "Lens",
+        "PixelDiTT2I",
     ]
 )
 """Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and
@@ -59,6 +66,19 @@ ONLY_FOR = {
 }
 
 
+EDITS_BY_NODE = frozenset(("JoyImage", "QwenImage21", "HiDreamO1"))
+"""Model classes of which every model edits by the host's encode node."""
+EDITS_OR_NOT = {
+    "Boogu": "Boogu-Image-Edit",
+    "LongCatImage": "LongCat-Image-Edit",
+    "MageFlow": "Mage-Flow-Edit",
+    "MingImage": "a Ming-Image that edits",
+    "Krea2": "Krea 2 with a LoRA that reads reference images",
+}
+"""Model classes of which some models edit by the host's encode node and others draw from text alone: the
+former's names."""
+
+
 def edit_choice(model: ModelTraits, chosen: str) -> str:
     """The edit mode for a model, one of EDIT_CHOICES but `auto`; raises SettingsError where none fits or it
     cannot know."""
@@ -70,6 +90,11 @@ def edit_choice(model: ModelTraits, chosen: str) -> str:
         raise SettingsError(
             f"Edit mode '{chosen}' is for {only_for[1]}, but the loaded model is {model.name}.",
             "Set 'edit' to 'auto', or load that model.",
+        )
+    if chosen == ENCODE and model.name not in BY_MODEL:
+        raise SettingsError(
+            f"No encode node is known for {model.name} models.",
+            "Set 'edit' to 'auto', or wire the model's own workflow between Try Open and Try Close.",
         )
     if chosen == REFERENCE and model.name in ONLY_NOISE:
         raise SettingsError(
@@ -102,6 +127,8 @@ def _auto(model: ModelTraits) -> str:
         return REFERENCE
     if model.name == "Omnigen2":
         return OMNIGEN2
+    if model.name in EDITS_BY_NODE:
+        return ENCODE
     if model.name in ONLY_NOISE:
         return NOISE
     if model.name == "Lumina2":
@@ -121,11 +148,19 @@ def _auto(model: ModelTraits) -> str:
             "for the first "
             f"Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
         ),
+        **{
+            name: (
+                f"The {name} models that edit and those that do not cannot be told apart by their weights.",
+                f"Set 'edit' to '{ENCODE}' for {edits}, else to '{NOISE}'.",
+            )
+            for name, edits in EDITS_OR_NOT.items()
+        },
     }.get(
         model.name,
         (
-            f"Whether this {model.name} model edits by reference latents cannot be told from the model.",
-            f"Set 'edit' to '{REFERENCE}' if it is an edit model, else to '{NOISE}'.",
+            f"How {model.name} models edit an image is not known here.",
+            "Wire the model's own workflow between Try Open and Try Close. If you know that it edits by "
+            f"reference latents or image to image, set 'edit' to '{REFERENCE}' or '{NOISE}'.",
         ),
     )
     raise SettingsError(*what)

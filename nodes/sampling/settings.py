@@ -93,6 +93,18 @@ def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
     return round(width * factor), round(height * factor)
 
 
+def stepped_size(source: Size, area: int, grid: int = GRID) -> Size:
+    """Width and height in whole steps of `grid` with about `area` pixels, as ImageScaleToTotalPixels rounds
+    them; a source that such an edit may have made stays as it is."""
+    width, height = source
+    smallest, largest = (width - grid / 2) * (height - grid / 2), (width + grid / 2) * (height + grid / 2)
+    if on_grid(source, grid) == source and smallest <= area <= largest:
+        return source
+    factor = math.sqrt(area / (width * height))
+    stepped = max(grid, round(width * factor / grid) * grid), max(grid, round(height * factor / grid) * grid)
+    return stepped
+
+
 def kontext_size(source: Size, area: int) -> Size:
     """The one of KONTEXT_SIZES whose shape is nearest, as FluxKontextImageScale chooses it.
 

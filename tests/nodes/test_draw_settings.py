@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.nodes.inputs.model_traits import ModelTraits
+from interleave_thinker.nodes.sampling.encode_nodes import with_image_numbers
 from interleave_thinker.nodes.sampling.model_families import EDIT_CHOICES, edit_choice
 from interleave_thinker.nodes.sampling.settings import (
     KONTEXT_SIZES,
@@ -18,6 +19,7 @@ from interleave_thinker.nodes.sampling.settings import (
     edit_size,
     kontext_size,
     on_grid,
+    stepped_size,
 )
 
 sides = st.integers(min_value=32, max_value=4096)
@@ -63,6 +65,9 @@ def test_kontext_takes_a_size_it_was_trained_at_and_keeps_it(width: int, height:
         (ModelTraits("SDXL"), "image to image"),
         (ModelTraits("BaseModel"), "image to image"),
         (ModelTraits("SD3"), "image to image"),
+        (ModelTraits("ErnieImage"), "image to image"),
+        (ModelTraits("JoyImage"), "encode node"),
+        (ModelTraits("QwenImage21"), "encode node"),
     ],
 )
 def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) -> None:
@@ -74,8 +79,9 @@ def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) ->
     [
         (FLUX_DEV, "'flux kontext' for Kontext"),
         (ModelTraits("QwenImage"), "'qwen image edit plus' for Qwen-Image-Edit-2509"),
-        (ModelTraits("HiDream"), "'reference latents'"),
-        (ModelTraits("SomethingNew"), "'reference latents'"),
+        (ModelTraits("LongCatImage"), "'encode node' for LongCat-Image-Edit"),
+        (ModelTraits("HiDream"), "between Try Open and Try Close"),
+        (ModelTraits("SomethingNew"), "between Try Open and Try Close"),
     ],
 )
 def test_auto_says_what_to_choose_where_it_cannot_know(model: ModelTraits, advice: str) -> None:
@@ -106,6 +112,7 @@ def test_a_choice_of_the_artist_wins_where_it_can(mode: str) -> None:
         "z-image omni": "Lumina2",
         "reference latents": "SomethingNew",
         "image to image": "Flux2",
+        "encode node": "Boogu",
     }
     assert edit_choice(ModelTraits(owners.get(mode, "QwenImage")), mode) == mode
 
@@ -135,6 +142,37 @@ def test_models_of_videos_and_sounds_are_refused_whatever_is_chosen(
 def test_image_models_with_names_like_those_of_video_models_are_not_refused() -> None:
     for name in ("HunyuanImage21", "Kandinsky5Image"):
         assert edit_choice(ModelTraits(name), "auto") == "image to image"
+
+
+@given(sides, sides, areas, st.sampled_from([16, 32]))
+def test_a_size_in_whole_steps_is_kept_by_the_next_edit(
+    width: int, height: int, area: int, grid: int
+) -> None:
+    drawn = stepped_size((width, height), area, grid)
+    assert on_grid(drawn, grid) == drawn
+    assert stepped_size(drawn, area, grid) == drawn
+
+
+def test_an_encode_node_is_for_the_models_of_the_table() -> None:
+    with pytest.raises(SettingsError, match="No encode node is known for SDXL"):
+        edit_choice(ModelTraits("SDXL"), "encode node")
+
+
+@pytest.mark.parametrize(
+    ("mark", "written"),
+    [
+        (None, "the hat of image 2, not of Picture 9"),
+        ("Picture {}", "the hat of Picture 2, not of Picture 9"),
+        ("<image{}>", "the hat of <image2>, not of Picture 9"),
+    ],
+)
+def test_images_are_numbered_as_the_model_reads_them(mark: str | None, written: str) -> None:
+    assert with_image_numbers("the hat of image 2, not of Picture 9", mark, 3) == written
+
+
+@pytest.mark.parametrize("prompt", ["a <image1> b", "an image of 2 cats", "image 10", "1 image"])
+def test_what_is_no_number_of_an_image_stays(prompt: str) -> None:
+    assert with_image_numbers(prompt, "<image{}>", 3) == prompt
 
 
 def test_settings_are_bounded() -> None:

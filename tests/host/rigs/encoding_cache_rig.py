@@ -7,6 +7,7 @@ counts.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -17,6 +18,7 @@ import host_modules  # noqa: F401 - the host and the pack; first
 from PIL import Image
 from shim.tiny_families import make_family
 
+import nodes
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.backend.pictures import Picture
@@ -51,6 +53,7 @@ FAMILIES = {
 negative."""
 
 if __name__ == "__main__":
+    asyncio.run(nodes.init_builtin_extra_nodes())
     results = {
         family: {
             "cached": drawn(family, settings, EncodingCacheSettings()),

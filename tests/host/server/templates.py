@@ -24,8 +24,8 @@ def template(home: HostHome, name: str) -> dict[str, Any]:
 def _template_folders(python: Path) -> list[str]:
     code = (
         "from importlib.util import find_spec\n"
-        "for kind in ('image', 'other'):\n"
-        "    if found := find_spec(f'comfyui_workflow_templates_media_{kind}'):\n"
+        "for kind in ('media_image', 'media_other', 'json'):\n"
+        "    if found := find_spec(f'comfyui_workflow_templates_{kind}'):\n"
         "        print(found.submodule_search_locations[0] + '/templates')"
     )
     return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.split()

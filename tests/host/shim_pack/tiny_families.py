@@ -8,6 +8,7 @@ numbers every time.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import sys
@@ -29,6 +30,7 @@ import comfy.text_encoders.z_image
 import torch
 from comfy import sd1_clip, sdxl_clip
 
+from .newer_families import newer_families
 from .tiny_weights import random_weights
 
 WIDTH = 8
@@ -106,6 +108,12 @@ def clip(encoder: Callable[..., Any], tokenizer: type, sizes: dict[str, dict[str
 
 def qwen_vl_clip() -> Any:
     """The encoder of Qwen-Image with its eyes."""
+    encoder = comfy.text_encoders.qwen_image
+    return with_eyes(encoder.te(), encoder.QwenImageTokenizer)
+
+
+def with_eyes(encoder: Callable[..., Any], tokenizer: type) -> Any:
+    """A CLIP with Qwen2.5-VL's language model and eyes."""
     eyes = comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer
 
     def small(**options: Any) -> Any:
@@ -113,8 +121,7 @@ def qwen_vl_clip() -> Any:
 
     comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer = small
     try:
-        encoder = comfy.text_encoders.qwen_image
-        return clip(encoder.te(), encoder.QwenImageTokenizer, {"qwen25_7b": {**QWEN, "num_hidden_layers": 3}})
+        return clip(encoder, tokenizer, {"qwen25_7b": {**QWEN, "num_hidden_layers": 3}})
     finally:
         comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer = eyes
 
@@ -198,22 +205,22 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any
         lambda: vae(4),
     ),
     "wan video": (lambda: model("WAN21_T2V", WITHOUT_WEIGHTS), z_image_clip, wan_vae),
+    **newer_families(lambda: vae(16), lambda: vae(32, True), wan_vae, with_eyes),
 }
 
 
 def show_encoders_less() -> None:
-    """Make an eighth of the sides to which Qwen-Image's nodes scale what they show: a megapixel takes a
-    minute on a CPU.
+    """Make an eighth of the sides to which encode nodes scale what they show (a quarter of JoyImage's): a
+    megapixel takes a minute on a CPU.
 
-    The host has read these nodes from their files under names of its own, beside the modules that the pack
-    imports.
+    The host has read these nodes from their files under names of its own.
     """
-    import comfy_extras.nodes_qwen  # noqa: F401
-
     eighth = SimpleNamespace(sqrt=lambda value: math.sqrt(value) / 8)
     for name, module in list(sys.modules.items()):
-        if name.endswith("nodes_qwen") and hasattr(module, "TextEncodeQwenImageEditPlus"):
+        if name.endswith(("nodes_qwen", "nodes_boogu")):
             module.math = eighth
+        if name.endswith("nodes_joyimage"):
+            module.BUCKETS_1024 = [(height // 4, width // 4) for height, width in module.BUCKETS_1024]
 
 
 @functools.cache
@@ -259,7 +266,26 @@ class FailingModel:
         return (patched,)
 
 
+class RenamedModel:
+    """A MODEL whose class has this name, as one would have that this host does not know yet."""
+
+    CATEGORY = "InterleaveThinker tests"
+    FUNCTION = "patch"
+    RETURN_TYPES = ("MODEL",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"model": ("MODEL",), "kind": ("STRING", {"default": ""})}}
+
+    def patch(self, model: Any, kind: str) -> tuple[Any]:
+        patched = model.clone()
+        patched.model = copy.copy(model.model)
+        patched.model.__class__ = type(kind, (type(model.model),), {})
+        return (patched,)
+
+
 FAMILY_NODES: dict[str, type] = {
+    "InterleaveTestRenamedModel": RenamedModel,
     "InterleaveTestFamily": TinyFamily,
     "InterleaveTestFailingModel": FailingModel,
 }

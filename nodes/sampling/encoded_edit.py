@@ -1,0 +1,112 @@
+"""The edit mode of every model that the host has an encode node for: the node draws the line.
+
+Decision: one class for all rows of encode_nodes.py. The pack scales the images as the official graph does
+before the node, calls the node, and takes the conditionings and the latent that it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import host
+from .edit_mode import EditContext, EditMode, Start, cut_to_grid, encode_inputs, size_of
+from .encode_nodes import EncodeNode, with_image_numbers
+from .settings import Size, edit_size, kontext_size, on_grid, stepped_size
+
+
+class EncodedEdit(EditMode):
+    """Edits as the encode node of a row does; draws from text as the model's family does."""
+
+    def __init__(self, row: EncodeNode) -> None:
+        self._row = row
+        self.max_images = len(row.images.names)
+
+    def check(self, context: EditContext, references: int) -> None:
+        """Raise SettingsError for settings that would be ignored, or if the host lacks the node."""
+        super().check(context, references)
+        images = [self._row.images.group] if self._row.images.group else self._row.images.names
+        host.check_node(self._row.node, [*images, *dict(self._row.fixed)])
+
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> Start:
+        row = self._row
+        shape = self._shape(context, size)
+        positive, negative, outputs = self._conditionings(context, prompt, images, shape)
+        if row.layout is not None:
+            positive, negative = (host.lay_out_references(text, row.layout) for text in (positive, negative))
+        if row.latent == "own output" and size:
+            latent = outputs[-1]["samples"]
+        elif row.latent == "source" and size:
+            latent = context.encode(images[0])
+        else:
+            latent = context.empty(shape, self._grid(context))
+        return Start(shape or context.settings.size, latent, positive, negative)
+
+    def _conditionings(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], shape: Size | None
+    ) -> tuple[list, list, tuple[Any, ...]]:
+        """Positive, negative and all that the node gave for the positive."""
+        row = self._row
+        prompt = with_image_numbers(prompt, row.mark, len(images))
+        if row.after_text:
+            positive, negative = self._texts(context, prompt)
+            outputs = host.call_node(
+                row.node, positive=positive, negative=negative, **encode_images(row, images)
+            )
+            return outputs[0], outputs[1], outputs
+        outputs = self._called(context, prompt, images, shape)
+        host.check_text(context.traits, outputs[0])
+        if row.negative == "own output":
+            return outputs[0], outputs[1], outputs
+        if context.unguided:
+            return outputs[0], host.zero_out(outputs[0]), outputs
+        return outputs[0], self._called(context, context.settings.negative, images, shape)[0], outputs
+
+    def _called(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], shape: Size | None
+    ) -> tuple[Any, ...]:
+        inputs = encode_inputs(self._row, context, prompt, shape or context.settings.size)
+        return host.call_node(self._row.node, **inputs, **encode_images(self._row, images))
+
+    def _shape(self, context: EditContext, size: Size | None) -> Size | None:
+        """Width and height of the result, None where there is no source to take them from."""
+        if size is None:
+            return None
+        grid = self._grid(context)
+        if self._row.fit == "as it is":
+            size = edit_size(size, context.settings.area, grid)
+        return on_grid(size, grid)
+
+    def _grid(self, context: EditContext) -> int:
+        return max(self._row.grid, context.traits.pixels_per_latent)
+
+    def _images(
+        self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        first = [] if source is None else [self._scaled(context, source)]
+        if not self._row.fits_references:
+            return [*first, *references]
+        return [*first, *(self._scaled(context, one) for one in references)]
+
+    def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
+        fit, method = self._row.fit, self._row.scaling
+        grid, area, size = self._grid(context), context.settings.area, size_of(pixels)
+        if fit == "as it is":
+            return pixels
+        if fit == "kontext":
+            return host.scale(pixels, kontext_size(size, area), method, "center")
+        wanted = edit_size(size, area, grid) if fit == "area" else stepped_size(size, area, grid)
+        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit
+        # of a VAE.
+        scaled = pixels if wanted == size and fit != "steps" else host.scale(pixels, wanted, method)
+        return cut_to_grid(scaled, grid)
+
+
+def encode_images(row: EncodeNode, images: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """The images as inputs of the row's node."""
+    named = dict(zip(row.images.names, images, strict=False))
+    return {row.images.group: named} if row.images.group else named

@@ -1,0 +1,150 @@
+"""Families that the host's own encode node edits draw the pixels of their official graphs; what a host does
+not know is skipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from interleave_thinker.backend.loop.policy import seed_of
+
+from ..graphs import newer_families as official
+from ..graphs.families import Graph, image_to_image, ours
+from ..graphs.klein import node
+from ..server.comfy_server import ComfyServer, HostError
+from ..server.pixels import PHOTO_SIZE as SIZE
+from ..server.pixels import photograph, pixels
+
+SEED = 12
+DRAWN = seed_of(SEED, 1, 0)
+GUIDED = {"cfg": 4.0, "negative": "blurry"}
+
+
+def same(host: ComfyServer, mine: Graph, theirs: Graph) -> np.ndarray:
+    """Assert that both graphs draw the same pixels; returns them."""
+    drawn = pixels(host, host.run(mine))
+    np.testing.assert_array_equal(drawn, pixels(host, host.run(theirs)))
+    return drawn
+
+
+def differ(host: ComfyServer, drawn: np.ndarray, other: Graph) -> None:
+    """Assert that another graph draws other pixels: the equalities mean something."""
+    again = pixels(host, host.run(other))
+    assert again.shape != drawn.shape or np.abs(again.astype(int) - drawn).mean() > 0.001
+
+
+def knows(host: ComfyServer, family: str) -> None:
+    """Skip where the host has no such family."""
+    known = host.get("/object_info/InterleaveTestFamily")["InterleaveTestFamily"]
+    if family not in known["input"]["required"]["family"][0]:
+        pytest.skip(f"This host does not know {family}.")
+
+
+EDITS: dict[str, tuple[Any, int]] = {
+    "boogu": (official.boogu_edit, 3),
+    "joyimage": (official.joyimage_edit, 2),
+    "mage flow": (official.mage_flow, 3),
+    "hidream o1": (official.hidream_o1, 3),
+}
+"""The official graph, and the most images that it is tried with."""
+
+
+@pytest.mark.parametrize("guided", [{}, GUIDED], ids=["cfg 1", "cfg 4"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("family", EDITS)
+def test_edits(
+    host: ComfyServer, photos: tuple[str, str, str], family: str, count: int, guided: dict[str, Any]
+) -> None:
+    knows(host, family)
+    theirs, most = EDITS[family]
+    if count > most:
+        pytest.skip("Its template shows fewer images.")
+    shown = {"image": photos[0], "references": photos[1:count]}
+    options = {"edit": "encode node", "seed": SEED, **shown, **guided}
+    mine = ours(family, f"{family} {count} {guided}", ["at night"], SIZE, **options)
+    drawn = same(host, mine, theirs("at night", DRAWN, photos[:count], SIZE, **guided))
+    differ(host, drawn, theirs("at noon", DRAWN, photos[:count], SIZE, **guided))
+    if count > 1:
+        differ(host, drawn, theirs("at night", DRAWN, photos[: count - 1], SIZE, **guided))
+    else:
+        differ(host, drawn, theirs("at night", DRAWN, photos[1:2], SIZE, **guided))
+
+
+@pytest.mark.parametrize("family", ["boogu", "joyimage", "mage flow"])
+def test_a_source_of_another_size_is_scaled_as_the_graph_scales_it(host: ComfyServer, family: str) -> None:
+    knows(host, family)
+    name = host.put_input(photograph((256, 128), 26), "wide.png")
+    options = {"edit": "encode node", "seed": SEED, "image": name}
+    mine = ours(family, f"{family} wide", ["at night"], (128, 128), **options)
+    drawn = same(host, mine, EDITS[family][0]("at night", DRAWN, (name,), (128, 128)))
+    assert drawn.shape[1] > drawn.shape[0]
+
+
+def test_mage_flow_s_references_are_shown_as_they_are(
+    host: ComfyServer, photos: tuple[str, str, str]
+) -> None:
+    knows(host, "mage flow")
+    shown = photos[0], host.put_input(photograph((200, 72), 27), "long.png")
+    options = {"edit": "encode node", "seed": SEED, "image": shown[0], "references": shown[1:]}
+    mine = ours("mage flow", "mage flow long", ["at night"], SIZE, **options)
+    same(host, mine, official.mage_flow("at night", DRAWN, shown, SIZE))
+
+
+@pytest.mark.parametrize("guided", [{}, GUIDED], ids=["cfg 1", "cfg 4"])
+def test_longcat_image_edit(host: ComfyServer, photos: tuple[str, str, str], guided: dict[str, Any]) -> None:
+    knows(host, "longcat")
+    options = {"edit": "encode node", "seed": SEED, "image": photos[0], **guided}
+    mine = ours("longcat", f"longcat {guided}", ["at night"], SIZE, **options)
+    drawn = same(host, mine, official.longcat_edit("at night", DRAWN, photos[0], SIZE, **guided))
+    differ(host, drawn, official.longcat_edit("at night", DRAWN, photos[1], SIZE, **guided))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_krea2_with_style_references(host: ComfyServer, photos: tuple[str, str, str], count: int) -> None:
+    knows(host, "krea2")
+    options = {"edit": "encode node", "seed": SEED, "references": photos[:count]}
+    mine = ours("krea2", f"krea2 {count}", ["a fox"], SIZE, **options)
+    drawn = same(host, mine, official.krea2_style("a fox", DRAWN, photos[:count], SIZE))
+    differ(host, drawn, official.krea2_style("a fox", DRAWN, photos[2:], SIZE))
+
+
+@pytest.mark.parametrize("guided", [{}, GUIDED], ids=["cfg 1", "cfg 4"])
+@pytest.mark.parametrize("family", ["boogu", "longcat", "krea2", "ernie"])
+def test_text_to_image(host: ComfyServer, family: str, guided: dict[str, Any]) -> None:
+    knows(host, family)
+    options = {"edit": "image to image", "seed": SEED, **guided}
+    mine = ours(family, f"{family} text {guided}", ["a fox"], SIZE, **options)
+    drawn = same(host, mine, official.from_text(family, "a fox", DRAWN, SIZE, **guided))
+    differ(host, drawn, official.from_text(family, "a dog", DRAWN, SIZE, **guided))
+
+
+@pytest.mark.parametrize("edit", ["encode node", "image to image"])
+@pytest.mark.parametrize("family", ["mage flow", "hidream o1"])
+def test_text_to_image_by_the_encode_node(host: ComfyServer, family: str, edit: str) -> None:
+    knows(host, family)
+    mine = ours(family, f"{family} text {edit}", ["a fox"], SIZE, seed=SEED, edit=edit, **GUIDED)
+    same(host, mine, EDITS[family][0]("a fox", DRAWN, (), SIZE, **GUIDED))
+
+
+@pytest.mark.parametrize("family", ["ernie", "krea2", "longcat"])
+def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family: str) -> None:
+    knows(host, family)
+    options = {"image": photos[0], "seed": SEED, "denoise": 0.6, "edit": "image to image", **GUIDED}
+    mine = ours(family, f"{family} noised", ["a fox"], SIZE, **options)
+    drawn = same(host, mine, image_to_image(family, "a fox", DRAWN, photos[0], 0.6, **GUIDED))
+    differ(host, drawn, image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **GUIDED))
+
+
+def test_a_host_without_the_node_says_so(host: ComfyServer) -> None:
+    graph = ours("qwen image", "unknown class", ["a fox"], SIZE, edit="encode node")
+    with pytest.raises(HostError, match="No encode node is known for QwenImage models"):
+        host.run(graph)
+    graph = ours("sd15", "renamed", ["a fox"], SIZE, edit="encode node")
+    graph["renamed"] = node("InterleaveTestRenamedModel", model=["family", 0], kind="QwenImage21")
+    graph["generator"]["inputs"]["model"] = ["renamed", 0]
+    if "TextEncodeQwenImage21" in host.get("/object_info"):
+        pytest.skip("This host has the node.")
+    with pytest.raises(HostError, match="This ComfyUI has no node TextEncodeQwenImage21"):
+        host.run(graph)
