@@ -71,10 +71,9 @@ class StepGenerator(io.ComfyNode):
                     options=list(EDIT_CHOICES),
                     default=AUTO,
                     tooltip="How a step changes an image: as the model's official graph does it (reference "
-                    "latents are "
-                    "FLUX.2's way), or image to image for models without edits. Auto looks at the model "
-                    "and says so "
-                    "where it cannot know.",
+                    "latents are FLUX.2's way; encode node is for newer families, whose own node of ComfyUI "
+                    "reads the images), or image to image for models without edits. Auto looks at the model "
+                    "and says so where it cannot know.",
                 ),
                 *_advanced_inputs(),
                 io.Autogrow.Input(
