@@ -13,6 +13,7 @@ import typer
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.registry import option_names
@@ -41,6 +42,11 @@ def reply_option(name: str) -> Any:
     """An option for a setting of replies, which is the setting's own default where it is not given."""
     field = ReplySettings.model_fields[name]
     return FieldInfo.merge_field_infos(field, default=None)
+
+
+def gguf_option(name: str) -> Any:
+    """An option for agents in GGUF, left to its default where it is not given."""
+    return FieldInfo.merge_field_infos(LlamaCppSettings.model_fields[name], default=None)
 
 
 class LocalOptions(BaseModel):
@@ -76,13 +82,19 @@ class LocalOptions(BaseModel):
         description="Constrain replies of local agents to the grammar of their answer (needs llguidance): "
         "only the second try after one that could not be read, always, or never.",
     )
+    mmproj: str | None = gguf_option("mmproj")
+    context: int | None = gguf_option("context")
+    threads: int | None = gguf_option("threads")
+    gpu_layers: int | None = gguf_option("gpu_layers")
+    llama_server: str | None = gguf_option("llama_server")
 
 
 class PlannerOptions(BaseModel):
     """Who plans."""
 
     planner: str = Field(
-        default=TINY_WORLD, description="Planner, such as transformers:FOLDER or openai:MODEL@URL."
+        default=TINY_WORLD,
+        description="Planner, such as transformers:FOLDER, llamacpp:FILE.gguf or openai:MODEL@URL.",
     )
     planner_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the planner.")
     planner_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
@@ -98,7 +110,8 @@ class CriticOptions(BaseModel):
     """Who judges."""
 
     critic: str = Field(
-        default=TINY_WORLD, description="Critic, such as transformers:FOLDER; none draws each step once."
+        default=TINY_WORLD,
+        description="Critic, such as transformers:FOLDER or llamacpp:FILE.gguf; none draws each step once.",
     )
     critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
     critic_prompts: str | None = Field(default=None, description=PROMPTS_HELP)

@@ -9,6 +9,7 @@ REGISTRY = {
     "tinyworld": ".tinyworld.chat",
     "transformers": ".chat.local.chat",
     "openai": ".chat.openai.client",
+    "llamacpp": ".chat.llamacpp.chat",
     "scripted": ".chat.scripted",
 }
 

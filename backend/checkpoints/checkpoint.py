@@ -2,21 +2,18 @@
 
 Decision: what would fail deep inside a loader, or worse, load something unsafe, is refused here in words: no
 folder, no safetensors, a pickle, another architecture. The digest is of contents, so a checkpoint that was
-trained further under the same name is another one; of files too large to read whole, size, header and samples
-are taken.
+trained further under the same name is another one.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from ..errors import ChatError
 from ..files import bounded_reader
-from ..files.bounded_reader import opened
+from .digest import files_digest
 from .model_folder import LARGEST, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
@@ -25,9 +22,6 @@ WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
 MAX_RANK = 4096
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
-HASHED_WHOLE = 64 * 1024 * 1024
-SAMPLES = 64
-SAMPLE_BYTES = 64 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -108,20 +102,7 @@ def check_adapter(folder: Path) -> None:
 
 def checkpoint_digest(folder: Path) -> str:
     """16 hex digits over the names and contents of a folder's weights, configuration and tokenizer files."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}):
-        with opened(path, ChatError) as file:
-            size = os.fstat(file.fileno()).st_size
-            digest.update(f"{path.name}\0{size}\0".encode())
-            if size <= HASHED_WHOLE:
-                digest.update(file.read(HASHED_WHOLE))
-                continue
-            length = min(int.from_bytes(file.read(8), "little"), MAX_JSON)
-            digest.update(file.read(length))
-            for sample in range(SAMPLES):
-                file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
-                digest.update(file.read(SAMPLE_BYTES))
-    return digest.hexdigest()
+    return files_digest(sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}))
 
 
 def read_json(path: Path) -> dict[str, Any]:

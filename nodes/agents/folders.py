@@ -1,4 +1,5 @@
-"""Which agents can be chosen: the built-in ones and the Qwen3-VL checkpoints in the host's agent folders.
+"""Which agents can be chosen: the built-in ones, and the checkpoints and GGUF files in the host's agent
+folders.
 
 Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded
 unless a person asks for exactly that one. A choice is looked up among those found, never joined to a path, so
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...backend.chat.llamacpp.gguf_files import SUFFIX, is_model
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import FOLDER_NAME, PromptSet
@@ -25,8 +27,8 @@ MAX_CONFIG = 1024 * 1024
 
 
 def agent_names(roots: Sequence[Path]) -> list[str]:
-    """The built-in agents, then the checkpoints found, as paths relative to their root."""
-    return [*BUILT_IN, *_found(roots, "config.json")]
+    """The built-in agents, then the checkpoints and the GGUF files found, as paths relative to their root."""
+    return [*BUILT_IN, *_found(roots, "config.json"), *_gguf_files(roots)]
 
 
 def adapter_names(roots: Sequence[Path]) -> list[str]:
@@ -68,7 +70,16 @@ def checkpoint_bytes(name: str, roots: Sequence[Path]) -> int:
 
 def agent_spec(name: str, roots: Sequence[Path]) -> str:
     """Specification of an agent for `open_chat`; raises SettingsError if there is no such agent any more."""
-    return BUILT_IN[name] if name in BUILT_IN else f"transformers:{_folder(name, roots, 'config.json')}"
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if is_gguf(name):
+        return f"llamacpp:{_gguf_file(name, roots)}"
+    return f"transformers:{_folder(name, roots, 'config.json')}"
+
+
+def is_gguf(name: str) -> bool:
+    """Whether the name is that of a GGUF file."""
+    return name.lower().endswith(SUFFIX)
 
 
 def adapter_folder(name: str, roots: Sequence[Path]) -> str | None:
@@ -106,11 +117,35 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
     """A string that changes when the files of an agent or adapter change; empty for a built-in or missing
     one."""
-    folder = _found(roots, marker).get(name)
+    file = _gguf_files(roots).get(name) if is_gguf(name) else None
+    folder = file.parent if file is not None else _found(roots, marker).get(name)
     if folder is None:
         return ""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return " ".join(f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in files)
+
+
+def _gguf_file(name: str, roots: Sequence[Path]) -> Path:
+    found = _gguf_files(roots)
+    if name not in found:
+        raise SettingsError(
+            f"There is no agent {name[:200]!r}.",
+            f"Put the file and its mmproj file into {places(roots)} and press R, or choose one that is "
+            f"there: {', '.join(agent_names(roots)[:9])}.",
+        )
+    return found[name]
+
+
+def _gguf_files(roots: Sequence[Path]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for root in roots:
+        if not root.is_dir():
+            continue
+        for folder in (root, *sorted(_folders(root, DEPTH))):
+            for path in sorted(folder.iterdir()):
+                if is_model(path) and path.is_file():
+                    found.setdefault(path.relative_to(root).as_posix(), path)
+    return found
 
 
 def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:

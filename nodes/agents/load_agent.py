@@ -8,6 +8,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from ...backend.chat.llamacpp.settings import CONTEXT, LEAST_CONTEXT, MOST_CONTEXT
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from .. import host
@@ -22,16 +23,18 @@ from .folders import (
     agent_names,
     agent_spec,
     checkpoint_bytes,
+    is_gguf,
     named_agent,
     places,
     weights_stamp,
 )
 from .managed_chat import ManagedChat
-from .precision import AUTO, SHARE_LEFT, check_precision, options_of, precisions
+from .precision import AUTO, SHARE_LEFT, check_gguf, check_precision, options_of, precisions
 from .reply_inputs import reply_inputs, reply_settings
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 
 SECONDS_BETWEEN_SIGNS = 0.5
+AS_MANY_AS_FIT = -1
 
 
 class LoadAgent(io.ComfyNode):
@@ -46,13 +49,14 @@ class LoadAgent(io.ComfyNode):
             category=CATEGORY,
             description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off "
             "the card. "
-            f"Put Qwen3-VL folders into {places(roots)}.",
+            f"Put Qwen3-VL folders, or .gguf files with their mmproj file, into {places(roots)}.",
             search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
             inputs=[
                 io.Combo.Input(
                     "agent",
                     options=agent_names(roots),
-                    tooltip=f"A built-in agent, or a Qwen3-VL folder in {places(roots)}.",
+                    tooltip="A built-in agent, or a Qwen3-VL folder or .gguf file (run by llama.cpp) in "
+                    f"{places(roots)}.",
                 ),
                 io.Combo.Input(
                     "precision",
@@ -96,6 +100,27 @@ class LoadAgent(io.ComfyNode):
                     "folder if it is not there yet. Off: nothing is ever downloaded.",
                 ),
                 *reply_inputs(),
+                io.Int.Input(
+                    "context",
+                    default=CONTEXT,
+                    min=LEAST_CONTEXT,
+                    max=MOST_CONTEXT,
+                    step=1024,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Tokens of question and answer together that a .gguf agent can hold; memory for "
+                    "all of them is taken. Other agents have their model's own.",
+                ),
+                io.Int.Input(
+                    "gpu_layers",
+                    default=AS_MANY_AS_FIT,
+                    min=AS_MANY_AS_FIT,
+                    max=9999,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Layers of a .gguf agent on the card: -1 as many as fit, 0 none, which leaves "
+                    "the card to the image model.",
+                ),
             ],
             outputs=[
                 AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
@@ -131,8 +156,7 @@ class LoadAgent(io.ComfyNode):
                 return True  # what comes over a wire is looked at when the node runs
             roots = host.agent_roots()
             name = named_agent(agent, hub_id, download, roots)
-            check_precision(precision, name in BUILT_IN)
-            adapter_folder(adapter, roots)
+            check_agent(name, precision, adapter, roots)
         except SettingsError as error:
             return str(error)
         return True
@@ -148,15 +172,45 @@ class LoadAgent(io.ComfyNode):
         download: bool = False,
         **replies: Any,
     ) -> io.NodeOutput:
+        gguf = gguf_options(replies.pop("context", CONTEXT), replies.pop("gpu_layers", AS_MANY_AS_FIT))
         settings = reply_settings("Load Agent", replies)
         only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
-        check_precision(precision, name in BUILT_IN)
+        check_agent(name, precision, adapter, roots)
         if name not in BUILT_IN and hub_id.strip() and download:
             fetch(name, roots[0])
-        chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
+        if is_gguf(name):
+            chat = open_gguf(name, roots, gguf)
+        else:
+            chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
         return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
+
+
+def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> None:
+    """Raise SettingsError, with what to do, for a precision or an adapter that this agent cannot have."""
+    if is_gguf(name):
+        check_gguf(precision, adapter)
+        return
+    check_precision(precision, name in BUILT_IN)
+    adapter_folder(adapter, roots)
+
+
+def gguf_options(context: Any, gpu_layers: Any) -> dict[str, int | None]:
+    """The two inputs as options of `open_chat`; raises SettingsError for anything but whole numbers."""
+    for name, value in (("context", context), ("gpu_layers", gpu_layers)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise SettingsError(f"Load Agent: {name} is no whole number.")
+    return {"context": context, "gpu_layers": None if gpu_layers < 0 else gpu_layers}
+
+
+def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> ChatModel:
+    """The chat of a GGUF file in the models folder; its server starts when it first speaks. The server is
+    never named by a workflow, which a stranger may have made: LLAMA_SERVER and the PATH say where it is."""
+    from ...backend.chat import open_chat
+
+    with require_library("httpx", "tenacity"):
+        return open_chat(agent_spec(name, roots), **options)
 
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:

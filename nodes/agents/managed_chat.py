@@ -50,8 +50,9 @@ class ManagedChat:
     ) -> None:
         self.accept_at, self.settings, self._prompts = accept_at, settings, prompts
         self._chat = chat
+        self._server = getattr(chat, "server", None)
         module = getattr(chat, "model", None) if on_card else None
-        self._residence = None if module is None else residence_of(chat, module)
+        self._residence = residence_of(chat, module)
         if self._residence is not None:
             _residences.add(self._residence)
         self._shape = shape_of(getattr(module, "config", None))
@@ -79,7 +80,9 @@ class ManagedChat:
 
     def get_ram_usage(self) -> int:
         """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
-        return 0 if self._residence is None else self._residence.size
+        if self._residence is None:
+            return getattr(self._server, "size", 0)
+        return self._residence.size
 
     def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
         """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between
@@ -120,9 +123,14 @@ def others_leave(staying: object) -> None:
             residence.leave()
 
 
-def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel:
-    """What brings a chat's weights onto the card: moving them or, where they are quantised, reading them
-    again."""
+def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel | None:
+    """What brings a chat's weights onto the card: moving them or, where they are quantised or a server's,
+    reading them again. None for a chat without weights there."""
+    server: Any = getattr(chat, "server", None)
+    if server is not None and server.on_card:
+        return host.ManagedModel.of_process(server)
+    if module is None:
+        return None
     base: Any = getattr(chat, "base", None)
     if base is not None and getattr(base, "quantization", None) is not None:
         return host.ManagedModel.of_reloadable(base)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from ...backend.errors import SettingsError
 from ..inputs.requirements import check_library
+from .folders import NO_ADAPTER
 
 AUTO = "auto"
 PLAIN = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -37,6 +38,19 @@ def check_precision(name: str, built_in: bool) -> None:
             raise SettingsError(f"The built-in agents are too small for {name}.", "Set precision to auto.")
         check_library("bitsandbytes")
         check_library("accelerate")
+
+
+def check_gguf(precision: str, adapter: str) -> None:
+    """Raise SettingsError for what an agent in GGUF cannot be given: its numbers are what its file holds."""
+    if precision != AUTO:
+        raise SettingsError(
+            f"A .gguf file has its own number format, not {precision[:40]}.", "Set precision to auto."
+        )
+    if adapter != NO_ADAPTER:
+        raise SettingsError(
+            "An adapter cannot be laid over a .gguf file.",
+            "Set adapter to none, or merge it into its base (interleave-thinker train merge --to gguf).",
+        )
 
 
 def options_of(name: str) -> dict[str, str | None]:

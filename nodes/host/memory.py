@@ -37,6 +37,17 @@ class Reloadable(Protocol):
     def release(self) -> None: ...
 
 
+class ServerProcess(Protocol):
+    """A program of its own with weights on the card (llamacpp.chat.SharedServer): it ends where they would be
+    moved, and starts again by itself."""
+
+    size: int
+
+    def restore(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
 class AgentModel(torch.nn.Module):
     """Owns the `device` that the memory manager sets: on a transformers model it is a read-only property."""
 
@@ -65,23 +76,32 @@ class _WholePatcher(ModelPatcher):
 
 
 class _ReloadingPatcher(_WholePatcher):
-    """For weights that cannot be moved: unloading forgets them, loading reads them again."""
+    """For weights that cannot be moved, of `size` bytes: unloading forgets them, loading reads them again."""
 
-    def __init__(self, weights: Reloadable, device: torch.device) -> None:
+    def __init__(self, weights: Reloadable | ServerProcess, device: torch.device, size: int) -> None:
         self._weights = weights
-        size = bytes_of(weights.model)
-        place = AgentModel(None, device)
-        place.model_loaded_weight_memory = size  # read by the memory manager
-        super().__init__(place, load_device=device, offload_device=torch.device("cpu"), size=size)
+        super().__init__(
+            AgentModel(None, device), load_device=device, offload_device=torch.device("cpu"), size=size
+        )
+
+    def is_there(self, there: bool) -> None:
+        """Note whether the weights are on the card, where the manager reads it."""
+        self.model.model_loaded_weight_memory = self.size if there else 0
 
     def load(self, *args: Any, **kwargs: Any) -> Any:
         self._weights.restore()
-        return super().load(*args, **kwargs)
+        loaded = super().load(*args, **kwargs)
+        # The host counts the weights that it moved itself, which are none.
+        self.is_there(True)
+        return loaded
 
     def unpatch_model(self, device_to: Any = None, unpatch_weights: bool = True) -> Any:
         if unpatch_weights:
             self._weights.release()
-        return super().unpatch_model(device_to, unpatch_weights)
+        unpatched = super().unpatch_model(device_to, unpatch_weights)
+        if unpatch_weights:
+            self.is_there(False)
+        return unpatched
 
 
 _managed: WeakValueDictionary[int, ManagedModel] = WeakValueDictionary()
@@ -111,9 +131,22 @@ class ManagedModel:
         if managed is None:
             managed = cls.__new__(cls)
             managed._managed = weights
-            managed._patcher = _ReloadingPatcher(weights, memory.get_torch_device())
+            size = bytes_of(weights.model)
+            managed._patcher = patcher = _ReloadingPatcher(weights, memory.get_torch_device(), size)
+            patcher.is_there(True)
             _managed[id(weights)] = managed
             managed.ensure_loaded(0)
+        return managed
+
+    @classmethod
+    def of_process(cls, process: ServerProcess) -> ManagedModel:
+        """The one manager of a server's weights, which are not there before it is needed."""
+        managed = _managed.get(id(process))
+        if managed is None:
+            managed = cls.__new__(cls)
+            managed._managed = process
+            managed._patcher = _ReloadingPatcher(process, memory.get_torch_device(), process.size)
+            _managed[id(process)] = managed
         return managed
 
     @property

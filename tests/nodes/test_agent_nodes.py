@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.chat_server import chat_server
+from support.fake_llama_server import MODEL, write_agent
 from support.tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, question
 
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
@@ -75,7 +76,32 @@ def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> No
             agent_folders.prompt_set_named(gone, [tmp_path])
 
 
+def test_gguf_files_are_offered_without_their_projectors_and_later_parts(tmp_path: Path) -> None:
+    model = write_agent(tmp_path / "roots" / "mine")
+    for name in ("big-00001-of-00002.gguf", "big-00002-of-00002.gguf", "notes.txt"):
+        (tmp_path / "roots" / name).write_bytes(MODEL)
+    write_agent(tmp_path, "outside.gguf")
+    roots = [tmp_path / "roots"]
+    offered = agent_folders.agent_names(roots)
+    assert offered[len(agent_folders.BUILT_IN) :] == ["big-00001-of-00002.gguf", "mine/tiny-Q8_0.gguf"]
+    assert agent_folders.agent_spec("mine/tiny-Q8_0.gguf", roots) == f"llamacpp:{model}"
+    for gone in ("../outside.gguf", str(model), "gone.gguf"):
+        with pytest.raises(SettingsError, match=r"no agent.*mmproj"):
+            agent_folders.agent_spec(gone, roots)
+    stamp = agent_folders.weights_stamp("mine/tiny-Q8_0.gguf", roots)
+    (model.parent / "mmproj-tiny-F16.gguf").write_bytes(MODEL * 2)
+    assert stamp and agent_folders.weights_stamp("mine/tiny-Q8_0.gguf", roots) != stamp
+
+
 # Precision and strictness
+
+
+def test_a_gguf_file_has_its_own_format_and_no_adapter() -> None:
+    precision.check_gguf("auto", "none")
+    with pytest.raises(SettingsError, match="Set precision to auto"):
+        precision.check_gguf("4-bit", "none")
+    with pytest.raises(SettingsError, match=r"adapter.*merge"):
+        precision.check_gguf("auto", "mine")
 
 
 def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,11 @@ REASONS = {
     ): "the one place that reads it: keys, and whom they are for",
     ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
+    (
+        "backend/chat/llamacpp/server_process.py",
+        "process",
+    ): "llama.cpp's own server, which the owner installed and named; a workflow cannot name a program",
+    ("backend/chat/llamacpp/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
     ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded where the node says so",
 }
 

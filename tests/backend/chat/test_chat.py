@@ -4,6 +4,7 @@ one."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import tiny_checkpoint
 from support.chat_server import chat_server
+from support.fake_llama_server import write_agent, write_program
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
@@ -47,7 +49,15 @@ def scripted(checkpoint: Path, folder: Path) -> Iterator[ChatModel]:
     yield open_chat(f"scripted:{folder / 'script.json'}")
 
 
-BACKENDS = {"transformers": local, "openai": server, "scripted": scripted}
+@contextmanager
+def llamacpp(checkpoint: Path, folder: Path) -> Iterator[ChatModel]:
+    if os.name == "nt":
+        pytest.skip("the stand-in for llama.cpp's server is a shell script")
+    program = write_program(folder, text=tiny_checkpoint.ACCEPTED)
+    yield open_chat(f"llamacpp:{write_agent(folder / 'models')}", llama_server=str(program))
+
+
+BACKENDS = {"transformers": local, "openai": server, "llamacpp": llamacpp, "scripted": scripted}
 
 
 @pytest.fixture(params=BACKENDS)

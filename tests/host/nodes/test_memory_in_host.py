@@ -77,6 +77,12 @@ def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> Non
     assert rig["reread"] == expected
 
 
+def test_a_server_on_the_card_ends_when_its_room_is_wanted(rig: dict[str, Any]) -> None:
+    seen = rig["server"]
+    assert seen["alone"] == 1.0 and seen["beside"] < 1.0, "room is made before the server starts"
+    assert seen["ended"] == [0, 0, 1, 2], "it stays between replies, and ends when asked for its room"
+
+
 def agent_graph(request: str) -> Graph:
     """Planner and critic from one checkpoint, loaded by a node each; two loops have a step judged."""
     graph = story(request, ["a house"], (64, 64), max_attempts=2)

@@ -23,7 +23,7 @@ import torch
 from booked_card import CARD, CPU, KILO, card, fresh, on_card
 from comfy.model_patcher import ModelPatcher
 
-from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.vram.agent_shapes import agent_shape
@@ -192,6 +192,46 @@ def reread() -> dict[str, Any]:
     return {"registered": card_holds, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
 
 
+def server() -> dict[str, Any]:
+    """A server with weights on the card (llama.cpp) ends when the image model wants their room, and an image
+    model goes when the server is to start."""
+
+    class Process:
+        size = 600 * KILO
+        on_card = True
+        ended = 0
+
+        def restore(self) -> None:
+            return
+
+        def release(self) -> None:
+            self.ended += 1
+
+    class Chat:
+        identity, prompt_set, server = "a server", None, Process()
+
+        def reply(self, *_: Any) -> Reply:
+            return Reply(text="Yes.")
+
+    chat, process = ManagedChat(Chat()), Chat.server
+    assert chat.get_ram_usage() == process.size
+    chat.working_bytes = lambda *_: KILO  # type: ignore[method-assign]
+    with fresh(1024 * KILO):
+        image_model = diffusion(640)
+        mm.load_models_gpu([image_model])
+        alone = on_card(image_model.model)
+        chat.reply(ASK, SHORT)
+        beside, ended = on_card(image_model.model), process.ended
+        chat.reply(ASK, SHORT)
+        stays = process.ended
+        mm.free_memory(2 * card.size, CARD)
+        evicted = process.ended
+        chat.reply(ASK, SHORT)
+        others_leave(None)
+        left = process.ended
+    return {"alone": alone, "beside": beside, "ended": [ended, stays, evicted, left]}
+
+
 def asked() -> dict[str, Any]:
     """What the manager is asked to keep free for a reply: more for images, for long answers; reckoned, not a
     constant."""
@@ -238,6 +278,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "runs_out_while_loading": runs_out_while_loading,
     "runs_out_while_writing": runs_out_while_writing,
     "reread": reread,
+    "server": server,
     "asked": asked,
 }
 

@@ -59,6 +59,11 @@ class ComfyServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._http = httpx.Client(timeout=60.0)
 
+    @property
+    def llama_server(self) -> Path:
+        """The program that agents in GGUF are run by, should a test have put it there."""
+        return self.base / "llama" / "llama-server"
+
     def start(self) -> None:
         """Wait until the server answers; the first time it gets a fresh base directory with this pack and the
         test shim."""
@@ -76,6 +81,8 @@ class ComfyServer:
         if NO_SCAN in known_options(self.home):
             command.append(NO_SCAN)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+        # Where a test may put a stand-in for llama.cpp's server.
+        environment["LLAMA_SERVER"] = str(self.llama_server)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=self.home.folder, env=environment, stdout=log, stderr=subprocess.STDOUT

@@ -1,0 +1,91 @@
+"""A stand-in for llama.cpp's llama-server: a real program with its command line, its log and its answers, and
+with the faults that a test asks for."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+MODEL = b"GGUF" + (3).to_bytes(4, "little") + (2).to_bytes(8, "little") + (1).to_bytes(8, "little")
+FAULTS = ("none", "dies", "old", "never ready", "mute", "ends")
+
+
+def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
+    """A program in `folder` that behaves like llama-server but for this fault (FAULTS), and replies `text`.
+
+    It notes its process id and its arguments, a line for each start, in `starts` beside it."""
+    assert fault in FAULTS
+    (folder / "reply.txt").write_text(text, encoding="utf-8")
+    program = folder / "llama-server"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "{folder}" "{fault}" "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+def write_agent(folder: Path, name: str = "tiny-Q8_0.gguf", projector: str = "mmproj-tiny-F16.gguf") -> Path:
+    """A model and its projector, of which nothing is real but the beginning."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / projector).write_bytes(MODEL + b"projector")
+    (folder / name).write_bytes(MODEL + name.encode())
+    return folder / name
+
+
+def starts_of(program: Path) -> list[tuple[int, list[str]]]:
+    """Process ids and arguments of the servers that were started."""
+    noted = program.with_name("starts")
+    lines = noted.read_text().splitlines() if noted.exists() else []
+    return [(int(line.split("\t")[0]), line.split("\t")[1:]) for line in lines]
+
+
+def main(folder: Path, fault: str, arguments: list[str]) -> int:
+    if "--list-devices" in arguments:
+        print("Available devices:")
+        return 0
+    with (folder / "starts").open("a") as noted:
+        noted.write("\t".join([str(os.getpid()), *arguments]) + "\n")
+    # What the real one would refuse to start with, or would be fooled by.
+    assert arguments[arguments.index("--host") + 1] == "127.0.0.1" and "--api-key" not in arguments
+    assert not [name for name in os.environ if name.startswith("LLAMA_") and name != "LLAMA_API_KEY"]
+    if fault == "dies":
+        print("load_model: failed to load model, 'tiny.gguf'", file=sys.stderr, flush=True)
+        return 1
+    if fault == "old":
+        print("error: invalid argument: --mmproj", file=sys.stderr, flush=True)
+        return 1
+    if fault == "never ready":
+        print("loading", flush=True)
+        time.sleep(600)
+    return serve((folder / "reply.txt").read_text(encoding="utf-8"), fault, os.environ["LLAMA_API_KEY"])
+
+
+def serve(text: str, fault: str, key: str) -> int:
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from support.chat_server import ChatServer, _Handler
+
+    class Handler(_Handler):
+        def do_GET(self) -> None:
+            self._send(200 if self.path == "/health" else 404, b'{"status":"ok"}', "application/json")
+
+        def do_POST(self) -> None:
+            if self.headers["authorization"] != f"Bearer {key}":
+                return self._send(401, b"Invalid API Key", "text/plain")
+            if fault == "ends":
+                print("GGML_ASSERT(false) failed", flush=True)
+                os._exit(134)
+            if fault == "mute":
+                time.sleep(600)
+            super().do_POST()
+
+    server = ChatServer(text)
+    server.RequestHandlerClass = Handler
+    print(f"srv  llama_server: server is listening on http://127.0.0.1:{server.server_port}", flush=True)
+    print(f"the key is {key}", flush=True)
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
