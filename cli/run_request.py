@@ -21,7 +21,7 @@ from ..backend.loop.events import Finished
 from ..backend.loop.loop import run
 from ..backend.pictures import Picture
 from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
-from .open_models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from .progress import GOOD, JsonLines, Lines, plural
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
@@ -63,6 +63,14 @@ def read_plan_file(path: Path) -> Plan:
         raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
 
 
+def check_words(planner: str, text: str) -> None:
+    """Raise SettingsError for a request that the built-in planner cannot plan, before anything is loaded."""
+    from ..backend.tinyworld.vocabulary import check_request
+
+    if planner.partition(":")[0] == TINY_WORLD:
+        check_request(text)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended: the exit code, and the page if one was written."""
@@ -97,6 +105,8 @@ def carry_out(
     try:
         journal = Journal(out)
         journal.check(request)
+        if plan is None:
+            check_words(models.planner.planner, request.text)
         view.wait("Opening the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)

@@ -8,7 +8,7 @@ minutes before anybody saw it.
 from __future__ import annotations
 
 from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
-from ..chat.protocol import Message, OnDevice, Reserves
+from ..chat.protocol import ChecksRequests, Message, OnDevice, Reserves
 from ..errors import SettingsError
 from ..prompts import PromptSet, fill
 from ..types import Plan, Request
@@ -26,7 +26,10 @@ class Planner(Agent):
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
-        text has `<image>` marks but not as many as images, ChatError, Cancelled."""
+        text has `<image>` marks but not as many as images or the model cannot know what is asked, ChatError,
+        Cancelled."""
+        if isinstance(self.chat, ChecksRequests):
+            self.chat.check_request(request.text)
         message = _planner_message(self.prompt_set, request)
         limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
         settings = self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})

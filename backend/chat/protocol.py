@@ -172,6 +172,15 @@ class Reserves(Protocol):
 
 
 @runtime_checkable
+class ChecksRequests(Protocol):
+    """A chat backend that knows beforehand which requests it cannot plan."""
+
+    def check_request(self, text: str) -> None:
+        """Raise SettingsError for a request that it cannot plan."""
+        ...
+
+
+@runtime_checkable
 class Settles(Protocol):
     """A chat backend that has to try its weights, where they are to reply, before its identity is known."""
 

@@ -9,7 +9,7 @@ from ..chat.local import chat as transformers
 from ..chat.local.chat import TransformersChat
 from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import SettingsError
-from . import checkpoint
+from . import checkpoint, vocabulary
 from .threads import one_thread
 
 ROLES = ("planner", "critic")
@@ -17,6 +17,10 @@ ROLES = ("planner", "critic")
 
 class TinyWorldChat(TransformersChat):
     """A local checkpoint that computes on one thread."""
+
+    def check_request(self, text: str) -> None:
+        """Raise SettingsError for a request with words that it was not trained on."""
+        vocabulary.check_request(text)
 
     def reply(
         self,

@@ -10,7 +10,7 @@ import typer
 from ..model_options import with_model_options
 from ..open_models import LocalOptions, Opener, PlannerOptions
 from ..progress import Lines, plan_lines
-from ..run_request import read_request
+from ..run_request import check_words, read_request
 
 
 @with_model_options
@@ -27,6 +27,7 @@ def command(
 ) -> None:
     """Print the plan of a request."""
     asked = read_request(request, image or [])
+    check_words(planning.planner, asked.text)
     view = Lines()
     if not as_json:
         view.wait("Planning")

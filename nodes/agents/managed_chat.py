@@ -13,7 +13,15 @@ from typing import Any
 from weakref import WeakSet
 
 from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings, Settles
+from ...backend.chat.protocol import (
+    MAX_TOKENS,
+    ChatModel,
+    ChecksRequests,
+    Message,
+    Reply,
+    ReplySettings,
+    Settles,
+)
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
@@ -93,6 +101,11 @@ class ManagedChat:
         work = agent_work(self._shape, text_tokens, images, answer, self._precision, largest)
         # Reckoned for 16 bits a value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
+
+    def check_request(self, text: str) -> None:
+        """Raise SettingsError for a request that the model cannot plan, if it knows that beforehand."""
+        if isinstance(self._chat, ChecksRequests):
+            self._chat.check_request(text)
 
     def reply(
         self,

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from PIL import Image
 
+from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.klein import Graph, node
 from ..graphs.plans import edited, planned, text_of
 from ..graphs.replies import reply
@@ -41,6 +42,15 @@ def test_a_wrong_number_of_steps_is_asked_for_again_and_then_refused(host: Comfy
     assert "3. Step 3" in text_of(outputs, "planned")
     with pytest.raises(HostError, match=r"3 steps were asked for, but the agent planned 2 and then 1"):
         host.run(planned(reply("a", "b"), reply("a"), request="counted again", step_count=3))
+
+
+def test_the_tiny_planner_says_what_it_does_not_know(host: ComfyServer) -> None:
+    need_checkpoints()
+    graph = twin("tiny_world_story")
+    graph[id_of(graph, "InterleavePlanner")]["inputs"] |= {"request": "Add a white owl.", "step_count": 2}
+    with pytest.raises(HostError, match="does not know: owl") as raised:
+        host.run(graph)
+    assert raised.value.details["node_type"] == "InterleavePlanner"
 
 
 def test_captions_can_be_left_out(host: ComfyServer) -> None:

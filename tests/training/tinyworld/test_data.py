@@ -14,6 +14,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.scene import Start
+from interleave_thinker.backend.tinyworld.vocabulary import KNOWN, WORD
 from interleave_thinker.backend.tinyworld.wording import clauses_of, read_prompt
 from interleave_thinker.training.evaluation.intervals import share
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
@@ -182,3 +183,11 @@ def test_intervals_hold_the_rate() -> None:
     assert full.rate == 1.0 and 0.92 < full.low < 0.94 and full.high == pytest.approx(1.0)
     half = share([True, False] * 200)
     assert half.low < 0.5 < half.high and half.high - half.low < 0.1
+
+
+def test_the_shipped_vocabulary_is_that_of_the_requests() -> None:
+    rng, words = Random(0), set[str]()
+    for number in range(4000):
+        story = random_story(rng, "train" if number % 2 else "evaluate")
+        words.update(word.lower() for word in WORD.findall(story.text))
+    assert words == KNOWN
