@@ -21,6 +21,7 @@ OFFICIAL = (
     "image_flux2_klein_text_to_image",
     "image_flux2_klein_image_edit_4b_distilled",
     "image_qwen_image_edit_2511",
+    "image-qwen_image_edit_2511_lora_inflation",
     "image_qwen_image_edit",
     "sdxl_simple_example",
 )
