@@ -49,9 +49,11 @@ class InterleaveThinkerExtension(ComfyExtension):
     """What the host asks of the pack."""
 
     async def on_load(self) -> None:
-        """Register the folder of the agents' checkpoints and the routes of the live view."""
+        """Register the folder of the agents' checkpoints and the routes of the live view; say what this host
+        lacks."""
         host.register_folders()
         host.register_routes([*routes(), *plan_routes()])
+        host.report_missing()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         """All nodes, and those that only expansions use."""

@@ -1,6 +1,7 @@
 // Edit Plan in the browser: the steps as a list over the node's `edits` text. Without this file the text is there alone.
 
 import { app } from "../../scripts/app.js";
+import { holdsElements } from "./host.js";
 import { make } from "./plan_elements.js";
 import { PlanList } from "./plan_list.js";
 
@@ -29,7 +30,7 @@ app.registerExtension({
   nodeCreated(node) {
     if (node.comfyClass !== NODE) return;
     const edits = node.widgets?.find((widget) => widget.name === "edits");
-    if (!edits || !node.addDOMWidget) return;
+    if (!edits || !holdsElements(node)) return;
     const list = new PlanList(node, edits);
     node.setSize([Math.max(node.size[0], 420), Math.max(node.size[1], 480)]);
     after(node, "onConfigure", () => list.edits.read());

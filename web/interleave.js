@@ -3,6 +3,7 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
+import { holdsElements, laysOutNodes, rootGraph, showNoImages } from "./host.js";
 import { Requests } from "./live/requests.js";
 import { RunState } from "./live/state.js";
 import { RunView } from "./live/view.js";
@@ -21,10 +22,6 @@ const views = new Map(); // node -> {state, view}
 const style = document.createElement("link");
 style.rel = "stylesheet";
 style.href = new URL("./interleave.css", import.meta.url).href;
-
-function rootGraph() {
-  return app.rootGraph ?? app.graph;
-}
 
 /** The node at an execution id such as "7", or "75:62" inside a sub-graph; undefined if this graph has none. */
 function nodeAt(path) {
@@ -48,7 +45,7 @@ function pathsOf(node, graph = rootGraph(), prefix = "") {
 }
 
 function shownFor(node) {
-  if (node?.comfyClass !== NODE) return undefined;
+  if (node?.comfyClass !== NODE || !holdsElements(node)) return undefined;
   let shown = views.get(node);
   if (!shown) {
     shown = attach(node);
@@ -69,8 +66,7 @@ function attach(node) {
   });
   widget.serialize = false;
   // The host's own previews would show the same images a second time, below.
-  node.hideOutputImages = true;
-  node.onDrawBackground = () => {};
+  showNoImages(node);
   const removed = node.onRemoved;
   node.onRemoved = function (...values) {
     removed?.apply(this, values);
@@ -136,7 +132,7 @@ api.addEventListener("b_preview_with_metadata", (event) => {
   const shown = views.get(nodeAt(displayNodeId ?? nodeId ?? ""));
   if (!shown) return;
   shown.view.preview(blob);
-  if (globalThis.LiteGraph?.vueNodesMode) event.stopImmediatePropagation();
+  if (laysOutNodes()) event.stopImmediatePropagation();
 });
 
 app.registerExtension({

@@ -1,6 +1,6 @@
 // The list of steps on Edit Plan: what is seen of the edits, as a list or beside their text.
 
-import { app } from "../../scripts/app.js";
+import { redraw, zoom } from "./host.js";
 import { PlanEdits } from "./plan_edits.js";
 import { button, make, note } from "./plan_elements.js";
 import { stepRow } from "./plan_row.js";
@@ -46,13 +46,13 @@ export class PlanList {
     const list = this.element.querySelector(".itp-list");
     const scrolls = list && list.scrollHeight > list.clientHeight && list.contains(event.target);
     if (scrolls && !event.ctrlKey) event.stopPropagation();
-    else app.canvas?.processMouseWheel?.(event);
+    else zoom(event);
   }
 
   show() {
     this.hideText(this.isList);
     this.element.replaceChildren(this.bar(), ...this.notes(), ...(this.isList ? [this.list()] : []));
-    app.graph?.setDirtyCanvas?.(true, true);
+    redraw();
   }
 
   hideText(isHidden) {
@@ -145,6 +145,6 @@ export class PlanList {
     this.edits.undo = null;
     this.element.querySelector(".itp-undo")?.remove();
     this.edits.write();
-    app.graph?.setDirtyCanvas?.(true, true);
+    redraw();
   }
 }

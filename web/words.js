@@ -6,6 +6,7 @@
 // its pattern, so a run that was recorded under one language is read in another.
 
 import { app } from "../../scripts/app.js";
+import { language as chosenLanguage } from "./host.js";
 
 const LANGUAGES = ["de", "es", "fr", "ja", "zh"]; // English needs no file
 const PLACE = /\{(\w+)\}/g;
@@ -49,7 +50,7 @@ function patternOf(key) {
 
 /** Have the words of the front end's language, unless they are here. Without them everything is in English. */
 async function fetchWords() {
-  const wanted = String(app.ui?.settings?.getSettingValue?.("Comfy.Locale") ?? "en");
+  const wanted = chosenLanguage();
   if (wanted === language) return;
   const loaded = LANGUAGES.includes(wanted) ? await wordsOf(wanted) : {};
   // Words that were not to be had are asked for again with the next graph.

@@ -7,6 +7,7 @@ functions, so that a change in the host is mended in one place.
 from __future__ import annotations
 
 from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
+from .internals import report_missing
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
@@ -73,6 +74,7 @@ __all__ = [
     "pipeline_roots",
     "register_folders",
     "register_routes",
+    "report_missing",
     "report_step",
     "sample",
     "samplers",

@@ -1,12 +1,11 @@
 """The running graph as the host holds it, for nodes that lay out more of it while it runs.
 
 Decision: nothing of the host's is changed here, only read: which nodes there are, which of them show
-something, what the host itself takes for a change, and whether it keeps results at all.
+something, and whether the host keeps results at all. What it takes for a change is in `internals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,6 @@ def is_output_class(class_type: str) -> bool:
     from nodes import NODE_CLASS_MAPPINGS
 
     return bool(getattr(NODE_CLASS_MAPPINGS.get(class_type), "OUTPUT_NODE", False))
-
-
-async def settle_changes(dynprompt: Any, names: Iterable[str]) -> None:
-    """Have the host ask these nodes whether they changed (IS_CHANGED); it leaves the answer at each of them.
-
-    It does so by itself for every node unless it keeps no cache.
-    """
-    from execution import IsChangedCache
-
-    changes = IsChangedCache("", dynprompt, None)
-    for name in names:
-        if dynprompt.has_node(name):
-            await changes.get(name)
 
 
 def file_stamp(text: str) -> str | None:

@@ -19,6 +19,7 @@ from comfy.model_patcher import ModelPatcher
 
 from ...backend.counters import count
 from ...backend.errors import ChatError, is_out_of_memory
+from .internals import unload
 
 EVERYTHING = 1e32
 WHAT_TO_LOWER = (
@@ -183,9 +184,7 @@ class ManagedModel:
         """
         if memory.vram_state == memory.VRAMState.HIGH_VRAM:
             return
-        for loaded in [one for one in memory.current_loaded_models if one.model is self._patcher]:
-            loaded.model_unload()
-            memory.current_loaded_models.remove(loaded)
+        if unload(self._patcher):
             memory.soft_empty_cache()
             count(agents_sent_away=1)
 

@@ -25,6 +25,7 @@ from ...backend.types import RunSettings
 from .. import host
 from ..agents.strictness import accept_at_of
 from ..host import expansion
+from ..host.internals import settle_changes
 from ..inputs.run_folder import ChoiceWatch, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..loop.judge import critic_of
@@ -108,7 +109,7 @@ class TryClose(io.ComfyNode):
         dynprompt, name = cls.hidden.dynprompt, cls.hidden.unique_id
         graph = expansion.graph_of(dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
-        await expansion.settle_changes(dynprompt, image_nodes(graph, body))
+        await settle_changes(dynprompt, image_nodes(graph, body))
         one = only(opened, "try")
         if body.edits and one.wanted.source is None:
             raise SettingsError(

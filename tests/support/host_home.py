@@ -19,6 +19,8 @@ class HostHome:
 
     folder: Path
     python: Path
+    front_end: Path | None = None
+    """Folder of a built front end (it has an index.html), None for the one that the host itself pins."""
 
 
 def find_host() -> HostHome | None:
@@ -28,4 +30,7 @@ def find_host() -> HostHome | None:
     if given := os.environ.get("COMFYUI_PYTHON"):
         pythons.insert(0, Path(given).expanduser())
     python = next((path for path in pythons if path.exists()), None)
-    return HostHome(folder, python) if (folder / "main.py").exists() and python else None
+    if not (folder / "main.py").exists() or python is None:
+        return None
+    front_end = os.environ.get("COMFYUI_FRONT_END_ROOT")
+    return HostHome(folder, python, Path(front_end).expanduser().resolve() if front_end else None)

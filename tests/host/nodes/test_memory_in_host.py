@@ -37,6 +37,12 @@ def test_the_planner_leaves_for_good_and_the_others_stay(rig: dict[str, Any]) ->
     assert rig["planner_first"] == {"planner": [1.0, 0.0], "critic": 1.0, "image_model": 1.0, "arrivals": 2}
 
 
+def test_a_host_that_does_not_show_what_is_loaded_makes_room_itself(rig: dict[str, Any]) -> None:
+    seen = rig["without_a_list"]
+    assert seen["critic"] == 1.0 and seen["planner"][0] == 1.0
+    assert seen != rig["planner_first"], "nothing was taken away"
+
+
 def test_an_agent_stays_between_calls_where_there_is_room(rig: dict[str, Any]) -> None:
     assert rig["stays"] == {"arrivals": 1, "on_card": 1.0}
 

@@ -145,7 +145,9 @@ def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: st
 )
 def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
     body = json.dumps({"prompt": graph, "client_id": "tests"})
-    answer = httpx.post(f"{host.url}/prompt", content=body, headers={"Content-Type": "application/json"})
+    answer = httpx.post(
+        f"{host.url}/prompt", content=body, headers={"Content-Type": "application/json"}, timeout=60
+    )
     message = answer.text
     if answer.status_code == 200:
         message = json.dumps(host.wait(answer.json()["prompt_id"], 10)["status"])

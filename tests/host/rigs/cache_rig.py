@@ -54,7 +54,9 @@ async def main(scenarios: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         listener = Listener()
         kind = CacheType[CACHES[scenario["cache"]]]
         executor = PromptExecutor(
-            listener, cache_type=kind, cache_args={"lru": scenario.get("size", 100), "ram": 0.0}
+            listener,
+            cache_type=kind,
+            cache_args={"lru": scenario.get("size", 100), "ram": 0.0, "ram_inactive": 0.0},
         )
         answers = []
         for number, prompt in enumerate(scenario["prompts"]):

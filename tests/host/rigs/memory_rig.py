@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ import comfy.ops
 import torch
 from booked_card import CARD, CPU, KILO, card, fresh, on_card
 from comfy.model_patcher import ModelPatcher
+from shim.prestartup_script import Without
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
@@ -96,6 +98,16 @@ def planner_first() -> dict[str, Any]:
             critic.reply(ASK, SHORT)
         return {"planner": [at_first, on_card(planner_module)], "critic": on_card(critic_module),
                 "image_model": on_card(image_model.model), "arrivals": card.arrivals}  # fmt: skip
+
+
+def without_a_list() -> dict[str, Any]:
+    """The same in a host that does not show which models are loaded."""
+    name = "comfy.model_management"
+    sys.modules[name] = Without(mm, {"current_loaded_models"})
+    try:
+        return planner_first()
+    finally:
+        sys.modules[name] = mm
 
 
 def stays() -> dict[str, Any]:
@@ -271,6 +283,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
     "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM),
     "planner_first": planner_first,
+    "without_a_list": without_a_list,
     "stays": stays,
     "shared": shared,
     "unloaded": unloaded,

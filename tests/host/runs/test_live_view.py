@@ -190,9 +190,14 @@ def test_hostile_requests_are_refused_in_a_line(host: ComfyServer, body: Any, st
 def test_only_the_hosts_own_pages_may_write(host: ComfyServer) -> None:
     content = json.dumps({"run": "x", "step": 1, "picture": None})
     foreign = {"Origin": "http://evil.example", "Content-Type": "application/json"}
-    assert httpx.post(f"{host.url}{ROUTE}/choice", content=content, headers=foreign).status_code == 403
+    assert (
+        httpx.post(f"{host.url}{ROUTE}/choice", content=content, headers=foreign, timeout=60).status_code
+        == 403
+    )
     form = {"Content-Type": "text/plain"}
-    assert httpx.post(f"{host.url}{ROUTE}/choice", content=content, headers=form).status_code == 415
+    assert (
+        httpx.post(f"{host.url}{ROUTE}/choice", content=content, headers=form, timeout=60).status_code == 415
+    )
     assert asked(host, "run", run="../input").status_code == 404
     assert asked(host, "live", node="1", more="2").status_code == 400
 

@@ -3,7 +3,7 @@ HTTP.
 
 Decision: nothing of the host is imported here, so the tests run in the project's own environment and the host
 in its own. The server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a
-venv inside it.
+venv inside it; a front end other than the one it pins by COMFYUI_FRONT_END_ROOT.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from support.host_home import HostHome
 ROOT = Path(__file__).resolve().parents[3]
 SHIM_PACK = Path(__file__).parents[1] / "shim_pack"
 PACK = "interleave-thinker"
-BOOT_SECONDS = 180.0
+BOOT_SECONDS = 300.0
 NO_SCAN = "--disable-assets-autoscan"
 EXTRA_PATHS = "extra_model_paths.yaml"
 
@@ -80,6 +80,8 @@ class ComfyServer:
         # Newer hosts look for assets only if they are asked to, and do not know the option.
         if NO_SCAN in known_options(self.home):
             command.append(NO_SCAN)
+        if self.home.front_end is not None:
+            command += ["--front-end-root", str(self.home.front_end)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
         # Where a test may put a stand-in for llama.cpp's server.
         environment["LLAMA_SERVER"] = str(self.llama_server)

@@ -104,6 +104,14 @@ class AlwaysNew(CountedTint):
         return float("nan")
 
 
+class Watching(CountedTint):
+    """The same, and it says itself that nothing has changed."""
+
+    @classmethod
+    def IS_CHANGED(cls, **inputs: Any) -> str:
+        return "as it was"
+
+
 class SlowAgent:
     """An agent that takes its time over every word of one reply, which refuses."""
 
@@ -141,5 +149,6 @@ COUNTED: dict[str, type] = {
     "InterleaveTestPaint": CountedPaint,
     "InterleaveTestTint": CountedTint,
     "InterleaveTestAlwaysNew": AlwaysNew,
+    "InterleaveTestWatching": Watching,
     "InterleaveTestSlowAgent": SlowAgent,
 }

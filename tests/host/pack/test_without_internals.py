@@ -1,0 +1,67 @@
+"""What the host promises to nobody is taken away: the log says what is different, and everything else
+works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.host_home import HostHome
+
+from ..graphs.klein import Graph, story
+from ..graphs.replies import verdict
+from ..graphs.try_pairs import pair
+from ..server.comfy_server import ComfyServer
+from ..server.runs import ran_in
+
+TAKEN = ("execution.IsChangedCache", "comfy.model_management.current_loaded_models")
+LINES = (
+    "this ComfyUI has no execution.IsChangedCache: with --cache-none, Try Close draws anew",
+    "this ComfyUI has no comfy.model_management.current_loaded_models: an agent stays on the card",
+)
+
+
+@pytest.fixture(scope="module")
+def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
+    """A server without them that keeps no results, where they are used most."""
+    server = ComfyServer(host_home, tmp_path_factory.mktemp("bare") / "base", "--cache-none")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INTERLEAVE_TEST_WITHOUT", ",".join(TAKEN))
+        server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def tinted(words: str, kind: str) -> Graph:
+    """Accepted at try 2; what comes after the sampler is of another class."""
+    graph = pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
+    return {**graph, "tint": {**graph["tint"], "class_type": kind}}
+
+
+def painted(host: ComfyServer, graph: Graph) -> int:
+    """How many images were drawn for a graph."""
+    before = ran_in(host).count("paint")
+    outputs = host.run(graph)
+    assert outputs["out"]["images"]
+    return ran_in(host).count("paint") - before
+
+
+def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) -> None:
+    log = bare.log_path.read_text(errors="replace")
+    assert all(log.count(f"InterleaveThinker: {line}") == 1 for line in LINES), log
+    whole = host.log_path.read_text(errors="replace")
+    assert "InterleaveThinker: this ComfyUI has no" not in whole, (
+        "this host lacks something: say so in the docs"
+    )
+
+
+def test_nodes_that_watch_for_changes_are_drawn_anew_and_others_are_not(bare: ComfyServer) -> None:
+    watching, plain = tinted("watching", "InterleaveTestWatching"), tinted("plain", "InterleaveTestTint")
+    assert [painted(bare, watching) for _ in range(2)] == [2, 2]
+    assert [painted(bare, plain) for _ in range(2)] == [2, 0]
+
+
+def test_a_story_is_told(bare: ComfyServer) -> None:
+    assert len(bare.run(story("without", ["a", "b"], (64, 64)))["out"]["images"]) == 2

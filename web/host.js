@@ -1,0 +1,72 @@
+// What the pack uses of the front end that it promises to no extension, or only for a while: each in one function that does
+// without it.
+//
+// Decision: it is looked for once, when the page starts. What is gone is named in one line of the console together with what is
+// different now; everything else works.
+
+import { app } from "../../scripts/app.js";
+
+const VUE_NODES = "Comfy.VueNodes.Enabled";
+const LANGUAGE = "Comfy.Locale";
+
+const said = new Set();
+
+/** A setting of the front end; undefined if there is none of this name, or no way to read it. */
+function setting(name) {
+  return app.extensionManager?.setting?.get?.(name) ?? app.ui?.settings?.getSettingValue?.(name);
+}
+
+/** Say once what is missing and what is different without it. */
+function missing(what, without) {
+  if (said.has(what)) return;
+  said.add(what);
+  console.warn(`InterleaveThinker: this front end has no ${what}: ${without}.`);
+}
+
+/** The language that the front end is set to; English where it does not say. */
+export function language() {
+  return String(setting(LANGUAGE) ?? "en");
+}
+
+/** Whether the front end lays nodes out as elements of the page, beside a canvas that draws the wires alone. */
+export function laysOutNodes() {
+  return Boolean(globalThis.LiteGraph?.vueNodesMode ?? setting(VUE_NODES));
+}
+
+/** The graph that is not inside another. */
+export function rootGraph() {
+  return app.rootGraph ?? app.graph;
+}
+
+/** Leave out the images that the front end would show on a node by itself. */
+export function showNoImages(node) {
+  node.hideOutputImages = true;
+  if (!node.onDrawBackground) missing("onDrawBackground", "images of a Critic Loop may be shown a second time below its view");
+  node.onDrawBackground = () => {};
+}
+
+/** Have the graph zoomed by a wheel that was turned over one of our elements. */
+export function zoom(event) {
+  app.canvas?.processMouseWheel?.(event);
+}
+
+/** Have the canvas drawn again. */
+export function redraw() {
+  app.graph?.setDirtyCanvas?.(true, true);
+}
+
+/** Whether a node can hold elements of the page; says so once where it cannot. */
+export function holdsElements(node) {
+  if (!node.addDOMWidget) missing("addDOMWidget", "the nodes show what the front end itself shows, and plans are edited as text");
+  return Boolean(node.addDOMWidget);
+}
+
+app.registerExtension({
+  name: "InterleaveThinker.Host",
+  setup() {
+    if (setting(LANGUAGE) === undefined) missing("setting for the language", "everything is in English");
+    if (globalThis.LiteGraph?.vueNodesMode === undefined && setting(VUE_NODES) === undefined)
+      missing("vueNodesMode", "the preview of an image that is being drawn may be shown twice");
+    if (!app.canvas?.processMouseWheel) missing("processMouseWheel", "the wheel zooms nothing over a list of steps");
+  },
+});
