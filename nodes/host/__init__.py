@@ -31,6 +31,7 @@ from .sampling import (
     zero_out,
 )
 from .saving import NewName, input_folder, new_name, saved_file, view_link
+from .schema import essential
 from .text import chat_marks, check_writes, write_text
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "drawing",
     "empty_latent",
     "encode_text",
+    "essential",
     "explaining_out_of_memory",
     "flux2_sigmas",
     "has_node",

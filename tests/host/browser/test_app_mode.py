@@ -1,0 +1,43 @@
+"""A template in App mode: its request and its number of steps to type, its storyboard to see. Front ends
+without App mode skip.
+
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.examples import need_checkpoints, twin
+from .page import opened, ran, screenshot
+
+HAS_APP = """() => app.extensionManager.command?.commands?.some(one => one.id === 'Comfy.ToggleLinear')
+  && app.graph.serialize().extra.linearData?.inputs?.length > 0"""
+TOGGLE = "() => app.extensionManager.command.execute('Comfy.ToggleLinear')"
+WITH_TEXT = """text => [...document.querySelectorAll('textarea')]
+  .some(one => one.value === text && one.getBoundingClientRect().width > 100)"""
+PICTURES = """() => [...document.querySelectorAll('img')].filter(one =>
+  one.src.includes('/view?') && one.naturalWidth > 300 && one.getBoundingClientRect().width > 100).length"""
+
+
+def test_a_template_is_an_app(page: Any, tmp_path: Path) -> None:
+    need_checkpoints()
+    opened(page, "tiny_world_story")
+    page.evaluate(TOGGLE) if page.evaluate(HAS_APP) else pytest.skip("This front end has no App mode.")
+    (request,) = [
+        node["inputs"]["request"]
+        for node in twin("tiny_world_story").values()
+        if node["class_type"] == "InterleavePlanner"
+    ]
+    page.wait_for_function(WITH_TEXT, arg=request)
+    page.wait_for_timeout(1500)
+    screenshot(page, "app-opened", tmp_path)
+    for name in ("step_count", "seed"):
+        assert page.get_by_text(name, exact=True).first.is_visible()
+    ran(page, settle_ms=2500)
+    page.wait_for_function(PICTURES)
+    screenshot(page, "app-done", tmp_path)
+    assert page.outside == []

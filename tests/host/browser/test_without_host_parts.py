@@ -1,0 +1,84 @@
+"""What the front end promises to no extension is taken away: the console says what is different, and
+everything else works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import story
+from ..graphs.replies import verdict
+from ..server.comfy_server import ComfyServer
+from .page import READY, opened_graph, ran, screenshot, setting
+
+WITHOUT_NAMES = """
+const hidden = new Set(NAMES);
+const real = window.comfyAPI.app.app;
+export const app = new Proxy(real, {get: (one, name) => {
+  if (hidden.has(name)) return undefined;
+  const value = one[name];
+  return typeof value === 'function' ? value.bind(one) : value;
+}});
+"""
+WITHOUT_MODE = """
+let shown;
+Object.defineProperty(window, 'LiteGraph', {configurable: true, get: () => shown, set: real => {
+  shown = new Proxy(real, {get: (one, name) => name === 'vueNodesMode' ? undefined : one[name]});
+}});
+"""
+WITHOUT_DRAWING = (
+    "() => delete LiteGraph.registered_node_types.InterleaveCriticLoop.prototype.onDrawBackground"
+)
+LINES = ("no setting for the language", "no vueNodesMode", "no processMouseWheel", "no onDrawBackground")
+
+
+def reloaded_without(page: Any, *names: str) -> list[str]:
+    """Load the page again; what the pack gets as `app` lacks these names. Returns what it says from now on."""
+    said: list[str] = []
+    page.on("console", lambda line: said.append(line.text) if "InterleaveThinker:" in line.text else None)
+    body = WITHOUT_NAMES.replace("NAMES", json.dumps(names))
+    page.route(
+        "**/scripts/app.js", lambda route: route.fulfill(body=body, content_type="application/javascript")
+    )
+    page.reload()
+    page.wait_for_function(READY)
+    return said
+
+
+def told(page: Any) -> None:
+    """A story of two steps runs and is followed in the live view."""
+    graph = story("host parts", ["a", "b"], (64, 64), critic=json.dumps([verdict(True)] * 2))
+    opened_graph(page, graph)
+    ran(page)
+    page.wait_for_selector(".it-live[data-status=finished]")
+    assert page.locator(".it-card").count() == 2
+
+
+@pytest.fixture
+def german(page: Any, host: ComfyServer) -> Iterator[Any]:
+    setting(host, "Comfy.Locale", "de")
+    yield page
+    setting(host, "Comfy.Locale", "en")
+
+
+@pytest.mark.parametrize("name", ["ui", "extensionManager"])
+def test_either_way_to_the_settings_gives_the_language(german: Any, name: str) -> None:
+    said = reloaded_without(german, name)
+    opened_graph(german, story("host parts", ["a"], (64, 64)))
+    german.get_by_text("Jeder Schritt ist hier zu sehen").first.wait_for()
+    assert said == []
+
+
+def test_without_all_of_it_a_story_is_told_in_english(german: Any, tmp_path: Path) -> None:
+    page = german
+    page.add_init_script(WITHOUT_MODE)
+    said = reloaded_without(page, "ui", "extensionManager", "canvas", "rootGraph")
+    page.evaluate(WITHOUT_DRAWING)
+    told(page)
+    assert [sum(line in one for one in said) for line in LINES] == [1, 1, 1, 1], said
+    assert len(said) == len(LINES)
+    screenshot(page, "without-host-parts", tmp_path)

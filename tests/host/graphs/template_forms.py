@@ -1,0 +1,98 @@
+"""What newer front ends read in a template beside the graph: the names of widget values, and which inputs and
+outputs App mode shows.
+
+Decision: both are derived from the graph by one rule for all templates, so none is forgotten and none drifts.
+Older front ends pass them over. `python tests/host/graphs/template_forms.py` writes them into `workflows/`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORKFLOWS = Path(__file__).resolve().parents[3] / "workflows"
+AFTER_RUN = ("fixed", "increment", "decrement", "randomize")
+SEEDS = ("seed", "noise_seed")
+RUNS = 0
+"""Mode of a node that is neither muted nor bypassed."""
+
+SHOWN_INPUTS = (
+    ("LoadImage", "image"),
+    ("InterleavePlanner", "request"),
+    ("InterleavePlanner", "step_count"),
+    ("InterleaveEditPlan", "edits"),
+    ("InterleaveTryOpen", "prompt"),
+    ("InterleaveJudge", "instruction"),
+    ("InterleaveTryOpen", "seed"),
+    ("InterleaveCriticLoop", "seed"),
+)
+"""In the order in which App mode shows them."""
+
+SHOWN_OUTPUTS = ("InterleaveStoryboard", "SaveImage", "PreviewImage", "PreviewAny")
+"""The first kind of which there is one."""
+
+WITHOUT_APP = {"feedback_round_trip": "its second half is unmuted on the canvas after the first run"}
+"""Templates that App mode is not for, with the reason."""
+
+
+def completed(workflow: dict[str, Any], name: str) -> dict[str, Any]:
+    """The template with both, in the front end's own form."""
+    nodes = [with_named_values(node) for node in workflow["nodes"]]
+    app = {} if name in WITHOUT_APP else {"linearData": shown_in_app(workflow), "linearMode": False}
+    kept = {key: value for key, value in workflow["extra"].items() if not key.startswith("linear")}
+    return {**workflow, "nodes": nodes, "extra": {**kept, **app}}
+
+
+def with_named_values(node: dict[str, Any]) -> dict[str, Any]:
+    """The node with its widgets' values by name, too; as it is if it has none."""
+    plain = {key: value for key, value in node.items() if key != "widgets_values_named"}
+    values = node.get("widgets_values")
+    return plain | {"widgets_values_named": named(node, values)} if values else plain
+
+
+def named(node: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+    """A node's widget values by name. Raises ValueError if there are more or fewer than its inputs tell."""
+    if node["type"] in ("MarkdownNote", "Note"):
+        return {"text": values[0]}
+    names: list[str] = []
+    for one in node["inputs"]:
+        if "widget" not in one:
+            continue
+        names.append(one["widget"]["name"])
+        if (
+            names[-1] in SEEDS
+            and values[len(names) : len(names) + 1][0:1]
+            and values[len(names)] in AFTER_RUN
+        ):
+            names.append("control_after_generate")
+    if len(names) != len(values):
+        raise ValueError(f"{node['type']} has the widgets {names}, but {len(values)} values")
+    return dict(zip(names, values, strict=True))
+
+
+def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
+    """What App mode shows: `inputs` as node id and widget name, `outputs` as node ids."""
+    nodes = [node for node in workflow["nodes"] if node.get("mode", RUNS) == RUNS]
+    inputs = [
+        [node["id"], name]
+        for kind, name in SHOWN_INPUTS
+        for node in nodes
+        if node["type"] == kind and is_typed_in(node, name)
+    ]
+    by_kind = [[node["id"] for node in nodes if node["type"] == kind] for kind in SHOWN_OUTPUTS]
+    return {"inputs": inputs, "outputs": next(filter(None, by_kind), [])}
+
+
+def is_typed_in(node: dict[str, Any], name: str) -> bool:
+    """Whether this input has a widget and no wire."""
+    return any(
+        one.get("widget", {}).get("name") == name and one.get("link") is None for one in node["inputs"]
+    )
+
+
+if __name__ == "__main__":
+    for path in sorted(WORKFLOWS.glob("*.json")):
+        workflow = json.loads(path.read_text(encoding="utf-8"))
+        text = json.dumps(completed(workflow, path.stem), indent=2) + "\n"
+        path.write_text(text, encoding="utf-8")
