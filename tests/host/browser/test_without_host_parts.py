@@ -37,7 +37,7 @@ LINES = ("no setting for the language", "no vueNodesMode", "no processMouseWheel
 
 
 def reloaded_without(page: Any, *names: str) -> list[str]:
-    """Load the page again; what the pack gets as `app` lacks these names. Returns what it says from now on."""
+    """Load the page again; what the pack gets as `app` lacks these. Returns what it says from now on."""
     said: list[str] = []
     page.on("console", lambda line: said.append(line.text) if "InterleaveThinker:" in line.text else None)
     body = WITHOUT_NAMES.replace("NAMES", json.dumps(names))
