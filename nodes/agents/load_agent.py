@@ -47,7 +47,6 @@ class LoadAgent(io.ComfyNode):
             node_id="InterleaveLoadAgent",
             display_name="Load Agent",
             category=CATEGORY,
-            **host.essential(),
             description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off "
             "the card. "
             f"Put Qwen3-VL folders, or .gguf files with their mmproj file, into {places(roots)}.",

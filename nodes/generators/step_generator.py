@@ -28,7 +28,6 @@ class StepGenerator(io.ComfyNode):
             node_id="InterleaveStepGenerator",
             display_name="Step Generator",
             category=CATEGORY,
-            **host.essential(),
             description=(
                 "Draws each step with the connected model: from text first, then as an edit of an "
                 "earlier image."

@@ -1,4 +1,4 @@
-"""The host as this pack sees it: folders, interrupt, memory, progress, results, sampling.
+"""The host as this pack sees it: folders, interrupt, internals, memory, progress, sampling.
 
 Decision: only the files of this package touch `comfy`. Nodes and the sampling adapter speak to these few
 functions, so that a change in the host is mended in one place.
@@ -6,6 +6,7 @@ functions, so that a change in the host is mended in one place.
 
 from __future__ import annotations
 
+from .expansion import nothing
 from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
 from .internals import report_missing
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
@@ -13,7 +14,6 @@ from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_me
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
 from .node_registry import call_node, check_node, has_node
 from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step, small_preview
-from .results import nothing, shown_files, shown_images
 from .routes import Route, register_routes
 from .sampling import (
     Guidance,
@@ -30,8 +30,7 @@ from .sampling import (
     schedulers,
     zero_out,
 )
-from .saving import NewName, input_folder, new_name, saved_file, view_link
-from .schema import essential
+from .saving import NewName, input_folder, new_name, saved_file, shown_files, shown_images, view_link
 from .text import chat_marks, check_writes, write_text
 
 __all__ = [
@@ -57,7 +56,6 @@ __all__ = [
     "drawing",
     "empty_latent",
     "encode_text",
-    "essential",
     "explaining_out_of_memory",
     "flux2_sigmas",
     "has_node",

@@ -58,3 +58,8 @@ def missing(reason: str) -> ExecutionBlocker:
     """Value of an output that has nothing, where using it is a mistake: what hangs on it fails with the
     reason."""
     return ExecutionBlocker(reason)
+
+
+def nothing() -> ExecutionBlocker:
+    """Value of an output that has nothing: what hangs on it is left out instead of failing."""
+    return ExecutionBlocker(None)

@@ -1,24 +1,29 @@
 """Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save
-Image does it.
+Image does it; and how the front end is shown what was saved.
 
 Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what
 it lets pass and a file system would not (control signs, a name of dots, a device of Windows) is refused here
-in one line.
+in one line. What a node shows for the moment lies in the host's temporary folder; what is in a journal is
+shown from there.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import folder_paths
+import torch
+from comfy_api.latest import io, ui
 
 from ...backend.errors import JournalError, SettingsError
 from ...backend.files.names import name_fault
+from .folders import output_folder
 
 LONGEST_PREFIX = 200
 LONGEST_NAME = 100
@@ -80,3 +85,19 @@ def view_link(saved: dict[str, Any]) -> str:
 def input_folder() -> Path:
     """The host's input folder."""
     return Path(folder_paths.get_input_directory())
+
+
+def shown_images(batches: Sequence[torch.Tensor], node: type[io.ComfyNode]) -> dict[str, Any]:
+    """The node's own display of these images, in the host's temporary folder."""
+    results = [result for batch in batches for result in ui.PreviewImage(batch, cls=node).values]
+    return {"images": results, "animated": (False,)}
+
+
+def shown_files(files: Sequence[Path]) -> dict[str, Any]:
+    """The node's own display of image files that lie below the host's output folder."""
+    folders = [file.parent.relative_to(output_folder()).as_posix() for file in files]
+    results = [
+        {"filename": file.name, "subfolder": folder, "type": "output"}
+        for file, folder in zip(files, folders, strict=True)
+    ]
+    return {"images": results, "animated": (False,)}

@@ -46,7 +46,6 @@ class CriticLoop(io.ComfyNode):
             node_id="InterleaveCriticLoop",
             display_name="Critic Loop",
             category=CATEGORY,
-            **host.essential(),
             description="Draws, judges and redraws every step. Everything finished is kept in "
             "output/interleave-thinker: "
             "queue it again after a crash or a change, and only what is new is drawn.",

@@ -32,7 +32,6 @@ class Planner(io.ComfyNode):
             node_id="InterleavePlanner",
             display_name="Planner",
             category=CATEGORY,
-            **host.essential(),
             description="Turns a request into a plan: every step with its prompt and its text.",
             search_aliases=["plan", "story", "interleave", "prompt writer", "steps"],
             inputs=[

@@ -24,7 +24,6 @@ class Storyboard(io.ComfyNode):
             node_id="InterleaveStoryboard",
             display_name="Storyboard",
             category=CATEGORY,
-            **host.essential(),
             description="Lays a story out on one sheet: every step's image with its text.",
             search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,

@@ -39,7 +39,7 @@ SHOWN = "() => app.graph._nodes.find(node => node.type === 'PreviewImage').imgs?
 
 def found_by_name(page: Any) -> None:
     """Put the blueprint on the canvas through the search box."""
-    box = page.locator(".comfy-vue-node-search-container input").first
+    box = page.locator(".comfy-vue-node-search-container input, input[placeholder='Add a node...']").first
     for _ in range(20):
         # On a busy machine the canvas may take the two clicks for single ones.
         page.mouse.dblclick(900, 700)
@@ -47,7 +47,7 @@ def found_by_name(page: Any) -> None:
         if box.is_visible():
             break
     box.press_sequentially(NAME, delay=20)
-    page.locator(".p-autocomplete-option", has_text=NAME).first.click()
+    page.locator(".p-autocomplete-option, [data-testid=result-item]", has_text=NAME).first.click()
 
 
 def test_the_host_serves_the_blueprint(host: ComfyServer) -> None:

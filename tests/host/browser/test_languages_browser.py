@@ -1,5 +1,5 @@
 """The views of the nodes in another language than English, in a real browser, and changed while a graph is
-open.
+open. In French, which every front end knows: German, say, newer ones turn back into English.
 
 The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
@@ -26,50 +26,48 @@ OUTSIDE = """() => [...document.querySelectorAll('.it-live button, .it-live .it-
 
 
 @pytest.fixture
-def german(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "de")
+def french(page: Any, host: ComfyServer) -> Iterator[Any]:
+    setting(host, "Comfy.Locale", "fr")
     page.reload()
     page.wait_for_function(WORKFLOW_READY)
     yield page
     setting(host, "Comfy.Locale", "en")
 
 
-def test_a_story_is_told_in_german(german: Any, tmp_path: Path) -> None:
-    page = german
+def test_a_story_is_told_in_french(french: Any, tmp_path: Path) -> None:
+    page = french
     replies = [verdict(False, "a red house with a door", 0.25), verdict(True, "", 0.9)]
     replies += [verdict(False, "a tree", 0.1)] * 4
-    graph = story("auf deutsch", ["a house", "a tree"], SIZE, critic=json.dumps(replies), max_attempts=2)
+    graph = story("in french", ["a house", "a tree"], SIZE, critic=json.dumps(replies), max_attempts=2)
     opened_graph(page, graph)
-    page.get_by_text("Jeder Schritt ist hier zu sehen").wait_for()
+    page.get_by_text("Chaque étape apparaît ici").wait_for()
     kind, detail = page.evaluate(RUN)
     assert kind == "execution_success", json.dumps(detail)[:2000]
     page.wait_for_selector(".it-live[data-status=finished]")
-    page.get_by_text("2 Schritte · 4 Bilder gezeichnet · 1 von 2 Bildern angenommen").first.wait_for()
+    page.get_by_text("2 étapes · 4 images dessinées · 1 images sur 2 acceptées").first.wait_for()
     cards = page.locator(".it-card-state").all_text_contents()
-    assert cards[0] == "Angenommen beim 2. Versuch" and cards[1].startswith("Nie angenommen: 2 Versuche"), (
-        cards
-    )
+    assert cards[0] == "Accepté à l'essai 2" and cards[1].startswith("Jamais accepté : 2 essais"), cards
     page.locator(".it-card").first.click()
     words = page.locator(".it-attempt-word").all_text_contents()
-    assert words[0].startswith("abgelehnt · P(Erfolg) 25 % · ") and words[1].startswith("angenommen"), words
+    assert words[0].startswith("refusé · P(réussite) 25 % · ") and words[1].startswith("accepté"), words
     page.locator(".it-attempt").nth(0).locator("summary").click()
     page.wait_for_timeout(500)
-    screenshot(page, "live-german", tmp_path)
+    screenshot(page, "live-french", tmp_path)
     assert page.evaluate(OUTSIDE) == []
-    page.get_by_text("Diesen Versuch nehmen").first.click()
-    page.get_by_text("Ihre Wahl für Schritt 1 gilt ab dem nächsten Lauf.").wait_for()
-    screenshot(page, "live-german-choice", tmp_path)
+    page.get_by_text("Prendre cet essai").first.click()
+    page.get_by_text("Votre choix pour l'étape 1 vaut dès la prochaine exécution.").wait_for()
+    screenshot(page, "live-french-choice", tmp_path)
 
 
-def test_the_language_changes_with_the_setting(german: Any, host: ComfyServer, tmp_path: Path) -> None:
-    page = german
-    page.evaluate(PLANNED, [json.dumps([reply("a house", "a tree", thought="deutsch")]), "a story in german"])
+def test_the_language_changes_with_the_setting(french: Any, host: ComfyServer, tmp_path: Path) -> None:
+    page = french
+    page.evaluate(PLANNED, [json.dumps([reply("a house", "a tree", thought="french")]), "a story in french"])
     kind, detail = page.evaluate(RUN)
     assert kind == "execution_success", json.dumps(detail)[:2000]
-    page.get_by_role("button", name="Schritt hinzufügen").click()
-    page.get_by_text("Schritt 3 wurde hinzugefügt.").wait_for()
-    page.get_by_text("2 Schritte", exact=True).wait_for()  # the Planner's line
-    photographed(page, "edit-plan-german", tmp_path)
+    page.get_by_role("button", name="Ajouter une étape").click()
+    page.get_by_text("L'étape 3 a été ajoutée.").wait_for()
+    page.get_by_text("2 étapes", exact=True).wait_for()  # the Planner's line
+    photographed(page, "edit-plan-french", tmp_path)
     assert page.evaluate(OUTSIDE) == []
     page.evaluate(SET_LANGUAGE, "en")
     page.get_by_role("button", name="Add step").wait_for()

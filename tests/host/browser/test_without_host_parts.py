@@ -59,22 +59,22 @@ def told(page: Any) -> None:
 
 
 @pytest.fixture
-def german(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "de")
+def french(page: Any, host: ComfyServer) -> Iterator[Any]:
+    setting(host, "Comfy.Locale", "fr")
     yield page
     setting(host, "Comfy.Locale", "en")
 
 
 @pytest.mark.parametrize("name", ["ui", "extensionManager"])
-def test_either_way_to_the_settings_gives_the_language(german: Any, name: str) -> None:
-    said = reloaded_without(german, name)
-    opened_graph(german, story("host parts", ["a"], (64, 64)))
-    german.get_by_text("Jeder Schritt ist hier zu sehen").first.wait_for()
+def test_either_way_to_the_settings_gives_the_language(french: Any, name: str) -> None:
+    said = reloaded_without(french, name)
+    opened_graph(french, story("host parts", ["a"], (64, 64)))
+    french.get_by_text("Chaque étape apparaît ici").first.wait_for()
     assert said == []
 
 
-def test_without_all_of_it_a_story_is_told_in_english(german: Any, tmp_path: Path) -> None:
-    page = german
+def test_without_all_of_it_a_story_is_told_in_english(french: Any, tmp_path: Path) -> None:
+    page = french
     page.add_init_script(WITHOUT_MODE)
     said = reloaded_without(page, "ui", "extensionManager", "canvas", "rootGraph")
     page.evaluate(WITHOUT_DRAWING)

@@ -32,27 +32,27 @@ def edit_plan(page: Any) -> None:
 
 
 @pytest.fixture
-def german(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "de")
+def french(page: Any, host: ComfyServer) -> Iterator[Any]:
+    setting(host, "Comfy.Locale", "fr")
     yield page
     setting(host, "Comfy.Locale", "en")
 
 
-def test_without_its_words_a_language_is_english_until_they_come(german: Any) -> None:
-    page = german
+def test_without_its_words_a_language_is_english_until_they_come(french: Any) -> None:
+    page = french
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if "nterleave" in message.text else None)
-    page.route("**/words/de.json", lambda route: route.fulfill(body='{"view": {"Add step": "Schri'))
+    page.route("**/words/fr.json", lambda route: route.fulfill(body='{"view": {"Add step": "Schri'))
     page.reload()
     page.wait_for_function(WORKFLOW_READY)
     edit_plan(page)
     page.get_by_role("button", name="Add step").wait_for()
-    assert said and all(line.startswith("InterleaveThinker: no words for de, ") for line in said), said
-    page.unroute("**/words/de.json")
+    assert said and all(line.startswith("InterleaveThinker: no words for fr, ") for line in said), said
+    page.unroute("**/words/fr.json")
     page.evaluate("async () => await app.loadGraphData(app.graph.serialize())")
-    page.get_by_role("button", name="Schritt hinzufügen").wait_for()
-    page.route("**/words/fr.json", lambda route: route.abort())
-    page.evaluate(SET_LANGUAGE, "fr")
+    page.get_by_role("button", name="Ajouter une étape").wait_for()
+    page.route("**/words/es.json", lambda route: route.abort())
+    page.evaluate(SET_LANGUAGE, "es")
     page.get_by_role("button", name="Add step").wait_for()
 
 
