@@ -81,7 +81,7 @@ def watches_for_changes(class_type: str) -> bool:
     kind = NODE_CLASS_MAPPINGS.get(class_type)
     # Newer nodes have it under another name, and all of them inherit one that says nothing.
     own = getattr(kind, "fingerprint_inputs", None)
-    inherited = io.ComfyNode.fingerprint_inputs
+    inherited = getattr(io.ComfyNode, "fingerprint_inputs", None)
     if own is not None:
         return getattr(own, "__func__", own) is not getattr(inherited, "__func__", inherited)
     return hasattr(kind, "IS_CHANGED")
