@@ -19,6 +19,7 @@ NODE_IDS = {
     "InterleavePlanner": "Planner",
     "InterleaveEditPlan": "Edit Plan",
     "InterleaveStepGenerator": "Step Generator",
+    "InterleaveStepOptions": "Step Options",
     "InterleaveDiffusersGenerator": "Diffusers Generator",
     "InterleaveServiceGenerator": "Service Generator",
     "InterleaveTinyWorldGenerator": "Tiny World Generator",

@@ -10,6 +10,7 @@ from .agents.load_agent import LoadAgent
 from .agents.remote_agent import RemoteAgent
 from .generators.other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
 from .generators.step_generator import StepGenerator
+from .generators.step_options import StepOptionsNode
 from .live.routes import routes
 from .loop.critic_loop import CriticLoop
 from .loop.judge import Judge
@@ -30,6 +31,7 @@ NODES: list[type[io.ComfyNode]] = [
     Planner,
     EditPlan,
     StepGenerator,
+    StepOptionsNode,
     DiffusersGenerator,
     ServiceGenerator,
     TinyWorldGenerator,

@@ -9,11 +9,12 @@ from comfy_api.latest import io
 from ...backend.generators.color_match import MATCHES, OFF, color_matched
 from .. import host
 from ..inputs.images import to_pictures
-from ..inputs.sockets import CATEGORY, GeneratorSocket
+from ..inputs.sockets import CATEGORY, GeneratorSocket, StepOptionsSocket
 from ..inputs.validation import checked
 from ..sampling.comfy_generator import ComfyGenerator, Loaded
 from ..sampling.model_families import AUTO, EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, DrawSettings
+from ..sampling.step_options import StepOptions
 from .color_match_input import COLOR_MATCH_TIP
 
 FIELDS = DrawSettings.model_fields
@@ -88,6 +89,12 @@ class StepGenerator(io.ComfyNode):
                     optional=True,
                     tooltip="Images pinned for all steps, such as a character sheet. Only for edit models.",
                 ),
+                StepOptionsSocket.Input(
+                    "options",
+                    optional=True,
+                    tooltip="Parts of a graph of your own: guider, sampler, sigmas, noise, negative, "
+                    "ControlNet, mask. Connect Step Options.",
+                ),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
         )
@@ -101,6 +108,7 @@ class StepGenerator(io.ComfyNode):
         edit: str,
         color_match: str = OFF,
         references: dict[str, Any] | None = None,
+        options: StepOptions | None = None,
         **settings: Any,
     ) -> io.NodeOutput:
         pinned = [
@@ -110,7 +118,9 @@ class StepGenerator(io.ComfyNode):
             for picture in to_pictures(batch)
         ]
         drawing = checked(DrawSettings, "Step Generator", **settings)
-        generator = ComfyGenerator(Loaded(model, clip, vae), drawing, edit, pinned)
+        generator = ComfyGenerator(
+            Loaded(model, clip, vae), drawing, edit, pinned, options=options or StepOptions()
+        )
         return io.NodeOutput(color_matched(generator, color_match))
 
 

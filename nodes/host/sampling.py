@@ -5,6 +5,8 @@ Decision: the pack calls what those nodes call, so that an image is the official
 
 from __future__ import annotations
 
+import copy
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ import node_helpers
 import torch
 
 from ...backend.counters import count
+from ...backend.errors import SettingsError
 from .node_registry import call_node
 from .progress import report_step
 
@@ -86,6 +89,74 @@ def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
     return comfy.sample.fix_empty_latent_channels(model, empty)
 
 
+def last_sigmas(sigmas: torch.Tensor, denoise: float) -> torch.Tensor:
+    """The end of a noise schedule that redraws this share of an image (SplitSigmasDenoise)."""
+    steps = max(1, round((len(sigmas) - 1) * denoise))
+    return sigmas[-(steps + 1) :]
+
+
+def check_guider(guider: Any, model: str) -> None:
+    """Raise SettingsError unless the guider takes a step's conditionings and guides a model of this class."""
+    guided = type(guider.model_patcher.model).__name__
+    if guided != model:
+        raise SettingsError(
+            f"The connected guider guides a {guided} model, the Step Generator has a {model}.",
+            "Connect the same model to both.",
+        )
+    taken = set(inspect.signature(guider.set_conds).parameters)
+    if not taken <= {"positive", "negative", "middle"}:
+        unknown = ", ".join(sorted(taken - {"positive", "negative", "middle"}))
+        raise SettingsError(
+            f"{type(guider).__name__} is guided by {unknown}, which a step does not have.",
+            "Connect CFGGuider, BasicGuider or DualModelGuider.",
+        )
+
+
+def with_conditionings(guider: Any, guidance: Guidance) -> Any:
+    """A copy of a graph's guider, guided by the conditionings of a step; raises SettingsError if it wants one
+    that the step has not."""
+    own = copy.copy(guider)
+    own.original_conds = dict(guider.original_conds)
+    given = {"positive": guidance.positive, "negative": guidance.negative, "middle": guidance.middle}
+    wanted = {name: given[name] for name in inspect.signature(own.set_conds).parameters}
+    if wanted.get("middle", ()) is None:
+        raise SettingsError(
+            "DualCFGGuider guides by a second conditioning, which only OmniGen2's steps have.",
+            "Connect CFGGuider or BasicGuider.",
+        )
+    own.set_conds(**wanted)
+    return own
+
+
+APPLIED = ("control", "control_apply_to_uncond", "concat_latent_image", "concat_mask")
+"""What may be carried over from one conditioning to another: it does not depend on the text."""
+
+
+def applied_to(conditioning: list) -> dict[str, Any]:
+    """What hangs on a conditioning, such as control nets; raises SettingsError where nothing does."""
+    found = [{key: extra[key] for key in APPLIED if key in extra} for _, extra in conditioning]
+    if len(found) != 1 or not found[0]:
+        raise SettingsError(
+            "The connected conditioning has nothing applied to it that every step could take."
+            if len(found) == 1
+            else "The connected conditioning is combined of several.",
+            "Connect what Apply ControlNet gives for any text; the text itself is not used.",
+        )
+    return found[0]
+
+
+def with_applied(applied: list, *conditionings: list | None) -> list[list | None]:
+    """Conditionings, the positive one first, with what hangs on another one, as the nodes that apply it to
+    positive and negative do."""
+    extra = applied_to(applied)
+    # Applied to the positive alone, the host carries it over to the others by itself.
+    alone = extra.get("control_apply_to_uncond", False)
+    return [
+        one if one is None or (number and alone) else node_helpers.conditioning_set_values(one, dict(extra))
+        for number, one in enumerate(conditionings)
+    ]
+
+
 @dataclass(frozen=True)
 class Guidance:
     """The conditionings that guide sampling, and how strongly; with a `middle` one it is guided twice: by
@@ -109,21 +180,40 @@ class Guidance:
         return call_node("DualCFGGuider", model=model, **conds, **strengths)[0]
 
 
-def sample(
-    model: Any, guidance: Guidance, sampler: str, sigmas: torch.Tensor, latent: torch.Tensor, seed: int
-) -> torch.Tensor:
-    """Latent after sampling (RandomNoise, SamplerCustomAdvanced), reporting every step."""
-    previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
+@dataclass(frozen=True)
+class Sampling:
+    """What the host's sampling takes: a guider, a sampler by name or object, sigmas `[steps + 1]`, and noise
+    of a kind of its own (None is plain noise); `mask` `[1, 1, H, W]` says where the latent may change."""
 
-    def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
-        preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
-        count(sampler_steps=1)
-        report_step((step + 1) / total, preview)
+    guider: Any
+    sampler: Any
+    sigmas: torch.Tensor
+    noise: Any = None
+    mask: torch.Tensor | None = None
 
-    latent = comfy.sample.fix_empty_latent_channels(model, latent)
-    noise = comfy.sample.prepare_noise(latent, seed)
-    result = guidance.guider(model).sample(
-        noise, latent, comfy.samplers.sampler_object(sampler), sigmas,
-        callback=on_step, disable_pbar=not comfy.utils.PROGRESS_BAR_ENABLED, seed=seed,
-    )  # fmt: skip
-    return result.to(memory.intermediate_device())
+    def sample(self, latent: torch.Tensor, seed: int) -> torch.Tensor:
+        """Latent after sampling (SamplerCustomAdvanced), reporting every step."""
+        model = self.guider.model_patcher
+        previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
+
+        def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
+            preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
+            count(sampler_steps=1)
+            report_step((step + 1) / total, preview)
+
+        sampler, masked = self.sampler, {} if self.mask is None else {"denoise_mask": self.mask}
+        latent = comfy.sample.fix_empty_latent_channels(model, latent)
+        result = self.guider.sample(
+            self._noise(latent, seed), latent,
+            comfy.samplers.sampler_object(sampler) if isinstance(sampler, str) else sampler, self.sigmas,
+            callback=on_step, disable_pbar=not comfy.utils.PROGRESS_BAR_ENABLED, seed=seed, **masked,
+        )  # fmt: skip
+        return result.to(memory.intermediate_device())
+
+    def _noise(self, latent: torch.Tensor, seed: int) -> torch.Tensor:
+        if self.noise is None:
+            return comfy.sample.prepare_noise(latent, seed)
+        # Each try has a seed of its own; the graph's object is another node's, too.
+        own = copy.copy(self.noise)
+        own.seed = seed
+        return own.generate_noise({"samples": latent})

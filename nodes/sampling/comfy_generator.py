@@ -1,7 +1,8 @@
 """Any diffusion model that the host has loaded, as the backend's Generator.
 
 Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what
-differs between families is in edit_modes.py, the sampling is here and the same for all.
+differs between families is in edit_modes.py, the sampling is here and the same for all; parts of it that the
+artist's graph hands over are in step_options.py.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .edit_mode import EditContext, Start
 from .edit_modes import edit_mode
 from .model_families import edit_choice
 from .settings import FLUX2, DrawSettings
+from .step_options import StepOptions
 from .weights_identity import weights_identity
 
 WHERE = "Step Generator"
@@ -62,6 +64,7 @@ class ComfyGenerator:
         edit: str = "auto",
         references: Sequence[Picture] = (),
         encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
+        options: StepOptions = StepOptions(),  # noqa: B008 - frozen
     ) -> None:
         model, clip, vae = loaded.model, loaded.clip, loaded.vae
         traits = host.model_traits(model)
@@ -70,9 +73,13 @@ class ComfyGenerator:
         host.check_vae(traits, vae)
         self._cache = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()
-        self._context = EditContext(model, clip, vae, traits, settings, self._encode, self._encode_text)
+        self._options = options
+        self._context = EditContext(
+            model, clip, vae, traits, settings, self._encode, self._encode_text, options.negative
+        )
         self._references = tuple(references)
         self._mode.check(self._context, len(self._references))
+        options.check(self._context)
 
     @property
     def identity(self) -> str:
@@ -93,6 +100,7 @@ class ComfyGenerator:
             f"comfyui {' '.join(weights)} {clip} {context.settings.model_dump_json()}",
             f"edit={self._choice!r} guidance={guidance}",
             *(f"reference={picture.digest}" for picture in self._references),
+            *([f"options {self._options.identity}"] if self._options.identity else []),
         ]
         return bounded_identity(" ".join(parts))
 
@@ -104,24 +112,13 @@ class ComfyGenerator:
             with self._one_at_a_time, host.drawing(), torch.inference_mode():
                 references = [to_batch(picture.image) for picture in self._references]
                 pixels = None if source is None else to_batch(source.image)
+                mask = self._options.noise_mask(pixels)
                 start = self._mode.start(context, prompt, pixels, references)
-                guidance = host.Guidance(
-                    start.positive,
-                    start.negative,
-                    context.settings.cfg,
-                    start.middle,
-                    self._mode.second_guidance(context) or 1.0,
-                )
-                sampled = host.sample(
-                    context.model,
-                    guidance,
-                    context.settings.sampler,
-                    self._sigmas(start),
-                    start.latent,
-                    seed,
-                )
+                start = self._options.started(context, start, pixels)
+                sampled = self._sampling(start, mask).sample(start.latent, seed)
                 decoded = context.vae.decode(sampled)
-                return to_pictures(decoded.reshape(-1, *decoded.shape[-3:])[:1])[0]
+                drawn = decoded.reshape(-1, *decoded.shape[-3:])[:1]
+                return to_pictures(self._options.pasted(context, start, drawn, pixels))[0]
         except (Cancelled, GeneratorError):
             raise
         except InterleaveError as error:
@@ -129,7 +126,21 @@ class ComfyGenerator:
         except Exception as error:
             raise _explained(error, context.traits.name) from error
 
+    def _sampling(self, start: Start, mask: torch.Tensor | None) -> host.Sampling:
+        context, given = self._context, self._options
+        second = self._mode.second_guidance(context) or 1.0
+        guidance = host.Guidance(start.positive, start.negative, context.settings.cfg, start.middle, second)
+        guider = (
+            guidance.guider(context.model)
+            if given.guider is None
+            else host.with_conditionings(given.guider, guidance)
+        )
+        sampler = context.settings.sampler if given.sampler is None else given.sampler
+        return host.Sampling(guider, sampler, self._sigmas(start), given.noise, mask)
+
     def _sigmas(self, start: Start) -> torch.Tensor:
+        if self._options.sigmas is not None:
+            return host.last_sigmas(self._options.sigmas, start.denoise)
         settings = self._context.settings
         if settings.scheduler != FLUX2:
             return host.model_sigmas(

@@ -42,6 +42,8 @@ class EditContext:
     settings: DrawSettings
     encode: Callable[[torch.Tensor], torch.Tensor]
     encode_text: Callable[[str], list]
+    negative: list | None = None
+    """The negative that the graph has ready; it stands for the text of the settings."""
 
     @property
     def keeping_vae(self) -> KeepingVae:
@@ -143,9 +145,11 @@ class EditMode:
             inputs = encode_inputs(row, context, prompt, context.settings.size)
             positive, negative, *_ = host.call_node(row.node, **inputs)
             host.check_text(context.traits, positive)
-            return positive, negative
+            return positive, negative if context.negative is None else context.negative
         positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
+        if context.negative is not None:
+            return positive, context.negative
         if context.unguided:
             return positive, host.zero_out(positive)
         return positive, context.encode_text(context.settings.negative)

@@ -99,7 +99,7 @@ class OmniGen2(EditMode):
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
         positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
-        return positive, context.encode_text(context.settings.negative)
+        return positive, context.negative or context.encode_text(context.settings.negative)
 
     def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
         return scaled_to_area(context, pixels, self.scaling)

@@ -60,6 +60,8 @@ class EncodedEdit(EditMode):
             return outputs[0], outputs[1], outputs
         outputs = self._called(context, prompt, images, shape)
         host.check_text(context.traits, outputs[0])
+        if context.negative is not None:
+            return outputs[0], context.negative, outputs
         if row.negative == "own output":
             return outputs[0], outputs[1], outputs
         if context.unguided:

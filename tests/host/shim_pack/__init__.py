@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from .counted import COUNTED
 from .stand_ins import NODE_CLASS_MAPPINGS
+from .tiny_control import CONTROL_NODES
 from .tiny_families import FAMILY_NODES, show_encoders_less
 from .tiny_files import load_stand_ins, write_stand_ins
 from .tiny_weights import accept_tiny_weights, write_tiny_weights
 
 __all__ = ["NODE_CLASS_MAPPINGS"]
 
-NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES)
+NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES | CONTROL_NODES)
 accept_tiny_weights()
 show_encoders_less()
 write_tiny_weights()

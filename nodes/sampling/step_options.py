@@ -1,0 +1,114 @@
+"""What a graph of the artist's own hands to the Step Generator: its guider, sampler, sigmas, noise, negative,
+control nets and mask.
+
+Decision: each replaces one part of a step and nothing else; where two of them, or one and a setting, cannot
+both hold, that is said before the first step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+
+from ...backend.errors import GeneratorError, SettingsError
+from .. import host
+from .edit_mode import EditContext, Start, size_of
+from .graph_identity import graph_identity
+
+SHAPE_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """Parts of a graph by the names of the node's inputs; None leaves that part to the Step Generator."""
+
+    guider: Any = None
+    sampler: Any = None
+    sigmas: torch.Tensor | None = None
+    noise: Any = None
+    negative: list | None = None
+    conditioning: list | None = None
+    mask: torch.Tensor | None = None
+
+    @property
+    def identity(self) -> str:
+        """What makes an image among them, readable; "" for nothing."""
+        given = {
+            field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None
+        }
+        if "conditioning" in given:
+            given["conditioning"] = host.applied_to(given["conditioning"])
+        return " ".join(f"{name}={graph_identity(value)}" for name, value in given.items())
+
+    def check(self, context: EditContext) -> None:
+        """Raise SettingsError for a part that does not fit the model, or would be ignored."""
+        if self.guider is not None:
+            host.check_guider(self.guider, context.traits.name)
+        if self.noise is not None and not hasattr(self.noise, "seed"):
+            raise SettingsError(
+                "The connected noise has no seed; every try would draw the same image.",
+                "Connect RandomNoise, or nothing: each try then has noise of its own.",
+            )
+        if self.sigmas is not None and (self.sigmas.ndim != 1 or len(self.sigmas) < 2):
+            raise SettingsError(
+                "The connected sigmas have no step.", "Connect a scheduler with at least one step."
+            )
+        if self.negative is not None and self.guider is None and context.unguided:
+            raise SettingsError(
+                "With a cfg of 1 the connected negative is never looked at.",
+                "Set cfg above 1, or disconnect the negative.",
+            )
+        if self.negative is not None and context.settings.negative:
+            raise SettingsError(
+                "Both a negative text and a negative conditioning are given.", "Empty one of them."
+            )
+        if self.conditioning is not None:
+            host.applied_to(self.conditioning)
+        if self.mask is not None and not torch.count_nonzero(self.mask):
+            raise SettingsError(
+                "The connected mask is empty: no step could change anything.",
+                "Paint what a step may change, or disconnect the mask.",
+            )
+
+    def started(self, context: EditContext, start: Start, source: torch.Tensor | None) -> Start:
+        """The start with what is connected applied to it; a masked edit begins from the encoded source."""
+        if self.conditioning is not None:
+            positive, negative, middle = host.with_applied(
+                self.conditioning, start.positive, start.negative, start.middle
+            )
+            start = replace(start, positive=positive, negative=negative, middle=middle)
+        if self.mask is not None and source is not None and not torch.count_nonzero(start.latent):
+            start = replace(start, latent=context.encode(self._kept(context, start, source)))
+        return start
+
+    def noise_mask(self, source: torch.Tensor | None) -> torch.Tensor | None:
+        """The mask as a sampler takes it, None for a step without a source."""
+        if self.mask is None or source is None:
+            return None
+        height, width = self.mask.shape[-2:]
+        wide, high = size_of(source)
+        if abs(width * high / (height * wide) - 1) > SHAPE_TOLERANCE:
+            raise GeneratorError(
+                f"The mask has {width}x{height} pixels, the image of the step {wide}x{high}: their shapes "
+                "differ.",
+                "Make the mask for an image of this shape.",
+            )
+        return self.mask.reshape((-1, 1, height, width))[:1]
+
+    def pasted(
+        self, context: EditContext, start: Start, drawn: torch.Tensor, source: torch.Tensor | None
+    ) -> torch.Tensor:
+        """What was drawn inside the mask, the source itself outside."""
+        if self.mask is None or source is None:
+            return drawn
+        place = {"x": 0, "y": 0, "resize_source": False, "mask": self.mask[:1]}
+        kept = self._kept(context, start, source)
+        return host.call_node("ImageCompositeMasked", destination=kept, source=drawn, **place)[0]
+
+    @staticmethod
+    def _kept(context: EditContext, start: Start, source: torch.Tensor) -> torch.Tensor:
+        ratio = context.traits.pixels_per_latent
+        size = start.latent.shape[-1] * ratio, start.latent.shape[-2] * ratio
+        return source if size == size_of(source) else host.scale(source, size, "lanczos", "center")

@@ -1,0 +1,39 @@
+"""A node that gives a CONTROL_NET for the tiny Stable Diffusion: the host's own class with random weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import comfy.cldm.cldm
+import comfy.controlnet
+import comfy.model_management
+import comfy.ops
+import torch
+
+from .tiny_families import UNET
+from .tiny_weights import random_weights
+
+
+class TinyControlNet:
+    """A ControlNet of Stable Diffusion 1's kind; made anew for every run, as a loader would."""
+
+    CATEGORY = "InterleaveThinker tests"
+    FUNCTION = "load"
+    RETURN_TYPES = ("CONTROL_NET",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"seed": ("INT", {"default": 8})}}
+
+    def load(self, seed: int) -> tuple[Any]:
+        sizes = {name: value for name, value in UNET.items() if name != "out_channels"}
+        with torch.inference_mode(False):
+            model = comfy.cldm.cldm.ControlNet(
+                hint_channels=3, num_heads=8, dtype=torch.float32, operations=comfy.ops.manual_cast, **sizes
+            )
+            model.load_state_dict(random_weights(model, seed=seed, gains={"zero_convs": 2.0}))
+        device = comfy.model_management.get_torch_device()
+        return (comfy.controlnet.ControlNet(model, load_device=device),)
+
+
+CONTROL_NODES: dict[str, type] = {"InterleaveTestControlNet": TinyControlNet}

@@ -1,3 +1,0 @@
-import torch
-
-def get_schedule(num_steps: int, image_seq_len: int) -> torch.Tensor: ...
