@@ -97,7 +97,8 @@ def test_feedback_is_read(run: Path) -> None:
 
 
 def test_feedback_becomes_the_same_rows_in_the_node(run: Path, tmp_path: Path) -> None:
-    add_feedback_rows(tmp_path / "rows", load_trajectory(run), read_feedback(run))
+    wording = PromptSet.load(DATA / "prompt_set")
+    add_feedback_rows(tmp_path / "rows", load_trajectory(run), read_feedback(run), wording)
     assert content(tmp_path / "rows" / "critic_sft.json") == content(DATA / "node_rows" / "critic_sft.json")
 
 

@@ -23,7 +23,9 @@ MAX_TEMPLATE = 200_000
 MOST_BYTES = 4
 """Of one character in UTF-8."""
 NAMES = ("default", "verdict-first", "short")
-"""Prompt sets that ship with the pack; the last two differ in what the critic is asked for."""
+"""Prompt sets that ship with the pack; the last two differ in the form of the critic's answer."""
+FORM_BEGINS = "Answer in exactly this form"
+"""From here on a critic's template says how to answer."""
 
 
 class PromptSet(BaseModel):
@@ -91,8 +93,8 @@ def named_prompt_set(name: str) -> PromptSet:
     own = default_prompt_set()
     if name == NAMES[0]:
         return own
-    file = Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt"
-    return own.model_copy(update={"critic": _template(file)})
+    form = _template(Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt")
+    return own.model_copy(update={"critic": own.critic.partition(FORM_BEGINS)[0] + form})
 
 
 def _template(path: Path) -> str:

@@ -15,7 +15,13 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import NAMES, default_prompt_set, named_prompt_set, prompt_set_of
+from interleave_thinker.backend.prompts import (
+    FORM_BEGINS,
+    NAMES,
+    default_prompt_set,
+    named_prompt_set,
+    prompt_set_of,
+)
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import app
 from interleave_thinker.training.runs.convert import Judged, sft_row
@@ -53,6 +59,7 @@ def test_the_packs_sets_differ_in_the_critic_alone() -> None:
     assert own.planner_text == first.planner_text == short.planner_text
     for one in (own, first, short):
         assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
+        assert one.critic.partition(FORM_BEGINS)[0] == own.critic.partition(FORM_BEGINS)[0]
         form = one.critic.partition("exactly this form")[2].partition("\n")[2]
         assert read_verdict(form.replace("true or false", "false"))
     with pytest.raises(SettingsError, match="verdict-first"):

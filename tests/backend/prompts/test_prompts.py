@@ -3,6 +3,7 @@ running it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.prompts import default_prompt_set, fill, prompt_set_of
+from interleave_thinker.backend.prompts import (
+    NAMES,
+    default_prompt_set,
+    fill,
+    named_prompt_set,
+    prompt_set_of,
+)
 from interleave_thinker.backend.prompts.importer import MAX_MODULE, import_official, store_beside
 
 OFFICIAL = '''
@@ -46,6 +53,59 @@ def test_the_packs_own_templates_are_complete() -> None:
         assert "<think>" in template and "<answer>" in template
         assert "<image>" not in template
         assert len(template) < 4000
+
+
+PLANNER_POINTS = {
+    "step 1 shows its own stage": r"shows the (?:first|next) stage and nothing of the later",
+    "the last step is finished work": r"last step shows the whole thing finished: no draft",
+    "state goes on": r"What has happened stays so: a cake that was cut stays cut",
+    "numbers, sides, clothes and props": r"how many .* left .* right, what people wear and what they hold",
+    "the prompt is only the prompt": r"nothing but the picture: no number or title of the step",
+    "no image that the model has not got": r'no "previous image"',
+    "drawn words in quotes": r"stand in 'quotes', letter by letter, in the instruction and in the prompt",
+    "captions only if asked for": r'"auxiliary_text" is null unless the request asks for words',
+    "captions share the prompt's nouns": r"by the same nouns as the prompt of its step",
+    "steps of words only if asked for": r"words alone",
+    "the number of steps": r"exactly",
+    "numbers go on": r"number on from there; otherwise begin with 1",
+}
+CRITIC_POINTS = {
+    "a fault finder": r"look for faults",
+    "limbs and fingers": r"count heads, arms, legs and fingers",
+    "impossible places": r"nothing grows from where it cannot",
+    "faces": r"faces are whole",
+    "physics and scale": r"of a likely size beside each other, standing or held by something",
+    "text in the image": r"letter by letter",
+    "text that nobody wanted": r"Lettering that nobody asked for is a fault",
+    "bleeding": r"runs into another, or a background that shows through",
+    "identity and style": r"who it is, clothes, things, place, style",
+    "first image": r"subject, surroundings, light, point of view, composition and style, and leave out",
+    "vague": r"exact colour, number, place and size",
+    "contradictions": r"keep what the goal says, drop the rest",
+    "places": r"by what is beside it and by the edge of the image",
+    "degree": r"words of degree by what is to be seen",
+    "what stays": r"stays as it is in the first image",
+}
+
+
+@pytest.mark.parametrize("point", PLANNER_POINTS)
+@pytest.mark.parametrize("template", ["planner_text", "planner_images"])
+def test_a_planner_is_told_every_point(template: str, point: str) -> None:
+    assert re.search(PLANNER_POINTS[point], getattr(default_prompt_set(), template))
+
+
+def test_a_planner_with_images_tells_answering_from_going_on() -> None:
+    text = default_prompt_set().planner_images
+    assert re.search(
+        r"asks about the images \(describe.*every step is words alone.*as many steps as it asks for", text
+    )
+    assert re.search(r"asks to go on.*exactly as many pictures as it names", text)
+
+
+@pytest.mark.parametrize("point", CRITIC_POINTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_critic_is_told_every_point(name: str, point: str) -> None:
+    assert re.search(CRITIC_POINTS[point], named_prompt_set(name).critic)
 
 
 @given(st.text(), st.text())
