@@ -14,10 +14,10 @@ from typing import Any
 from ..errors import ChatError
 from ..files import bounded_reader
 from .digest import files_digest
+from .families import TESTED, check_family, is_tested
 from .model_folder import LARGEST, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
-ARCHITECTURES = ("qwen3_vl", "qwen3_vl_moe")
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
 MAX_RANK = 4096
 MAX_LEAST_PIXELS = 1024 * 1024
@@ -26,11 +26,12 @@ PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def find_checkpoint(argument: str, download: bool = False) -> Path:
+def find_checkpoint(argument: str, download: bool = False, untested: bool = False) -> Path:
     """The folder of a checkpoint: a local one, or a hub id that is in the cache already (`download` fetches
     it).
 
-    Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors.
+    Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors; with `untested`, one
+    of any family that the library reads.
     """
     folder = path_of(argument)
     if not folder.is_dir():
@@ -40,14 +41,22 @@ def find_checkpoint(argument: str, download: bool = False) -> Path:
                 "Give a folder, or a hub id such as NAME/MODEL.",
             )
         folder = _from_hub(argument, download)
-    check_checkpoint(folder)
+    check_checkpoint(folder, untested)
     return folder.resolve()
 
 
-def check_checkpoint(folder: Path) -> None:
-    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint in safetensors, without code, whose
-    configuration is that of its weights. To be asked before any library opens it."""
-    _check_config(folder)
+def check_checkpoint(folder: Path, untested: bool = False) -> None:
+    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint (`untested`: or one of another family) in
+    safetensors, without code, whose configuration is that of its weights. To be asked before any library
+    opens it."""
+    family = _family(folder)
+    if untested:
+        check_family(family, repr(str(folder)))
+    elif not is_tested(family):
+        raise ChatError(
+            f"{str(folder)!r} is a {family!r} checkpoint; this needs one of {', '.join(TESTED)}.",
+            "Agents of other families plan and judge, but are not trained here.",
+        )
     _check_weights(folder)
     check_files(folder, ChatError)
     check_weights(folder, ChatError)
@@ -113,21 +122,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _check_config(folder: Path) -> None:
+def _family(folder: Path) -> object:
     if not (folder / "config.json").is_file():
         hint = ""
         if (folder / "adapter_config.json").is_file():
             hint = "It is an adapter: name the base model here, and this folder as its adapter."
         raise ChatError(f"{str(folder)!r} is not a checkpoint: it has no config.json.", hint)
-    architecture = read_json(folder / "config.json").get("model_type")
-    if architecture not in ARCHITECTURES:
-        raise ChatError(
-            (
-                f"{str(folder)!r} is a {architecture!r} checkpoint; agents need one of "
-                f"{', '.join(ARCHITECTURES)}."
-            ),
-            "Other models can be used through a server: openai:MODEL@URL.",
-        )
+    return read_json(folder / "config.json").get("model_type")
 
 
 def _check_pixels(folder: Path) -> None:

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import ChatError, SettingsError
 from ..remote.key_mask import KeyMask
-from .checkpoint import ARCHITECTURES, HUB_ID, WANTED_FILES, find_checkpoint, read_json
+from .checkpoint import HUB_ID, WANTED_FILES, find_checkpoint, read_json
+from .families import check_family
 
 if TYPE_CHECKING:
     import httpx
@@ -58,7 +59,7 @@ def check_hub_id(hub_id: str) -> None:
 
 
 def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -> Path:
-    """Download a Qwen3-VL checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left
+    """Download a checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left
     alone.
 
     Raises SettingsError for another name, ChatError if the hub has no such checkpoint in safetensors or
@@ -67,7 +68,7 @@ def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -
     check_hub_id(hub_id)
     folder = root / hub_id
     if folder.exists():
-        return find_checkpoint(str(folder))
+        return find_checkpoint(str(folder), untested=True)
     files, headers = _listing(hub_id)
     staging = root / f".download-{hub_id.replace('/', '--')}"
     staging.mkdir(parents=True, exist_ok=True)
@@ -92,7 +93,7 @@ def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -
             done += file.size
             if file.name == "config.json":
                 _check_kind(hub_id, staging)
-    find_checkpoint(str(staging))
+    find_checkpoint(str(staging), untested=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging.rename(folder)
     return folder
@@ -146,12 +147,11 @@ def _wanted(name: str) -> bool:
 
 
 def _check_kind(hub_id: str, staging: Path) -> None:
-    kind = read_json(staging / "config.json").get("model_type")
-    if kind not in ARCHITECTURES:
+    try:
+        check_family(read_json(staging / "config.json").get("model_type"), hub_id)
+    except ChatError:
         shutil.rmtree(staging)
-        raise ChatError(
-            f"{hub_id} is a {str(kind)[:40]!r} model; agents need one of {', '.join(ARCHITECTURES)}."
-        )
+        raise
 
 
 def _client(headers: dict[str, str]) -> httpx.Client:

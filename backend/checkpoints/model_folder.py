@@ -31,7 +31,7 @@ MAX_INDEX = 64 * 1024 * 1024
 MAX_VALUES = 100_000
 
 NOT_SIZES = re.compile(r"token|theta|seed|params|position|timesteps|^_|version|^total")
-LAYERS = re.compile(r"layer|depth|blocks$")
+LAYERS = re.compile(r"(?<!per_)layer|depth|blocks$")
 TABLES = re.compile(r"vocab|num_embeddings|num_experts")
 WIDTHS = re.compile(r"(^|_)(dim|dims|size|width|channels|rank|d_model|d_ff|d_kv|model|heads|features)$")
 LARGEST = 2**24

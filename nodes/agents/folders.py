@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...backend.chat.llamacpp.gguf_files import SUFFIX, is_model
+from ...backend.checkpoints.families import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import FOLDER_NAME, PromptSet
@@ -21,7 +22,6 @@ BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tin
 NO_ADAPTER = "none"
 ADAPTER = "adapter_config.json"
 TEMPLATE = "critic.txt"
-ARCHITECTURE = "qwen3_vl"
 DEPTH = 2
 MAX_CONFIG = 1024 * 1024
 
@@ -186,4 +186,4 @@ def _is_agent(config: Path) -> bool:
         found = read_json(config, SettingsError, limit=MAX_CONFIG)
     except SettingsError:
         return False
-    return isinstance(found, dict) and str(found.get("model_type", "")).startswith(ARCHITECTURE)
+    return looks_like_an_agent(found)

@@ -184,7 +184,15 @@ class LoadAgent(io.ComfyNode):
             chat = open_gguf(name, roots, gguf)
         else:
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
+        if (family := untested_family(chat)) is not None:
+            host.NodeProgress().say(f"untested family: {family}")
         return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
+
+
+def untested_family(chat: ChatModel) -> str | None:
+    """The family of an agent that this pack's engine and tests do not know, None for others."""
+    base: Any = getattr(chat, "base", None)
+    return None if base is None or base.is_tested else base.family
 
 
 def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> None:

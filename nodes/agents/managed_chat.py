@@ -31,8 +31,10 @@ from .. import host
 BYTES_PER_TOKEN = 3
 """Of text in UTF-8: English has more, and a Chinese character, mostly one token, has three."""
 UNKNOWN_WORK = 2 * 1024**3
-"""Bytes beside the weights of a model whose shape cannot be read: more than an 8B model takes for a long plan
-(1.5 GB)."""
+"""Bytes beside the weights and the cache of a model that is not Qwen3-VL, or a server's: more than an 8B
+model takes for a long plan (1.5 GB)."""
+MOST_IMAGE_TOKENS = 4096
+"""Of one image, in a model of which it is not known."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
 
@@ -67,6 +69,7 @@ class ManagedChat:
         self._precision: AgentPrecision = PRECISIONS.get(
             getattr(getattr(chat, "base", None), "quantization", None), "bf16"
         )
+        self._token_bytes = token_bytes(getattr(module, "config", None))
         self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
 
     @property
@@ -95,9 +98,10 @@ class ManagedChat:
     def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
         """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between
         blocks."""
-        if self._shape is None:
-            return UNKNOWN_WORK
         text_tokens, images = measured(messages)
+        if self._shape is None:
+            tokens = text_tokens + MOST_IMAGE_TOKENS * len(images) + answer
+            return UNKNOWN_WORK + tokens * self._token_bytes
         work = agent_work(self._shape, text_tokens, images, answer, self._precision, largest)
         # Reckoned for 16 bits a value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
@@ -158,6 +162,19 @@ def shape_of(config: Any) -> AgentShape | None:
         return agent_shape(config.to_dict())
     except (KeyError, TypeError):
         return None
+
+
+def token_bytes(config: Any) -> int:
+    """Bytes of one token in the cache of any model, at 16 bits a value; 0 where its configuration does not
+    say."""
+    get_text = getattr(config, "get_text_config", None)
+    text = get_text() if callable(get_text) else None
+    layers, heads = (getattr(text, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
+    width = getattr(text, "hidden_size", None)
+    if not (isinstance(layers, int) and isinstance(heads, int) and isinstance(width, int) and heads):
+        return 0
+    kept = getattr(text, "num_key_value_heads", None) or heads
+    return layers * kept * (getattr(text, "head_dim", None) or width // heads) * 2 * 2
 
 
 def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:

@@ -1,4 +1,4 @@
-"""A Qwen3-VL checkpoint in this process, by transformers.
+"""A checkpoint in this process, by transformers: Qwen3-VL, or a family that is untested (other_families.py).
 
 Decision: the engine decodes (engine/engine.py), and `generate` where that is switched off or was found
 inexact. What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same
@@ -24,6 +24,7 @@ from ..sampling import Narrowed
 from ..verdict_watch import verdict_tokens
 from .decoding import Processor, Sampler, decode, decode_together, seeded
 from .loading import BaseSettings
+from .other_families import controls_of, model_inputs
 from .reply_listener import ReplyListener
 from .shared_base import SharedBase, shared_base
 
@@ -45,7 +46,7 @@ class TransformersChat:
         self._verdict_tokens = verdict_tokens(tokenizer)
         self._ends = _end_tokens(base)
         # Control tokens written out in a user's text would be taken for the real ones.
-        self._controls = [token for token in map(str, tokenizer.all_special_tokens) if token.startswith("<|")]
+        self._controls = controls_of(base.processor, base.is_tested)
 
     @property
     def model(self) -> Any:
@@ -166,10 +167,7 @@ class TransformersChat:
     ) -> Reply:
         from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-        device = next(model.parameters()).device
-        inputs = self.base.processor(
-            text=[prompt], images=[picture.image for picture in pictures] or None, return_tensors="pt"
-        )
+        inputs = model_inputs(self.base.processor, prompt, pictures, model)
         room = self._room(inputs["input_ids"].shape[1], settings)
         sampler = self._sampler(prompt, settings, room, on_token)
         sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
@@ -181,7 +179,7 @@ class TransformersChat:
             **(sampling if settings.temperature > 0 else {"do_sample": False}),
         )
         model.generate(
-            **{name: tensor.to(device) for name, tensor in inputs.items()},
+            **inputs,
             generation_config=config,
             logits_processor=LogitsProcessorList(cast(Any, [sampler.listener.logits, *sampler.processors])),
             stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
@@ -206,7 +204,7 @@ class TransformersChat:
 
     def _without_controls(self, text: str) -> str:
         for control in self._controls:
-            text = text.replace(control, control.replace("<|", "< |"))
+            text = text.replace(control, f"{control[0]} {control[1:]}")
         return text
 
 
@@ -233,7 +231,8 @@ def open(
     download: bool = False,
     **options: Any,
 ) -> TransformersChat:
-    """Open a Qwen3-VL checkpoint: a folder, or a hub id in the local cache (`download` fetches it).
+    """Open a checkpoint of a model that sees images and writes: a folder, or a hub id in the local cache
+    (`download` fetches it).
 
     `adapter`: a LoRA folder; `merge` adds it to weights of its own instead of laying it over shared ones.
     `share` False loads a base of its own. `options`: fields of `BaseSettings`. An adapter's prompt set wins
@@ -246,7 +245,7 @@ def open(
         name = ".".join(map(str, fault["loc"]))
         value = str(fault["input"])[:100]
         raise SettingsError(f"Chat backend 'transformers', option {name}={value}: {fault['msg']}.") from error
-    folder = find_checkpoint(argument, download)
+    folder = find_checkpoint(argument, download, untested=True)
     if merge and adapter is None:
         raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
     adapter_folder = Path(adapter).expanduser() if adapter is not None else None

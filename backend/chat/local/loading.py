@@ -1,4 +1,4 @@
-"""Reads a Qwen3-VL checkpoint's weights and processor from its folder, onto a device and in a number format.
+"""Reads a checkpoint's weights and processor from its folder, onto a device and in a number format.
 
 Decision: everything that can be missing (a library, a card that knows the format, a weight in the file) is
 looked for before or right after loading and is one ChatError that says what to do; nothing is loaded in
@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ...checkpoints.families import is_tested
 from ...errors import ChatError, boundary
 from ...types import Value
 from ..engine.settings import EngineSettings
@@ -23,6 +24,14 @@ from ..engine.settings import EngineSettings
 # The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as
 # they stand in the model: a bare "visual" is silently ignored.)
 NOT_QUANTIZED = ["model.visual", "lm_head"]
+OTHER_TOWERS = [
+    "model.vision_tower",
+    "model.vision_model",
+    "model.multi_modal_projector",
+    "model.connector",
+    "model.embed_vision",
+]
+"""As untested families call theirs."""
 FP8_CAPABILITY = (8, 9)
 """Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""
 
@@ -40,8 +49,9 @@ class BaseSettings(Value):
     engine: EngineSettings = Field(default=EngineSettings(), description="What makes it answer sooner.")
 
 
-def load_model(folder: Path, settings: BaseSettings) -> Any:
-    """The model, in main memory; if it is quantised, on the device. Raises ChatError."""
+def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
+    """The model, in main memory; if it is quantised, on the device. `family`: as its configuration says.
+    Raises ChatError."""
     import transformers
 
     if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
@@ -49,13 +59,13 @@ def load_model(folder: Path, settings: BaseSettings) -> Any:
             f"transformers {transformers.__version__} does not know Qwen3-VL.",
             "Install 5.0 or newer: pip install -U transformers",
         )
-    options: dict[str, Any] = {
-        "dtype": settings.dtype,
-        "attn_implementation": "sdpa",
-        "use_safetensors": True,
-    }
+    tested = is_tested(family)
+    options: dict[str, Any] = {"dtype": settings.dtype, "use_safetensors": True}
+    # Of other families only the library knows what each of them can be computed with.
+    options |= {"attn_implementation": "sdpa"} if tested else {}
     if settings.quantization is not None:
-        config = _quantization(settings.quantization, settings.device)
+        whole = NOT_QUANTIZED if tested else [*NOT_QUANTIZED, *OTHER_TOWERS]
+        config = _quantization(settings.quantization, settings.device, whole)
         options |= {"quantization_config": config, "device_map": {"": settings.device}}
     with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
         loaded: Any = transformers.AutoModelForImageTextToText.from_pretrained(
@@ -73,7 +83,7 @@ def load_model(folder: Path, settings: BaseSettings) -> Any:
                 f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
             )
     model.requires_grad_(False)
-    if settings.engine.linear_patches:
+    if settings.engine.linear_patches and tested:
         from ..engine.qwen3_vl import use_linear_patches
 
         use_linear_patches(model)
@@ -99,9 +109,10 @@ def _without_progress_bars() -> Iterator[None]:
             library.enable_progress_bar()
 
 
-def _quantization(name: str, device: str) -> Any:
+def _quantization(name: str, device: str, whole: list[str]) -> Any:
+    """`whole`: the modules that keep their numbers."""
     if name == "fp8":
-        return _fp8(device)
+        return _fp8(device, whole)
     _needs(name, "bitsandbytes", "accelerate")
     import torch
     from transformers import BitsAndBytesConfig
@@ -109,16 +120,16 @@ def _quantization(name: str, device: str) -> Any:
     if name == "8bit":
         # It says at every product that 16 bits of another kind become float16, thousands of times a reply.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
-        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=NOT_QUANTIZED)
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=whole)
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=torch.bfloat16,
-        llm_int8_skip_modules=NOT_QUANTIZED,
+        llm_int8_skip_modules=whole,
     )
 
 
-def _fp8(device: str) -> Any:
+def _fp8(device: str, whole: list[str]) -> Any:
     """Weights and activations in 8-bit floating point, scaled by rows, where the card multiplies them."""
     import torch
 
@@ -138,7 +149,7 @@ def _fp8(device: str) -> Any:
     from transformers import TorchAoConfig
 
     config = Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())
-    return TorchAoConfig(config, modules_to_not_convert=list(NOT_QUANTIZED))
+    return TorchAoConfig(config, modules_to_not_convert=whole)
 
 
 def _needs(name: str, *libraries: str) -> None:
@@ -153,7 +164,7 @@ def load_processor(folder: Path) -> Any:
     """Tokenizer, image processor and chat template. Raises ChatError."""
     if importlib.util.find_spec("torchvision") is None:
         raise ChatError(
-            "Qwen3-VL's image processor needs torchvision.", "Install it: pip install torchvision"
+            "An agent's image processor needs torchvision.", "Install it: pip install torchvision"
         )
     from transformers import AutoProcessor
 
@@ -161,4 +172,9 @@ def load_processor(folder: Path) -> Any:
         processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     if getattr(processor, "image_processor", None) is None:
         raise ChatError(f"{str(folder)!r} has no image processor.", "Is preprocessor_config.json there?")
+    if getattr(processor, "chat_template", None) is None:
+        raise ChatError(
+            f"{str(folder)!r} has no chat template, so nobody can say how it is asked.",
+            "Is chat_template.jinja there? A base model that was not taught to answer has none.",
+        )
     return processor

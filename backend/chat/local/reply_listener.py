@@ -51,6 +51,7 @@ class ReplyListener:
         self._thinking = thinking
         self._watch = VerdictWatch(thinking) if settings.watch_verdict else None
         self._pending: list[int] = []
+        self._before: list[int] = []
         self._pieces: list[str] = []
         self._tokens = 0
         self._finish: Literal["end", "length", "verdict"] = "length"
@@ -83,7 +84,7 @@ class ReplyListener:
         piece = self._text_of_pending()
         if piece.endswith("\ufffd") and len(self._pending) < MAX_PENDING:
             return False
-        self._pending.clear()
+        self._done()
         return self._add(piece, token)
 
     def _add(self, piece: str, token: int | None = None) -> bool:
@@ -111,11 +112,19 @@ class ReplyListener:
     def _flush(self) -> None:
         if self._pending:
             piece = self._text_of_pending()
-            self._pending.clear()
+            self._done()
             self._add(piece)
 
+    def _done(self) -> None:
+        self._before = self._pending[-1:]
+        self._pending = []
+
     def _text_of_pending(self) -> str:
+        # Some tokenizers take the space off the first token of a text, so the token before is there too.
+        before = self._text_of(self._before)
+        whole = self._text_of([*self._before, *self._pending])
+        return whole[len(before) :] if whole.startswith(before) else self._text_of(self._pending)
+
+    def _text_of(self, tokens: Sequence[int]) -> str:
         # Tags are special tokens in some vocabularies and belong to the answer all the same.
-        return self._tokenizer.decode(
-            self._pending, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        return self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

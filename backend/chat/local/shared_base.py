@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...checkpoints.checkpoint import checkpoint_digest
+from ...checkpoints.checkpoint import checkpoint_digest, read_json
+from ...checkpoints.families import is_tested
 from ...checkpoints.one_reader import READING
 from ...counters import count, not_counting
 from ...errors import ChatError, SettingsError, boundary
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAIN_MEMORY = "cpu"
+UNKNOWN_CONTEXT = 32768
+"""Tokens, of a model that does not say how many it can read."""
 
 
 class SharedBase:
@@ -51,10 +54,16 @@ class SharedBase:
         self._waits = False
         # First, since it is small: its faults are reported before gigabytes are read.
         self.processor: Any = load_processor(folder)
+        self.family = str(read_json(folder / "config.json").get("model_type"))[:60]
+        self.is_tested = is_tested(self.family)
+        """Whether it is Qwen3-VL; other families decode by the library's `generate` alone."""
         self.model: Any = self._load()
         self.switched_off: dict[str, str] = {}
         """Engine settings that would have changed answers here, and how that showed."""
-        self.is_settled = not settings.engine.enabled
+        if not self.is_tested:
+            self.switched_off["enabled"] = f"the untested family {self.family} decodes by the library alone"
+            logger.warning("%s: %s.", shown_text(folder.name), shown_text(self.switched_off["enabled"]))
+        self.is_settled = not settings.engine.enabled or not self.is_tested
         """Whether it is known which of them are on."""
         self._engine: Engine | None = None
         self._grammar_tokens: GrammarTokens | None = None
@@ -130,7 +139,8 @@ class SharedBase:
     @property
     def context(self) -> int:
         """Tokens of question and answer together that the model can read."""
-        return int(self.model.config.get_text_config().max_position_embeddings)
+        named = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return int(named) if named else UNKNOWN_CONTEXT
 
     def engine(self) -> Engine | None:
         """What decodes without `generate`; None where that is switched off or was found inexact. Needs the
@@ -192,7 +202,7 @@ class SharedBase:
     def _load(self) -> Any:
         """The model in main memory or, if it is quantised, on its device."""
         with READING:
-            model = load_model(self.folder, self.settings)
+            model = load_model(self.folder, self.settings, self.family)
         if self.settings.quantization is None:
             self._waits = self.settings.device != MAIN_MEMORY
         else:

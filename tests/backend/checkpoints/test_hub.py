@@ -112,7 +112,7 @@ def test_cancelling_stops_it(hub: HubServer, tmp_path: Path) -> None:
 
 def test_another_kind_of_model_is_refused_before_its_weights(hub: HubServer, tmp_path: Path) -> None:
     hub.files["config.json"] = b'{"model_type": "llama"}'
-    with pytest.raises(ChatError, match="'llama' model"):
+    with pytest.raises(ChatError, match="'llama' checkpoint"):
         fetch_checkpoint(HUB_ID, tmp_path)
     assert [name for name, _ in hub.asked] == ["config.json"]
 

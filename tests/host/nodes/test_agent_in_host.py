@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.chat_server import ChatServer, chat_server
+from support.small_families import save_family
 
 from ..graphs.examples import CHECKPOINTS, REQUEST, need_checkpoints
 from ..graphs.klein import Graph, node, story
@@ -189,6 +190,19 @@ def test_a_checkpoint_that_is_none_says_what_is_wrong(host: ComfyServer, agent: 
         with pytest.raises(HostError, match=f"InterleaveLoadAgent: .*{said}") as error:
             host.run(planning(agent=f"someone/{name}"))
         assert "\n" not in error.value.details["exception_message"].strip()
+
+
+def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServer, agent: Path) -> None:
+    """Random weights write no verdict, which the loop says; the way there is that of every agent."""
+    save_family("glm4v", agent.parent / "tiny-glm")
+    assert "someone/tiny-glm" in options(host, "agent")
+    graph = story("untested family", ["a house"], (64, 64), max_attempts=1)
+    graph["critic"] = node("InterleaveLoadAgent", agent="someone/tiny-glm", max_tokens=64)
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    before = log_of(host).count("Requested to load AgentModel")
+    assert "Not judged by a critic" in host.run(graph)["report"]["text"][0]
+    assert log_of(host).count("Requested to load AgentModel") == before + 1
+    assert "tiny-glm: the untested family glm4v decodes by the library alone" in log_of(host)
 
 
 # Remote Agent
