@@ -20,6 +20,8 @@ MAX_STEPS = 100
 MAX_TEXT = 100_000
 MAX_ATTEMPTS = 10_000
 MAX_IMAGES = 1_000
+MAX_BATCH = 16
+"""Images that one draw may give."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
@@ -119,6 +121,9 @@ class Attempt(Value):
     score: Score | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0, description="Wall seconds of drawing and judging together.")
+    place: int = Field(
+        default=0, ge=0, lt=MAX_BATCH, description="Place among the images of one draw, 0 for the first."
+    )
 
 
 class StopReason(str, Enum):
@@ -210,7 +215,7 @@ class RunSettings(Value):
     candidates: int = Field(
         default=1,
         ge=1,
-        le=16,
+        le=MAX_BATCH,
         description="Images drawn for each try, with a seed each, and judged together; the most probable "
         "success counts. Each "
         "is one of max_attempts.",

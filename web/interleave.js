@@ -1,4 +1,4 @@
-// The live view of the Critic Loop: one extension, which finds the node that a message is about and hands it to that node's view.
+// The live view of the Critic Loop and of Try Open / Try Close: one extension, which finds the node that a message is about and hands it to that node's view.
 // Everything works without it: the node then shows the host's own previews and images.
 
 import { app } from "../../scripts/app.js";
@@ -10,7 +10,7 @@ import { RunView } from "./live/view.js";
 
 const EVENT = "interleave-thinker";
 const VERSION = 1;
-const NODE = "InterleaveCriticLoop";
+const NODES = ["InterleaveCriticLoop", "InterleaveTryClose"];
 const RUN_PROPERTY = "interleave_run";
 const IDLE_HEIGHT = 36;
 const LEAST_HEIGHT = 260;
@@ -45,7 +45,7 @@ function pathsOf(node, graph = rootGraph(), prefix = "") {
 }
 
 function shownFor(node) {
-  if (node?.comfyClass !== NODE || !holdsElements(node)) return undefined;
+  if (!NODES.includes(node?.comfyClass) || !holdsElements(node)) return undefined;
   let shown = views.get(node);
   if (!shown) {
     shown = attach(node);
@@ -121,6 +121,15 @@ async function recall(node) {
   shown.view.update();
 }
 
+/** The prompt failed or was interrupted. A loop of ours says so itself; nodes of others between Try Open and Try Close do not. */
+function stopAll() {
+  for (const { state, view } of views.values()) {
+    if (!state.running) continue;
+    state.stop();
+    view.update();
+  }
+}
+
 function recallAll() {
   for (const node of views.keys()) recall(node).catch((error) => console.warn("InterleaveThinker:", error));
 }
@@ -141,6 +150,8 @@ app.registerExtension({
     document.head.append(style);
     api.addEventListener(EVENT, ({ detail }) => receive(detail));
     api.addEventListener("reconnected", recallAll);
+    api.addEventListener("execution_error", stopAll);
+    api.addEventListener("execution_interrupted", stopAll);
     api.addEventListener("progress", ({ detail }) => {
       const shown = views.get(nodeAt(detail?.node ?? ""));
       if (!shown) return;

@@ -32,6 +32,21 @@ class Generator(Protocol):
 
 
 @runtime_checkable
+class DrawsSeveral(Protocol):
+    """A generator that may give several images for one draw, of which the critic finds the best."""
+
+    @property
+    def draws_several(self) -> bool:
+        """Whether it does; if not, `draw` is asked."""
+        ...
+
+    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
+        """Return 1 to MAX_BATCH images; same arguments, same pixels in the same order. Raises as
+        `Generator.draw` does."""
+        ...
+
+
+@runtime_checkable
 class FollowsAnchor(Protocol):
     """A generator whose edits also depend on the story's first image: the loop names it before every step.
     One such generator draws one story at a time."""

@@ -6,11 +6,15 @@ a kill, a cancel or an edit is nothing but running again: what is found is not m
 missing.
 
     run.json                 format, version, request, settings, identities, the plan as its planner wrote it
-    (digest) plan.json                the plan; edit it and run again, and it is used as edited (delete it to
-    plan anew) attempts/<key>.json      one draw: generator, prompt, seed, source, image or error, seconds
+                             (digest)
+    plan.json                the plan; edit it and run again, and it is used as edited (delete it to plan
+                             anew)
+    attempts/<key>.json      one draw: generator, prompt, seed, source, image (and `more` of a batch) or
+                             error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
-    pictures/<digest>.png    the pixels, lossless choices.json             which attempt a person picked as a
-    step's result (picks.py) in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
+    pictures/<digest>.png    the pixels, lossless
+    choices.json             which attempt a person picked as a step's result (picks.py)
+    in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it ended
 """
 
@@ -183,8 +187,8 @@ class Journal:
 
     def keep_drawn(self, drawn: Drawn) -> None:
         self._files.remove(TRAJECTORY)
-        if drawn.image is not None:
-            self._keep_picture(drawn.image)
+        for image in drawn.images:
+            self._keep_picture(image)
         self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
 
     def judged(self, key: JudgeKey) -> Judged | None:

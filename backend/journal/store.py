@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ..pictures import Picture
 from ..types import (
+    MAX_BATCH,
     MAX_IMAGES,
     Fault,
     Identities,
@@ -70,12 +71,21 @@ class JudgeKey(Key):
 
 
 class Drawn(Value):
-    """One draw: the image, or the fault that came instead, and the wall seconds it took."""
+    """One draw: the image, or the fault that came instead, and the wall seconds it took.
+
+    `more` are the further images of a draw that gave a batch.
+    """
 
     key: DrawKey
     image: Picture | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0)
+    more: Several[Picture] = Field(default=(), max_length=MAX_BATCH - 1)
+
+    @property
+    def images(self) -> tuple[Picture, ...]:
+        """All images of the draw, none if it failed."""
+        return () if self.image is None else (self.image, *self.more)
 
 
 class Judged(Value):

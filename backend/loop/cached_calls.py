@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from ..counters import count
 from ..errors import ChatError, GeneratorError
-from ..generators.protocol import Generator
+from ..generators.protocol import DrawsSeveral, Generator
 from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
 from ..pictures import Picture
-from ..types import Attempt, Fault, Verdict
+from ..types import MAX_BATCH, Attempt, Fault, Verdict
 from .protocols import BatchCritic, CriticLike
 
 
@@ -107,12 +107,27 @@ class CachedCalls:
     def _draw_now(self, key: DrawKey, source: Picture | None) -> Drawn:
         count(draws=1)
         began = time.monotonic()
-        image, error = None, None
+        images: Sequence[Picture] = ()
+        error = None
         try:
-            image = self._generator.draw(key.prompt, source, key.seed)
+            images = self._images(key, source)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
-        return Drawn(key=key, image=image, error=error, seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        image = images[0] if images else None
+        return Drawn(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
+
+    def _images(self, key: DrawKey, source: Picture | None) -> Sequence[Picture]:
+        generator = self._generator
+        if not (isinstance(generator, DrawsSeveral) and generator.draws_several):
+            return (generator.draw(key.prompt, source, key.seed),)
+        images = generator.draw_several(key.prompt, source, key.seed)
+        if not 1 <= len(images) <= MAX_BATCH:
+            raise GeneratorError(
+                f"The generator gave {len(images)} images at once; 1 to {MAX_BATCH} can be judged.",
+                "Set its batch size accordingly.",
+            )
+        return images
 
     def _begun_ahead(self, wanted: DrawKey | None) -> Drawn | None:
         """What was begun ahead, if it is what is wanted now; anything else is waited for and thrown away."""

@@ -31,12 +31,16 @@ class AttemptStarted:
 
 @dataclass(frozen=True)
 class AttemptDrawn:
-    """The image (or the fault) of an attempt is there; not judged yet. `reused`: nothing was drawn for it."""
+    """The image (or the fault) of an attempt is there; not judged yet. `reused`: nothing was drawn for it.
+
+    `of` is the number of images that its draw gave; each of them is an attempt with events of its own.
+    """
 
     step: Step
     attempt: int
     record: Attempt
     reused: bool = False
+    of: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ trial that was stopped goes on where its records end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from ..journal.journal import Journal
 from ..journal.store import DrawKey, Drawn, InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import (
+    MAX_BATCH,
     MAX_TEXT,
     Identities,
     Plan,
@@ -30,14 +32,15 @@ from ..types import (
     Trajectory,
     Value,
 )
-from .events import AttemptStarted, Event, Finished
+from .events import AttemptDrawn, AttemptStarted, Event, Finished
 from .loop import CriticLike, run
 
 ALL_STEPS = 0
 
 
 class Wanted(Value):
-    """One draw that the loop asks for; `attempt` is 0-based, `source` None is text-to-image."""
+    """One draw that the loop asks for; `attempt` counts a step's draws from 0 (a batch is one), `source` None
+    is text-to-image."""
 
     step: int
     attempt: int
@@ -60,10 +63,11 @@ class NextTry(Cancelled):
 
 
 class Given(NamedTuple):
-    """A draw that was made, and the wall seconds it took."""
+    """A draw that was made: its images (of a batch several, each a candidate), and the wall seconds it
+    took."""
 
     wanted: Wanted
-    image: Picture
+    images: tuple[Picture, ...]
     seconds: float = 0.0
 
 
@@ -127,10 +131,22 @@ def trial_of_plan(
 
 def first_try(trial: Trial) -> Wanted:
     """What is drawn first."""
+    return _opening(trial)[0]
+
+
+def first_events(trial: Trial) -> list[Event]:
+    """What happens until something is drawn; the last event is the start of the first try."""
+    events = _opening(trial)[1]
+    begun = [number for number, event in enumerate(events) if isinstance(event, AttemptStarted)]
+    return events[: begun[-1] + 1]
+
+
+def _opening(trial: Trial) -> tuple[Wanted, list[Event]]:
+    events: list[Event] = []
     try:
-        _play(trial, "", None, RunSettings(seed=trial.seed), InMemoryStore(), lambda event: None)
+        _play(trial, "", None, RunSettings(seed=trial.seed), InMemoryStore(), events.append)
     except NextTry as next_try:
-        return next_try.wanted
+        return next_try.wanted, events
     raise SettingsError("Nothing of this is drawn.")  # a Trial always has a step with a prompt
 
 
@@ -157,13 +173,23 @@ class Tries:
         """Take in a `given` draw, judge it, and return the whole trajectory if that ends the trial.
 
         Raises NextTry with what is to be drawn before it can go on; the journal then holds everything so far.
-        Raises JournalError, ChatError, Cancelled as the loop does.
+        Raises JournalError, ChatError, Cancelled as the loop does, SettingsError for more than MAX_BATCH
+        images.
         """
-        self._journal.given = given and Drawn(
-            key=given.wanted.key(self._identity), image=given.image, seconds=given.seconds
-        )
+        self._journal.given = given and self._drawn(given)
         trajectory = _play(self.trial, self._identity, critic, self.settings, self._journal, on_event)
         return self._journal.whole(trajectory)
+
+    def _drawn(self, given: Given) -> Drawn:
+        first, *more = given.images
+        if len(more) >= MAX_BATCH:
+            raise SettingsError(
+                f"Step {given.wanted.step}, try {given.wanted.attempt + 1} has {len(given.images)} images; "
+                f"the critic chooses of {MAX_BATCH} at most.",
+                "Set the batch size accordingly.",
+            )
+        key = given.wanted.key(self._identity)
+        return Drawn(key=key, image=first, more=tuple(more), seconds=given.seconds)
 
 
 class _TrialJournal(Journal):
@@ -208,6 +234,11 @@ class _Outside:
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.step, self.attempt = 0, 0
+        self.draws_several = True
+        """Whoever draws may give a batch; then a critic is asked even about a single try."""
+
+    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
+        return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         raise NextTry(Wanted(step=self.step, attempt=self.attempt, prompt=prompt, seed=seed, source=source))
@@ -224,9 +255,12 @@ def _play(
     request = Request(text=trial.request.text, images=(trial.source,) if trial.source else ())
     outside = _Outside(identity)
     trajectory = None
+    draws = Counter[int]()
     for event in run(request, None, outside, critic, settings, store, plan=Plan(steps=trial.steps)):
         if isinstance(event, AttemptStarted):
-            outside.step, outside.attempt = event.step.number, event.attempt
+            outside.step, outside.attempt = event.step.number, draws[event.step.number]
+        elif isinstance(event, AttemptDrawn):
+            draws[event.step.number] += event.record.place == 0
         if isinstance(event, Finished):
             trajectory = event.trajectory
         on_event(event)

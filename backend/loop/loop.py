@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ..errors import Cancelled, SettingsError
-from ..generators.protocol import FollowsAnchor, Generator
+from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import Attempt, Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
@@ -54,7 +54,8 @@ def run(
     """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
 
     `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same
-    planner and request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged.
+    planner and request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged;
+    of several images that one draw gave, a critic finds the best then too.
     A failed draw or judgement becomes the attempt's `error` and the next attempt follows; a failed planner
     raises AnswerError or ChatError, an unusable journal JournalError, a source rule without its image
     SettingsError.
@@ -78,7 +79,8 @@ class _Run:
         self.request = request
         self.planner = planner
         self.generator = generator
-        self.critic = critic if settings.max_attempts > 1 else None
+        several = isinstance(generator, DrawsSeveral) and generator.draws_several
+        self.critic = critic if settings.max_attempts > 1 or several else None
         self.settings = settings
         self.store = store
         self.cached_calls = CachedCalls(generator, store)
@@ -152,14 +154,19 @@ class _Run:
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
         tries = self.settings.max_attempts if self.critic else 1
-        reason = StopReason.tries_used_up if self.critic else StopReason.unjudged
-        while len(self.attempts) < tries:
+        reason = StopReason.unjudged
+        draws = 0
+        while draws < tries:
             first = len(self.attempts)
-            numbers = range(first, min(first + self.settings.candidates, tries))
+            numbers = range(draws, min(draws + self.settings.candidates, tries))
+            draws = numbers.stop
             stopped = yield from self._candidates(step, numbers, prompt, source, pick)
-            if self.settings.judge_last or (stopped is None and len(self.attempts) < tries):
-                yield from self._judge(step, first)
             candidates = self.attempts[first:]
+            if self.critic and (self.settings.max_attempts > 1 or len(candidates) > 1):
+                reason = StopReason.tries_used_up
+                if self.settings.judge_last or (stopped is None and draws < tries):
+                    yield from self._judge(step, first)
+                    candidates = self.attempts[first:]
             if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):
                 reason = StopReason.accepted
                 break
@@ -179,7 +186,7 @@ class _Run:
     def _candidates(
         self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
     ) -> EventStream[Event, None, StopReason | None]:
-        """Draw the attempts of these numbers; returns why it ended before the last of them, None if it did
+        """Make the draws of these numbers; returns why it ended before the last of them, None if it did
         not."""
         for number in numbers:
             seed = self._seed(step, number)
@@ -188,24 +195,29 @@ class _Run:
                 return StopReason.picked
             if time.monotonic() >= self.deadline:
                 return StopReason.budget
-            yield from self._draw(step, number, prompt, source, seed)
+            yield from self._draw(step, prompt, source, seed)
         return None
 
-    def _draw(
-        self, step: Step, number: int, prompt: str, source: Picture | None, seed: int
-    ) -> Iterator[Event]:
-        yield AttemptStarted(step, number, prompt, seed)
+    def _draw(self, step: Step, prompt: str, source: Picture | None, seed: int) -> Iterator[Event]:
+        """Make one draw; each of its images is an attempt."""
+        yield AttemptStarted(step, len(self.attempts), prompt, seed)
         drawn, reused = self.cached_calls.draw(prompt, source, seed)
-        attempt = Attempt(
-            prompt=prompt,
-            seed=seed,
-            source=source,
-            image=drawn.image,
-            error=drawn.error,
-            seconds=drawn.seconds,
-        )
-        self.attempts.append(attempt)
-        yield AttemptDrawn(step, number, attempt, reused)
+        images = drawn.images or (None,)
+        for place, image in enumerate(images):
+            number = len(self.attempts)
+            if place:
+                yield AttemptStarted(step, number, prompt, seed)
+            attempt = Attempt(
+                prompt=prompt,
+                seed=seed,
+                source=source,
+                image=image,
+                error=drawn.error,
+                seconds=drawn.seconds / len(images),
+                place=place,
+            )
+            self.attempts.append(attempt)
+            yield AttemptDrawn(step, number, attempt, reused, len(images))
 
     def _judge(self, step: Step, first: int) -> Iterator[Event]:
         """Judge the attempts from `first` on, together where that is possible."""
@@ -214,7 +226,7 @@ class _Run:
             return
         drawn = [self.attempts[number] for number in numbers]
         judged = self.cached_calls.judge(
-            self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn[0])
+            self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn)
         )
         for number, (found, reused) in zip(numbers, judged, strict=True):
             attempt = self.attempts[number]
@@ -223,14 +235,14 @@ class _Run:
             self.attempts[number] = attempt.model_copy(update=update)
             yield AttemptJudged(step, number, self.attempts[number], reused)
 
-    def _draw_ahead(self, step: Step, attempt: Attempt) -> None:
+    def _draw_ahead(self, step: Step, attempts: list[Attempt]) -> None:
         """Begin to draw what follows if this attempt is accepted, where the settings want that; which of
         several candidates that will be nobody knows."""
         later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
-        wanted = self.settings.draw_ahead and self.settings.candidates == 1
+        wanted = self.settings.draw_ahead and self.settings.candidates == 1 and len(attempts) == 1
         if not wanted or later is None or not later.prompt:
             return
-        result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
+        result = StepResult(step=step, attempts=tuple(attempts), chosen=0, stop_reason=StopReason.accepted)
         results = [*self.results, result]
         given = self.request.images
         if isinstance(self.generator, FollowsAnchor) and (

@@ -81,6 +81,10 @@ class _AbsentGenerator:
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
+        self.draws_several = True
+
+    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
+        return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         raise Cancelled("Not drawn yet.")

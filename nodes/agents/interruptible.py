@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.generators.protocol import FollowsAnchor, Generator
+from ...backend.generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ...backend.pictures import Picture
 from ...backend.types import Verdict
 from .. import host
@@ -31,6 +31,16 @@ class InterruptibleGenerator:
         """Draw, or raise Cancelled if the user pressed cancel."""
         host.stop_if_interrupted()
         return self._generator.draw(prompt, source, seed)
+
+    @property
+    def draws_several(self) -> bool:
+        return isinstance(self._generator, DrawsSeveral) and self._generator.draws_several
+
+    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
+        """Draw a batch where the generator makes one, or raise Cancelled if the user pressed cancel."""
+        host.stop_if_interrupted()
+        assert isinstance(self._generator, DrawsSeveral), "asked only where draws_several says so"
+        return self._generator.draw_several(prompt, source, seed)
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """Name the story's first image to a generator that asks for it."""

@@ -13,7 +13,17 @@ from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupte
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
 from .node_registry import call_node, check_node, has_node
-from .progress import NodeProgress, Preview, as_preview, listening_to_steps, report_step, small_preview
+from .progress import (
+    NodeProgress,
+    Preview,
+    as_preview,
+    is_running,
+    listening_to_steps,
+    publish,
+    report_step,
+    running_prompt,
+    small_preview,
+)
 from .routes import Route, register_routes
 from .sampling import (
     Guidance,
@@ -70,6 +80,7 @@ __all__ = [
     "host_interrupts",
     "input_folder",
     "interrupted",
+    "is_running",
     "last_sigmas",
     "lay_out_references",
     "listening_to_steps",
@@ -81,10 +92,12 @@ __all__ = [
     "output_folder",
     "pipeline_dtype",
     "pipeline_roots",
+    "publish",
     "register_folders",
     "register_routes",
     "report_missing",
     "report_step",
+    "running_prompt",
     "samplers",
     "saved_file",
     "scale",

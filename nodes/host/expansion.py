@@ -12,7 +12,6 @@ from typing import Any
 import folder_paths
 from comfy.cli_args import args
 from comfy_execution.graph_utils import ExecutionBlocker
-from server import PromptServer
 
 LONGEST_FILE_NAME = 260
 
@@ -45,13 +44,6 @@ def file_stamp(text: str) -> str | None:
 def keeps_no_results() -> bool:
     """Whether the host was started with --cache-none."""
     return bool(args.cache_none)
-
-
-def say_at(text: str, node: str) -> None:
-    """Show a line of text on the node with this display id."""
-    server = getattr(PromptServer, "instance", None)
-    if server is not None:
-        server.send_progress_text(text, node, server.client_id)
 
 
 def missing(reason: str) -> ExecutionBlocker:

@@ -32,6 +32,29 @@ StepListener = Callable[[float, Preview | None], None]
 _step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_listener", default=None)
 
 
+def publish(event: str, message: dict[str, Any]) -> None:
+    """Send a message to the front end; nobody gets it if the prompt came from no browser."""
+    server = getattr(PromptServer, "instance", None)
+    if server is not None and server.client_id is not None:
+        server.send_sync(event, message, server.client_id)
+
+
+def running_prompt() -> str:
+    """Id of the prompt whose node is running here; empty outside of one."""
+    context = get_executing_context()
+    return context.prompt_id if context else ""
+
+
+def is_running(prompt: str) -> bool:
+    """Whether the prompt of this id is being carried out."""
+    server = getattr(PromptServer, "instance", None)
+    if server is None:
+        return False
+    queue = server.prompt_queue
+    running, _ = getattr(queue, "get_current_queue_volatile", queue.get_current_queue)()
+    return any(item[1] == prompt for item in running)
+
+
 class NodeProgress:
     """Bar, preview image and line of text on the node that is running."""
 
@@ -61,12 +84,6 @@ class NodeProgress:
         server = getattr(PromptServer, "instance", None)
         if server is not None and self._node is not None:
             server.send_progress_text(text, self._node, server.client_id)
-
-    def publish(self, event: str, message: dict[str, Any]) -> None:
-        """Send a message to the front end; nobody gets it if the prompt came from no browser."""
-        server = getattr(PromptServer, "instance", None)
-        if server is not None and server.client_id is not None:
-            server.send_sync(event, message, server.client_id)
 
 
 def as_preview(image: Image.Image) -> Preview:

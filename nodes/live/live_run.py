@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...backend.loop.events import (
@@ -24,7 +24,7 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.types import Plan, RunSettings, StopReason, Trajectory
+from ...backend.types import Attempt, Plan, RunSettings, StopReason, Trajectory
 from .messages import (
     LINE_BYTES,
     AttemptShown,
@@ -56,11 +56,13 @@ def nowhere(message: Message) -> None:
 
 @dataclass(frozen=True)
 class LiveTarget:
-    """Where a run is shown: its node, the workflow in the browser, and what takes the messages."""
+    """Where a run is shown: its node, the workflow in the browser, what takes the messages, and the host's
+    prompt where nodes of others draw: these may fail and nobody says so here."""
 
     node: str = ""
     workflow: str | None = None
     send: Send = nowhere
+    prompt: str = ""
 
 
 class LiveRun:
@@ -80,11 +82,12 @@ class LiveRun:
         self._id = secrets.token_hex(4)
         self._settings, self._send, self._clock = settings, target.send, clock
         self._steps = [step.number for step in plan.steps]
-        self._tries = settings.max_attempts if judged else 1
+        self.prompt = target.prompt
+        self.status = "running"
         self._seq = 0
         self._state: dict[str, Message] = {}
         self._lock = threading.Lock()
-        self._attempt: AttemptShown | None = None
+        self._attempts: dict[int, AttemptShown] = {}
         self._last_prompt = ""
         self._words = _Words()
 
@@ -96,10 +99,11 @@ class LiveRun:
                 self._show(step_shown(step))
         elif isinstance(event, AttemptStarted):
             self._begin(event)
-        elif isinstance(event, AttemptDrawn) and self._attempt:
-            self._attempt = attempt_drawn(self._attempt, event.record, event.reused)
-            self._show(self._attempt)
-        elif isinstance(event, AttemptJudged) and self._attempt:
+        elif isinstance(event, AttemptDrawn) and event.attempt in self._attempts:
+            begun = self._attempts[event.attempt]
+            self._attempts[event.attempt] = attempt_drawn(begun, event.record, event.reused, event.of)
+            self._show(self._attempts[event.attempt])
+        elif isinstance(event, AttemptJudged) and event.attempt in self._attempts:
             self._settle(event)
         elif isinstance(event, StepFinished):
             self._finish_step(event)
@@ -110,20 +114,29 @@ class LiveRun:
 
     def hear(self, text: str) -> None:
         """Take in a piece of the critic's text on the attempt at hand."""
-        if self._attempt is None:
+        not_done = [attempt for attempt in self._attempts.values() if attempt.status != "done"]
+        if not not_done:
             return
         due = self._words.add(text, self._clock())
         if due:
             at = self._words.sent - len(due)
-            self._show(
-                WordsShown(step=self._attempt.step, attempt=self._attempt.attempt, at=at, text=due),
-                whole=self._words.sent_text,
-            )
+            # Candidates are judged in their order.
+            step, attempt = not_done[0].step, not_done[0].attempt
+            self._show(WordsShown(step=step, attempt=attempt, at=at, text=due), whole=self._words.sent_text)
 
     def fail(self, message: str) -> None:
         """The run ended with an error."""
         self.view.line = clip(message, LINE_BYTES)
         self._send_run("failed")
+
+    def stop(self) -> None:
+        """The run ended without a word: the nodes that were to draw failed, or were interrupted.
+
+        Browsers that followed it have heard that from the host; who asks later finds it in the state.
+        """
+        self.view.stop()
+        self._send = nowhere
+        self._send_run("cancelled")
 
     def state(self) -> list[Message]:
         """The newest message of every key, in the order in which they came."""
@@ -134,34 +147,38 @@ class LiveRun:
         before = event.prompt if event.attempt == 0 else self._last_prompt
         self._last_prompt = event.prompt
         self._words = _Words()
-        self._attempt = attempt_begun(event.step, event.attempt, event.prompt, before, event.seed)
+        begun = attempt_begun(event.step, event.attempt, event.prompt, before, event.seed)
         if event.attempt == 0:
+            self._attempts.clear()
             self._show(step_shown(event.step).model_copy(update={"status": "running"}))
-        self._show(self._attempt)
+        self._attempts[event.attempt] = begun
+        self._show(begun)
 
     def _settle(self, event: AttemptJudged) -> None:
-        assert self._attempt is not None
-        self._attempt = attempt_done(self._attempt, event.record, self._settings)
+        self._words = _Words()
+        done = attempt_done(self._attempts[event.attempt], event.record, self._settings)
+        self._attempts[event.attempt] = done
         with self._lock:
             # The verdict holds the reasoning; the raw text was only for the time until then.
-            self._state.pop(f"words {self._attempt.step} {self._attempt.attempt}", None)
-        self._show(self._attempt)
+            self._state.pop(f"words {done.step} {done.attempt}", None)
+        self._show(done)
 
     def _finish_step(self, event: StepFinished) -> None:
         attempts = event.result.attempts
-        if self._attempt and attempts and self._attempt.status != "done":
-            self._attempt = attempt_done(self._attempt, attempts[-1], self._settings)
-            self._show(self._attempt)
-        self._attempt = None
+        for number, shown in self._attempts.items():
+            if shown.status != "done" and number < len(attempts):
+                self._show(attempt_done(shown, attempts[number], self._settings))
+        self._attempts.clear()
         self._show(step_done(event.result))
 
     def _send_run(self, status: str) -> None:
+        self.status = status
         self._show(
             RunShown.model_validate(
                 {
                     "run": self.run,
                     "steps": self._steps,
-                    "tries": self._tries,
+                    "tries": self.view.tries,
                     "status": status,
                     "share": round(1.0 if status == "finished" else self.view.share, 4),
                     "line": clip(self.view.line, LINE_BYTES),
@@ -237,14 +254,25 @@ def replayed(run: str, trajectory: Trajectory) -> LiveRun:
     live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
     live.follow(PlanReady(trajectory.plan))
     for result in trajectory.results:
+        of = batches_of(result.attempts)
         for number, attempt in enumerate(result.attempts):
             live.follow(AttemptStarted(result.step, number, attempt.prompt, attempt.seed))
-            live.follow(AttemptDrawn(result.step, number, attempt))
+            live.follow(AttemptDrawn(result.step, number, attempt, of=of[number]))
             if attempt.verdict or (attempt.error and attempt.image):
                 live.follow(AttemptJudged(result.step, number, attempt))
         live.follow(StepFinished(result))
     live.follow(Finished(trajectory))
     return live
+
+
+def batches_of(attempts: Sequence[Attempt]) -> list[int]:
+    """For every attempt the number of images that its draw gave."""
+    sizes: list[int] = []
+    for attempt in attempts:
+        if attempt.place == 0 or not sizes:
+            sizes.append(0)
+        sizes[-1] += 1
+    return [size for size in sizes for _ in range(size)]
 
 
 def was_cancelled(trajectory: Trajectory) -> bool:

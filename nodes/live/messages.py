@@ -84,6 +84,7 @@ class AttemptShown(Part):
     """An attempt: its prompt with what changed since the one before, its image, the critic's verdict.
 
     `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
+    `place` (from 0) among the `of` images that its draw gave.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -103,6 +104,8 @@ class AttemptShown(Part):
     refined: Pieces = []
     error: str = ""
     seconds: float = 0.0
+    place: int = 0
+    of: int = 1
 
     @property
     def key(self) -> str:
@@ -183,8 +186,8 @@ def attempt_begun(step: Step, number: int, prompt: str, before: str, seed: int) 
     )
 
 
-def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool) -> AttemptShown:
-    """The same attempt with its image, or with the fault that came instead."""
+def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) -> AttemptShown:
+    """The same attempt with its image, one of `of` of its draw, or with the fault that came instead."""
     failed = attempt.image is None
     return begun.model_copy(
         update={
@@ -196,6 +199,8 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool) -> Attemp
             "tone": "bad" if failed else "quiet",
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
             "seconds": round(attempt.seconds, 2),
+            "place": attempt.place,
+            "of": of,
         }
     )
 

@@ -31,7 +31,8 @@ class RunView:
     def __init__(self, plan: Plan, settings: RunSettings, judged: bool) -> None:
         self._drawn = [step.number for step in plan.steps if step.prompt]
         self._settings = settings
-        self._tries = settings.max_attempts if judged else 1
+        self._draws = settings.max_attempts if judged else 1
+        self._batch = 1
         self.share = 0.0
         self.line = ""
 
@@ -43,6 +44,7 @@ class RunView:
             self.share = self._position(event.step.number, event.attempt)
             self.line = self._try(event.step, event.attempt, "drawing")
         elif isinstance(event, AttemptDrawn):
+            self._batch = max(self._batch, event.of)
             if event.record.image is None:
                 self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
             else:
@@ -50,10 +52,19 @@ class RunView:
         elif isinstance(event, AttemptJudged):
             self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
         elif isinstance(event, StepFinished):
-            self.share = self._position(event.result.step.number, self._tries)
+            self.share = self._position(event.result.step.number, self.tries)
             self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
         elif isinstance(event, Finished):
             self.line = summarize(event.trajectory).sentence
+
+    def stop(self) -> None:
+        """The run ended in the middle of a try."""
+        self.line = f"{self.line.partition(': ')[0]}: stopped"
+
+    @property
+    def tries(self) -> int:
+        """Images that a step may take at most: of every draw as many as it gives at once."""
+        return self._draws * self._batch
 
     def within_try(self, share: float) -> float:
         """Share of the whole run when the current draw is at `share` (0..1)."""
@@ -61,14 +72,14 @@ class RunView:
 
     @property
     def _all_tries(self) -> int:
-        return max(1, len(self._drawn) * self._tries)
+        return max(1, len(self._drawn) * self.tries)
 
     def _position(self, number: int, tries: int) -> float:
         steps_before = sum(one < number for one in self._drawn)
-        return (steps_before * self._tries + (tries if number in self._drawn else 0)) / self._all_tries
+        return (steps_before * self.tries + (tries if number in self._drawn else 0)) / self._all_tries
 
     def _try(self, step: Step, attempt: int, what: str) -> str:
-        return f"Step {step.number}, try {attempt + 1} of {self._tries}: {what}"
+        return f"Step {step.number}, try {attempt + 1} of {self.tries}: {what}"
 
 
 class Allowance:

@@ -65,6 +65,8 @@ def live_state(asked: AskLive) -> State:
     live = LIVE_RUNS.find(asked.node, asked.workflow)
     if live is None:
         return State()
+    if live.status == "running" and live.prompt and not host.is_running(live.prompt):
+        live.stop()
     # The folder comes into being with the run's first step, and may have been deleted since.
     folder = host.output_folder() / PARENT / live.run
     return _state(folder, live.state())

@@ -16,6 +16,7 @@ from ...backend.types import RunSettings, StepResult, Trajectory
 from .. import host
 from ..agents.interruptible import critic_with  # noqa: F401 - others import it from here
 from ..agents.strictness import accept_at_of
+from ..inputs.candidates_input import candidates_input
 from ..inputs.images import to_batch
 from ..inputs.run_folder import ChoiceWatch, run_folder
 from ..inputs.sockets import (
@@ -115,6 +116,7 @@ class CriticLoop(io.ComfyNode):
                     "on. "
                     "0 is no limit.",
                 ),
+                candidates_input(),
             ],
             outputs=[
                 io.Image.Output("images", is_output_list=True, tooltip="The kept image of every drawn step."),

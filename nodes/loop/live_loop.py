@@ -40,7 +40,7 @@ def carry_out(
     progress = host.NodeProgress()
     judged = chat is not None and settings.max_attempts > 1
     target = LiveTarget(
-        progress.node, workflow, lambda message: progress.publish(EVENT, message.model_dump(mode="json"))
+        progress.node, workflow, lambda message: host.publish(EVENT, message.model_dump(mode="json"))
     )
     live = LiveRun(folder.name, plan.plan, settings, judged, target)
     others_leave(chat)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,12 +26,15 @@ from .. import host
 from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..host.internals import settle_changes
+from ..inputs.candidates_input import candidates_input
 from ..inputs.run_folder import ChoiceWatch, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket
-from ..loop.judge import critic_of
-from .next_try import Carried, go_on
+from ..live.live_run import LiveTarget
+from ..loop.critic_loop import workflow_of
+from .next_try import Carried, Story, begin, go_on, only_batch
 from .open import OpenedTry, TrySocket
 from .results import closed_outputs
+from .shown import ShownTries, target_at
 from .subgraph import Body, body_digest, find_body, image_nodes
 
 OWN_WORD = 0.0
@@ -40,8 +43,8 @@ FIELDS = RunSettings.model_fields
 choices = ChoiceWatch()
 
 
-_asked: dict[str, float] = {}
-"""When the first try of a Try Close, by its id, was asked for."""
+_asked: dict[str, tuple[float, ShownTries]] = {}
+"""When the first try of a Try Close, by its id, was asked for, and where it is shown."""
 
 
 class TryClose(io.ComfyNode):
@@ -64,7 +67,12 @@ class TryClose(io.ComfyNode):
             enable_expand=True,
             hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],
             inputs=[
-                io.Image.Input("image", lazy=True, tooltip="The image that your nodes since Try Open made."),
+                io.Image.Input(
+                    "image",
+                    lazy=True,
+                    tooltip="The image that your nodes since Try Open made. Of a batch (16 at most) the "
+                    "critic judges each and the best is kept.",
+                ),
                 TrySocket.Input(
                     "opened", display_name="try", tooltip="From the Try Open before these nodes."
                 ),
@@ -89,6 +97,7 @@ class TryClose(io.ComfyNode):
                 io.Combo.Input(
                     "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
                 ),
+                candidates_input(),
             ],
             outputs=closed_outputs(lists=True),
         )
@@ -97,35 +106,31 @@ class TryClose(io.ComfyNode):
     async def check_lazy_status(
         cls,
         opened: list[OpenedTry],
-        max_attempts: list[int],
-        accept_at: list[float],
-        keep: list[Any],
         image: Sequence[torch.Tensor | None] = (None,),
         critic: Sequence[ChatModel | None] = (None,),
+        **settings: list[Any],
     ) -> list[str]:
         if image[0] is not None:
             return []
-        settings = settings_of(critic[0], max_attempts[0], accept_at[0], keep[0])
+        limits = settings_of(critic[0], settings)
         dynprompt, name = cls.hidden.dynprompt, cls.hidden.unique_id
         graph = expansion.graph_of(dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
         await settle_changes(dynprompt, image_nodes(graph, body))
-        one = only(opened, "try")
-        if body.edits and one.wanted.source is None:
-            raise SettingsError(
-                (
-                    f"Step {one.wanted.step} has no image to edit, but the nodes after Try Open use its "
-                    "source "
-                    "image."
-                ),
-                "Connect one to Try Open's source_image (a blank one from Empty Image will do).",
-            )
+        for one in opened:
+            check_source(one, body)
+        story, *others = stories_of(opened, graph, body, limits)
+        if others:
+            # One story after the other: the host would make the first try of each before any is judged.
+            return ["image"] if body.has_previews else []
         if expansion.keeps_no_results() and not body.has_previews:
             # Laid out like the later tries it shares with them what comes from outside, made once for all.
             return []
-        if tries_of(one, graph, body, settings).is_drawn(one.wanted):
+        if story.tries.is_drawn(story.wanted):
             return []
-        _asked[name] = time.monotonic()
+        shown = begin(story, critic[0], cls.target(body))
+        shown.open()
+        _asked[name] = time.monotonic(), shown
         return ["image"]
 
     @classmethod
@@ -136,44 +141,91 @@ class TryClose(io.ComfyNode):
     def execute(
         cls,
         opened: list[OpenedTry],
-        max_attempts: list[int],
-        accept_at: list[float],
-        keep: list[Any],
         image: Sequence[torch.Tensor | None] = (None,),
         critic: Sequence[ChatModel | None] = (None,),
+        **settings: list[Any],
     ) -> io.NodeOutput:
-        name, one = cls.hidden.unique_id, only(opened, "try")
+        name = cls.hidden.unique_id
         graph = expansion.graph_of(cls.hidden.dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
-        tries = tries_of(one, graph, body, settings_of(critic[0], max_attempts[0], accept_at[0], keep[0]))
-        choices.runs(name, tries.folder)
-        judge = None if critic[0] is None else critic_of(critic[0])
-        carried = Carried(tries, judge, body, one.wanted, _asked.pop(name, time.monotonic()))
-        return go_on(cls, carried, image, None)
+        stories = stories_of(opened, graph, body, settings_of(critic[0], settings), image)
+        for story in stories:
+            choices.runs(name, story.tries.folder)
+        target = cls.target(body)
+        began, shown = _asked.pop(name, (time.monotonic(), None))
+        first = stories[0]
+        carried = Carried(
+            stories,
+            critic[0],
+            body,
+            target,
+            first.wanted,
+            shown or begin(first, critic[0], target),
+            began,
+        )
+        return go_on(cls, carried, first.images, None)
+
+    @classmethod
+    def target(cls, body: Body) -> LiveTarget:
+        """Where the tries are shown."""
+        shown_at = cls.hidden.dynprompt.get_display_node_id(body.closed)
+        return target_at(str(shown_at), workflow_of(cls.hidden))
 
 
-def settings_of(critic: ChatModel | None, max_attempts: int, accept_at: float, keep: Any) -> RunSettings:
-    """The settings of the tries; raises SettingsError for a value that came over a wire and is out of
-    range."""
-    own = accept_at_of(critic, accept_at)
+def check_source(opened: OpenedTry, body: Body) -> None:
+    """Raise SettingsError where the nodes of a try edit an image that it does not have."""
+    if body.edits and opened.wanted.source is None:
+        raise SettingsError(
+            f"Step {opened.wanted.step} has no image to edit, but the nodes after Try Open use its source "
+            "image.",
+            "Connect one to Try Open's source_image (a blank one from Empty Image will do).",
+        )
+
+
+def settings_of(critic: ChatModel | None, given: Mapping[str, Sequence[Any]]) -> RunSettings:
+    """The settings of the tries, each of which the host gives as a list of one; raises SettingsError for a
+    value that came over a wire and is out of range."""
+    values = {name: value[0] for name, value in given.items()}
+    own = accept_at_of(critic, values.pop("accept_at"))
     try:
-        return RunSettings(max_attempts=max_attempts, accept_at=own, keep=keep)
+        return RunSettings(accept_at=own, **values)
     except ValidationError as error:
         raise SettingsError(f"Try Close cannot use what is connected to it{first_fault(error)}") from error
 
 
-def tries_of(opened: OpenedTry, graph: dict[str, Any], body: Body, settings: RunSettings) -> Tries:
-    """The tries of this body, with a name of their own if what the body draws with is unknown."""
-    digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
-    folder = run_folder(host.output_folder(), opened.trial.request)
-    return Tries(opened.trial, f"comfyui-graph {digest}", settings, folder)
+def stories_of(
+    opened: Sequence[OpenedTry],
+    graph: dict[str, Any],
+    body: Body,
+    settings: RunSettings,
+    images: Sequence[torch.Tensor | None] = (None,),
+) -> tuple[Story, ...]:
+    """The stories that are to be drawn, one for each try that Try Open gave, with the images of their first
+    tries where the host made them.
 
-
-def only(values: Sequence[Any], what: str) -> Any:
-    """The only value of an input; raises SettingsError for a list of several."""
-    if len(values) != 1:
+    The body has a name of its own if what it draws with is unknown. Raises SettingsError for a list of images
+    that is not one for each.
+    """
+    if len(opened) == 1:
+        images = (only_batch(opened[0].wanted, images),)
+    elif len(images) == 1:
+        images = [None] * len(opened) if images[0] is None else images
+    if len(images) != len(opened):
         raise SettingsError(
-            f"'{what}' brings a list of {len(values)}, but one is wanted.",
-            "Give Try Open single values, not lists.",
+            f"There are {len(opened)} tries, but {len(images)} images.",
+            "Let your nodes make one image, or one batch, for each try.",
         )
-    return values[0]
+    digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
+    return tuple(
+        Story(
+            Tries(
+                one.trial,
+                f"comfyui-graph {digest}",
+                settings,
+                run_folder(host.output_folder(), one.trial.request),
+            ),
+            one.wanted,
+            image,
+        )
+        for one, image in zip(opened, images, strict=True)
+    )

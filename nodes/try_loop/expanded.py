@@ -15,7 +15,7 @@ import torch
 from comfy_api.latest import io
 
 from ..inputs.sockets import CATEGORY
-from .next_try import Carried, go_on
+from .next_try import Carried, go_on, only_batch
 from .open import OpenedTry, TrySocket, opened_outputs, opened_values
 from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
@@ -83,7 +83,7 @@ class TryNext(io.ComfyNode):
         carried: Sequence[Carried],
         held: Sequence[HeldValues | None] = (None,),
     ) -> io.NodeOutput:
-        return go_on(cls, carried[0], image, held[0])
+        return go_on(cls, carried[0], only_batch(carried[0].wanted, image), held[0])
 
 
 class TryHold(io.ComfyNode):

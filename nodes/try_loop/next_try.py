@@ -1,8 +1,9 @@
-"""From one try to the next: the image of a try is judged, and either the results are out or one more try is
+"""From one try to the next: the images of a try are judged, and either the results are out or one more try is
 laid out.
 
 Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in
-a Try Next, which does what Try Close does.
+a Try Next, which does what Try Close does. Of a list of tries (a list of plans or prompts at Try Open) each
+is a story of its own; they follow one another by the same means, so a story is whole before the next begins.
 """
 
 from __future__ import annotations
@@ -14,56 +15,97 @@ from dataclasses import dataclass, replace
 import torch
 from comfy_api.latest import io
 
+from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.loop.events import AttemptDrawn, AttemptJudged, Event, StepFinished
 from ...backend.loop.external import Given, NextTry, Tries, Wanted
-from ...backend.loop.loop import CriticLike
 from ...backend.pictures import Picture
-from ...backend.report.outcomes import stop_sentence
-from ...backend.report.text import attempt_words
-from ...backend.types import RunSettings, StopReason
+from ...backend.types import Trajectory
 from .. import host
+from ..agents.interruptible import critic_with
+from ..agents.managed_chat import others_leave
 from ..host import expansion
-from ..inputs.images import only_picture
+from ..inputs.images import to_pictures
+from ..live.live_run import LiveTarget
 from .open import OpenedTry
 from .results import closed_outputs, results
+from .shown import ShownTries
 from .subgraph import Body, FurtherTry, lay_out
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What the tries of one Try Close hand on to one another; `wanted` is the draw of the try at hand."""
+class Story:
+    """One of the trials of a Try Close: its first draw, and the images of that where the host made them."""
 
     tries: Tries
-    critic: CriticLike | None
-    body: Body
     wanted: Wanted
+    images: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What the tries of one Try Close hand on to one another; `wanted` is the draw of the try at hand, which
+    belongs to the story `stories[len(done)]`."""
+
+    stories: tuple[Story, ...]
+    critic: ChatModel | None
+    body: Body
+    target: LiveTarget
+    wanted: Wanted
+    shown: ShownTries
     began: float
     """When the nodes of this try were asked for (time.monotonic)."""
+    done: tuple[Trajectory, ...] = ()
+
+    @property
+    def story(self) -> Story:
+        return self.stories[len(self.done)]
+
+
+def begin(story: Story, critic: ChatModel | None, target: LiveTarget) -> ShownTries:
+    """Show a story whose tries begin now."""
+    others_leave(critic)
+    return ShownTries(story.tries, critic is not None, target)
 
 
 def go_on(
-    node: type[io.ComfyNode], carried: Carried, images: Sequence[torch.Tensor | None], held: object | None
+    node: type[io.ComfyNode], carried: Carried, images: torch.Tensor | None, held: object | None
 ) -> io.NodeOutput:
-    """Judge the image of a try, if one was drawn; then the results, or the next try."""
-    dynprompt, tries = node.hidden.dynprompt, carried.tries
-    shown_at = dynprompt.get_display_node_id(carried.body.closed)
+    """Judge the images of a try, if one was drawn; then the results, or the next try."""
+    while True:
+        missing = _follow(carried, images)
+        if isinstance(missing, Wanted):
+            return _further(node, carried, missing, held)
+        done = (*carried.done, missing)
+        if len(done) == len(carried.stories):
+            folders = [story.tries.folder for story in carried.stories]
+            return results(list(zip(done, folders, strict=True)))
+        story = carried.stories[len(done)]
+        shown = begin(story, carried.critic, carried.target)
+        carried = replace(carried, done=done, wanted=story.wanted, shown=shown, began=time.monotonic())
+        images = story.images
 
-    def say(event: Event) -> None:
-        line = event_text(event, carried.wanted, tries.settings)
-        if line:
-            expansion.say_at(line, shown_at)
 
-    image = drawn_image(carried.wanted, images)
-    given = None if image is None else Given(carried.wanted, image, time.monotonic() - carried.began)
+def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | Wanted:
+    """The trajectory of the story at hand, or what is to be drawn before it can go on."""
+    given = None
+    if images is not None:
+        given = Given(carried.wanted, pictures_of(images, carried.wanted), time.monotonic() - carried.began)
+    critic = None if carried.critic is None else critic_with(carried.critic, carried.shown.hear)
     with host.host_interrupts():
         try:
-            return results(tries.follow(carried.critic, given, say), tries.folder)
+            return carried.shown.follow(critic, given)
         except NextTry as missing:
-            wanted = missing.wanted
+            return missing.wanted
+
+
+def _further(
+    node: type[io.ComfyNode], carried: Carried, wanted: Wanted, held: object | None
+) -> io.NodeOutput:
+    dynprompt, closed = node.hidden.dynprompt, carried.body.closed
+    story = f"s{len(carried.done) + 1}." if carried.done else ""
     further = FurtherTry(
-        prefix=f"{carried.body.closed}.{wanted.step}.{wanted.attempt + 1}.",
-        opened=OpenedTry(trial=tries.trial, wanted=wanted),
+        prefix=f"{closed}.{story}{wanted.step}.{wanted.attempt + 1}.",
+        opened=OpenedTry(trial=carried.story.tries.trial, wanted=wanted),
         carried=replace(carried, wanted=wanted, began=time.monotonic()),
         held=held,
         hold=expansion.keeps_no_results(),
@@ -75,24 +117,21 @@ def go_on(
     return io.NodeOutput(*([end, number] for number in range(outputs)), expand=nodes)
 
 
-def drawn_image(wanted: Wanted, images: Sequence[torch.Tensor | None]) -> Picture | None:
-    """The image of a try, None if it was not asked for. Raises SettingsError if there are several."""
-    where = f"The image of step {wanted.step}, try {wanted.attempt + 1},"
+def pictures_of(images: torch.Tensor, wanted: Wanted) -> tuple[Picture, ...]:
+    """The images of a try. Raises SettingsError if there are none."""
+    pictures = to_pictures(images)
+    if not pictures:
+        raise SettingsError(f"Step {wanted.step}, try {wanted.attempt + 1} has no image.")
+    return pictures
+
+
+def only_batch(wanted: Wanted, images: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    """The only image batch of a try, None if it was not asked for. Raises SettingsError for a list of
+    several."""
     if len(images) != 1:
         raise SettingsError(
-            f"{where} is a list of {len(images)}, but one is wanted.", "Let your nodes make one image a try."
+            f"The image of step {wanted.step}, try {wanted.attempt + 1}, is a list of {len(images)}, "
+            "but one batch is wanted.",
+            "Let your nodes make one image or one batch a try; of a batch the critic keeps the best.",
         )
-    return None if images[0] is None else only_picture(images[0], where)
-
-
-def event_text(event: Event, wanted: Wanted, settings: RunSettings) -> str:
-    """The line that the node shows at an event while `wanted` is the draw at hand; empty for none."""
-    if isinstance(event, AttemptDrawn | AttemptJudged):
-        if (event.step.number, event.attempt) != (wanted.step, wanted.attempt):
-            return ""
-        judged = isinstance(event, AttemptJudged)
-        state = attempt_words(event.record, settings) if judged else "judging"
-        return f"Step {event.step.number}, try {event.attempt + 1} of {settings.max_attempts}: {state}"
-    if isinstance(event, StepFinished) and event.result.stop_reason is not StopReason.cancelled:
-        return f"Step {event.result.step.number}: {stop_sentence(event.result)}"
-    return ""
+    return images[0]

@@ -7,7 +7,9 @@ one that is returned together with an expansion stays as it was before the first
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from comfy_api.latest import io
 
@@ -26,33 +28,48 @@ def closed_outputs(lists: bool) -> list[io.Output]:
         io.Image.Output(
             "image", is_output_list=lists, tooltip="The kept image; of several steps one for each."
         ),
-        io.String.Output("text", tooltip="How every try went, with the critic's words."),
+        io.String.Output(
+            "text", is_output_list=lists, tooltip="How every try went, with the critic's words."
+        ),
         io.Boolean.Output(
-            "accepted", tooltip="Whether the critic accepted (every step, if there are several)."
+            "accepted",
+            is_output_list=lists,
+            tooltip="Whether the critic accepted (every step, if there are several).",
         ),
         io.Image.Output("attempts", is_output_list=lists, tooltip="The images of all tries."),
-        io.String.Output("prompt", tooltip="The prompt that the kept image was drawn with."),
+        io.String.Output(
+            "prompt", is_output_list=lists, tooltip="The prompt that the kept image was drawn with."
+        ),
         TrajectorySocket.Output(
-            "TRAJECTORY", tooltip="The whole run, for a Storyboard or the next Try Open."
+            "TRAJECTORY",
+            is_output_list=lists,
+            tooltip="The whole run, for a Storyboard or the next Try Open.",
         ),
     ]
 
 
-def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
-    """The outputs and the display of a trial that has ended, whose journal is in `folder`."""
-    drawn = [result for result in trajectory.results if result.image is not None]
-    chosen = [result.attempts[result.chosen or 0] for result in drawn]
-    images = [attempt.image for attempt in chosen if attempt.image]
-    attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
-    passed = all(result.stop_reason in (StopReason.accepted, StopReason.picked) for result in drawn)
-    text = report(trajectory)
-    display = host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images])
-    return io.NodeOutput(
-        [to_batch(picture.image) for picture in images],
-        text,
-        passed,
-        [to_batch(picture.image) for picture in attempts],
-        chosen[-1].prompt,
-        trajectory,
-        ui={**display, "text": (text,)},
-    )
+def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
+    """The outputs and the display of trials that have ended, each with the folder of its journal.
+
+    Every output is a list: image and attempts of all steps of all trials, the others one value a trial.
+    """
+    columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
+    files: list[Path] = []
+    for trajectory, folder in ended:
+        drawn = [result for result in trajectory.results if result.image is not None]
+        chosen = [result.attempts[result.chosen or 0] for result in drawn]
+        images = [attempt.image for attempt in chosen if attempt.image]
+        attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
+        passed = all(result.stop_reason in (StopReason.accepted, StopReason.picked) for result in drawn)
+        files += [folder / PICTURES / f"{picture.digest}.png" for picture in images]
+        row: list[list[Any]] = [
+            [to_batch(picture.image) for picture in images],
+            [report(trajectory)],
+            [passed],
+            [to_batch(picture.image) for picture in attempts],
+            [chosen[-1].prompt],
+            [trajectory],
+        ]
+        for column, values in zip(columns, row, strict=True):
+            column += values
+    return io.NodeOutput(*columns, ui={**host.shown_files(files), "text": tuple(columns[1])})

@@ -193,7 +193,7 @@ def lay_out(
     """The nodes of one more try and the id of the Try Next that ends it; `shown_as` gives the display id of a
     node."""
     inner = {*body.nodes, body.opened}
-    prefix, held = further.prefix, further.held
+    prefix, held = as_id(further.prefix), further.held
     holder = f"{prefix}/hold"
     box: Any = held if held is not None else [holder, 0]
     carries = held is not None or (further.hold and bool(body.outside))
@@ -203,16 +203,16 @@ def lay_out(
         if link is None:
             return value
         if link[0] in inner:
-            return [prefix + link[0], link[1]]
+            return [prefix + as_id(link[0]), link[1]]
         return [f"{prefix}/held.{body.outside.index(link)}", 0] if carries else value
 
     def made(class_type: str, original: str, **inputs: Any) -> dict[str, Any]:
         return {"class_type": class_type, "inputs": inputs, "override_display_id": shown_as(original)}
 
-    nodes = {prefix + body.opened: made(AGAIN, body.opened, opened=further.opened)}
+    nodes = {prefix + as_id(body.opened): made(AGAIN, body.opened, opened=further.opened)}
     for name in body.nodes:
         inputs = {key: moved(value) for key, value in graph[name]["inputs"].items()}
-        nodes[prefix + name] = made(graph[name]["class_type"], name, **inputs)
+        nodes[prefix + as_id(name)] = made(graph[name]["class_type"], name, **inputs)
     end = {"image": moved(list(body.image)), "carried": further.carried}
     if carries:
         for number in range(len(body.outside)):
@@ -221,8 +221,15 @@ def lay_out(
             links = {f"value{number}": list(link) for number, link in enumerate(body.outside)}
             nodes[holder] = made(HOLD, body.closed, **links)
         end["held"] = box
-    nodes[prefix + body.closed] = made(NEXT, body.closed, **end)
-    return nodes, prefix + body.closed
+    last = prefix + as_id(body.closed)
+    nodes[last] = made(NEXT, body.closed, **end)
+    return nodes, last
+
+
+def as_id(name: str) -> str:
+    """A node's id as part of another one: a colon, as in the ids of nodes inside a sub-graph ("75:62"), would
+    have the front end look for the sub-graph that the whole id names."""
+    return name.replace(":", "|")
 
 
 def as_link(value: Any) -> Link | None:

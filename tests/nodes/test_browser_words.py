@@ -122,6 +122,8 @@ def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:
     unjudged = attempt.model_copy(update={"verdict": None, "error": fault})
     view.follow(AttemptJudged(trajectory.results[0].step, 0, unjudged))
     yield view.line
+    view.stop()
+    yield view.line
     for message in replayed("run", trajectory).state():
         if message.shown.kind == "run":
             yield message.shown.line

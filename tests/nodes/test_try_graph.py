@@ -52,6 +52,21 @@ def test_the_body_is_what_depends_on_open_and_makes_the_image() -> None:
     assert not body.edits and not body.has_previews
 
 
+def test_no_id_of_a_further_try_names_a_subgraph() -> None:
+    nodes = {f"75:{name}": one for name, one in graph().items()}
+    for one in nodes.values():
+        links = {key: value for key, value in one["inputs"].items() if isinstance(value, list)}
+        one["inputs"] |= {key: [f"75:{name}", slot] for key, (name, slot) in links.items()}
+    further = FurtherTry(prefix="75:close.1.2.", opened="opened", carried="carried", hold=True)
+    new, end = lay_out(nodes, body_of(nodes, "75:close"), further, str.upper)
+    assert end in new and not [name for name in new if ":" in name]
+    assert {link[0] for one in new.values() for link in one["inputs"].values() if isinstance(link, list)} <= {
+        *new,
+        "75:loader",
+    }
+    assert new[end]["override_display_id"] == "75:CLOSE"
+
+
 def test_previews_beside_the_image_belong_to_the_body_with_what_they_need() -> None:
     body = body_of(
         graph(

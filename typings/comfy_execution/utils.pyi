@@ -1,4 +1,5 @@
 class ExecutionContext:
     node_id: str
+    prompt_id: str
 
 def get_executing_context() -> ExecutionContext | None: ...

@@ -42,8 +42,8 @@ export class AttemptView {
     this.attempt = attempt;
     if (!this.touched) set(this.element, "open", open);
     this.dot.dataset.tone = attempt.tone;
-    setText(this.title, say("Try {number}", { number: attempt.attempt + 1 }));
-    setText(this.word, wordOf(attempt));
+    setText(this.title, nameOf(attempt));
+    setText(this.word, wordOf(attempt, this.state.running));
     show(this.kept, chosen);
     this.#showImage(attempt);
     this.#showPieces(this.prompt, attempt.prompt);
@@ -164,7 +164,15 @@ export class AttemptView {
   }
 }
 
-function wordOf(attempt) {
+/** Of a batch with its place: all its images were drawn with one prompt and one seed. */
+function nameOf(attempt) {
+  const name = say("Try {number}", { number: attempt.attempt + 1 });
+  if (!(attempt.of > 1)) return name;
+  return `${name} · ${say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of })}`;
+}
+
+function wordOf(attempt, running) {
+  if (!running && attempt.status !== "done") return say("stopped");
   if (attempt.status === "drawing") return say("drawing…");
   if (attempt.status === "judging") return say("judging…");
   const parts = [heard(attempt.outcome || "not judged")];

@@ -54,6 +54,13 @@ export class RunState {
     }
   }
 
+  /** The run ended in the middle of a try, and nothing more will come of it. */
+  stop() {
+    const line = this.about.line.replace(/: .*$/s, ": stopped");
+    this.about = { ...this.about, status: "cancelled", line };
+    this.version += 1;
+  }
+
   /** A whole state, as the server gives it to who connects later. */
   restore(received) {
     this.#clear(null);

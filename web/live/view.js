@@ -205,10 +205,10 @@ class Card {
     const tries = (state.attempts.get(this.step) ?? []).length;
     this.element.setAttribute("aria-current", String(selected));
     this.element.dataset.status = shown.status;
-    this.dot.dataset.tone = shown.status === "running" ? "busy" : shown.tone;
+    this.dot.dataset.tone = shown.status === "running" && state.running ? "busy" : shown.tone;
     setText(this.name, `${this.step}. ${shown.name}`);
     const sentence = heard(shown.sentence);
-    setText(this.state, doing(shown.status, tries) ?? sentence);
+    setText(this.state, doing(shown.status, tries, state.running) ?? sentence);
     set(this.element, "title", [shown.name, sentence, shown.text].filter(Boolean).join("\n"));
     show(this.image, Boolean(image));
     show(this.blank, !image);
@@ -222,9 +222,10 @@ function tryName(attempt) {
   return say("Try {number}", { number: attempt + 1 });
 }
 
-function doing(status, tries) {
+function doing(status, tries, running) {
   if (status === "waiting") return say("waiting");
   if (status !== "running") return undefined;
+  if (!running) return say("stopped");
   return tries ? say("try {number}…", { number: tries }) : say("starting…");
 }
 

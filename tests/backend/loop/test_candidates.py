@@ -21,6 +21,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
 
@@ -60,6 +61,60 @@ def carried_out(critic: Any, plan: Plan = ONE, **settings: Any) -> tuple[list[Ev
     events = list(run(REQUEST, OnePlan(plan), Counting(), critic, RunSettings(**settings)))
     assert isinstance(events[-1], Finished)
     return events, events[-1].trajectory
+
+
+class Batches(Counting):
+    """Gives so many images for one draw."""
+
+    draws_several = True
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        self.sizes = list(sizes)
+
+    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
+        return tuple(self.draw(prompt, source, seed + place) for place in range(self.sizes.pop(0)))
+
+
+def test_every_image_of_one_draw_is_a_candidate() -> None:
+    critic = Together(0.1, 0.4, 0.2, 0.3, 0.9, 0.6)
+    *_, last = run(REQUEST, None, Batches(3, 3), critic, RunSettings(max_attempts=2), plan=ONE)
+    assert isinstance(last, Finished)
+    (result,) = last.trajectory.results
+    assert critic.asked == [3, 3], "the images of a draw are judged together"
+    assert [attempt.place for attempt in result.attempts] == [0, 1, 2] * 2
+    assert [attempt.seed for attempt in result.attempts[:3]] == [seed_of(0, 1, 0)] * 3
+    assert [attempt.seed for attempt in result.attempts[3:]] == [seed_of(0, 1, 1)] * 3
+    assert result.attempts[3].prompt == "a house, not 0.4"
+    assert (result.chosen, result.stop_reason) == (4, StopReason.accepted)
+
+
+def test_of_one_draw_a_critic_finds_the_best_even_if_only_one_is_allowed() -> None:
+    critic = Together(0.1, 0.4, 0.2)
+    *_, last = run(REQUEST, None, Batches(3), critic, RunSettings(max_attempts=1), plan=ONE)
+    assert isinstance(last, Finished)
+    (result,) = last.trajectory.results
+    assert (result.chosen, result.stop_reason) == (1, StopReason.tries_used_up)
+    *_, last = run(REQUEST, None, Batches(1), Together(), RunSettings(max_attempts=1), plan=ONE)
+    assert isinstance(last, Finished)
+    assert last.trajectory.results[0].stop_reason is StopReason.unjudged, "one image is not judged"
+
+
+def test_a_batch_is_drawn_once_and_found_again(tmp_path: Path) -> None:
+    critic, generator = Together(0.1, 0.4, 0.2), Batches(3)
+    first = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
+    again = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
+    assert isinstance(first[-1], Finished) and isinstance(again[-1], Finished)
+    assert again[-1].trajectory == first[-1].trajectory == load_trajectory(tmp_path)
+    assert len(list((tmp_path / "attempts").iterdir())) == 1
+
+
+@pytest.mark.parametrize("size", [0, 17])
+def test_too_many_images_or_none_are_a_failed_draw(size: int) -> None:
+    *_, last = run(REQUEST, None, Batches(size), Together(), RunSettings(max_attempts=1), plan=ONE)
+    assert isinstance(last, Finished)
+    (attempt,) = last.trajectory.results[0].attempts
+    assert attempt.image is None and attempt.error and f"{size} images at once" in attempt.error.message
 
 
 def test_the_most_probable_of_those_that_passed_counts() -> None:

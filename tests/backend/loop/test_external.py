@@ -53,7 +53,7 @@ def carried_out(
         except NextTry as missing:
             wanted = missing.wanted
             asked.append(wanted)
-            given = Given(wanted, PAINTER.draw(wanted.prompt, wanted.source, wanted.seed), 1.5)
+            given = Given(wanted, (PAINTER.draw(wanted.prompt, wanted.source, wanted.seed),), 1.5)
 
 
 def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ..server.comfy_server import ComfyServer
 from .page import READY
 
+NOT_THERE = "Failed to load resource"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 
 
@@ -30,11 +31,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
-    """The front end, ready; requests that leave the server are refused and remembered in `page.outside`."""
+    """The front end, ready; requests that leave the server are refused and remembered in `page.outside`, and
+    what the browser's console reports as errors in `page.faults`."""
     context = browser.new_context(viewport={"width": 1920, "height": 1080})
     page = context.new_page()
     page.set_default_timeout(90_000)
-    page.outside = []
+    page.outside, page.faults = [], []
 
     def only_the_server(route: Any) -> None:
         if route.request.url.startswith((host.url, "data:", "blob:")):
@@ -45,6 +47,16 @@ def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
 
     page.route("**/*", only_the_server)
     page.on("dialog", lambda dialog: dialog.accept())
+
+    def note(said: Any) -> None:
+        # What the front end asks for in vain when it starts (a user's own style sheet...) is its own affair.
+        start = said.text.startswith(NOT_THERE) and "interleave" not in said.location.get("url", "")
+        lost = said.type == "warning" and "ubgraph not found" in said.text
+        if lost or (said.type == "error" and not start):
+            page.faults.append(said.text)
+
+    page.on("pageerror", lambda error: page.faults.append(f"{error}"))
+    page.on("console", note)
     page.goto(host.url, wait_until="domcontentloaded")
     page.wait_for_function(READY, timeout=60_000)
     yield page

@@ -83,3 +83,4 @@ def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: 
         ran(page, settle_ms=1500)
     photographed(page, "blueprint", tmp_path)
     assert page.evaluate(SHOWN) == 2
+    assert page.faults == []

@@ -13,7 +13,7 @@ CACHES = ("classic", "lru", "ram", "none")
 
 
 def pair(
-    prompt: str,
+    prompt: Any,
     accepted_at: int | None,
     max_attempts: int = 5,
     preview: bool = False,

@@ -63,6 +63,14 @@ def scenarios() -> dict[str, dict[str, Any]]:
         "no critic": scenario("classic", alone(pair("no critic", None))),
         "last": scenario("classic", with_body(pair("keep last", None, 3), "close", keep="last")),
         "strict": scenario("classic", with_body(pair("strict", 1), "close", accept_at=0.95)),
+        "batches": scenario("classic", *[batch_of("batches", 3, 2)] * 2, batch_of("batches", 3, 4)),
+        "one batch": scenario("none", *[batch_of("one batch", 4, 1)] * 2),
+        "candidates": scenario("classic", with_body(best_of("candidates", 3), "close", candidates=3,
+                                                    max_attempts=3)),
+        "list": scenario("classic", *[listed("list", 3)] * 2),
+        "list previewed": scenario("classic", listed("list previewed", 2, preview=True)),
+        "list none": scenario("none", listed("list none", 2)),
+        "list of images": scenario("classic", list_of_images("list of images")),
     } | {f"wrong {name}": scenario("classic", graph) for name, (graph, _) in WRONG.items()}  # fmt: skip
 
 
@@ -123,6 +131,31 @@ def all_steps(words: str) -> Graph:
     return {**graph, "page": PAGE, "plan": planned(f"{words} steps")}
 
 
+def best_of(words: str, size: int, **more: Any) -> Graph:
+    """Of every `size` images judged the second is the most probable, and none is accepted."""
+    replies = [verdict(False, f"better {one}", 0.4 if one % size == 1 else 0.1) for one in range(4 * size)]
+    return pair(words, None, replies=replies, **more)
+
+
+def batch_of(words: str, size: int, tries: int) -> Graph:
+    """The body gives a batch of different images, and `tries` of these are drawn."""
+    return with_body(best_of(words, size, max_attempts=tries), "paint", batch=size, vary=True)
+
+
+def listed(words: str, tries: int, preview: bool = False) -> Graph:
+    """Try Open has a list of two prompts: a story each, the first accepted at try 2, the second never."""
+    replies = [verdict(False, "better 1"), verdict(True)]
+    replies += [verdict(False, f"other {number}") for number in range(tries)]
+    graph = pair(["prompts", 0], None, tries, preview=preview, replies=replies)
+    return {**graph, "prompts": node("InterleaveTestList", words=f"{words} one\n{words} two")}
+
+
+def list_of_images(words: str) -> Graph:
+    """The body makes a list of images of one try."""
+    graph = with_body(pair(words, 1), "close", image=["split", 0])
+    return {**graph, "split": node("InterleaveTestSplit", image="@tint")}
+
+
 WRONG: dict[str, tuple[Graph, str]] = {
     "prompt": (pair("a" * 200_000, 1), "200000 characters"),
     "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)},
@@ -137,7 +170,7 @@ WRONG: dict[str, tuple[Graph, str]] = {
     "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),
     "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "only text"),
     "source": (editing(pair("a boat", 1)), "no image to edit"),
-    "batch": (with_body(pair("a boat", 1), "paint", batch=2), "try 1, has 2 images"),
+    "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
     "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every try would be the same"),
     "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
     "two closes": (
@@ -239,6 +272,46 @@ def test_one_pair_draws_all_steps_of_a_plan(ran: Answers) -> None:
     assert text(first, "final") == "add a tree" and text(first, "accepted") == "True"
     assert "2. " in text(first, "text") and "Text only" in text(first, "text")
     assert count(ran["all steps none"][0]) == (1, 3, 3)
+
+
+def test_of_a_batch_the_critic_keeps_the_best(ran: Answers) -> None:
+    first, again, more = ran["batches"]
+    assert [answer["error"] for answer in (first, again, more)] == [""] * 3
+    assert [count(answer)[1] for answer in (first, again, more)] == [2, 0, 2], "a batch is one run"
+    assert len(first["outputs"]["tries"]["images"]) == 6
+    assert "Never accepted: 6 tries used up, try 5 kept" in text(first, "text")
+    assert text(first, "final") == "better 1", "the best candidate's prompt is drawn next"
+    assert len(more["outputs"]["tries"]["images"]) == 12
+    judged, again = ran["one batch"]
+    assert "try 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
+    assert count(again)[1] == 0 and text(again, "text") == text(judged, "text")
+
+
+def test_candidates_are_drawn_one_by_one_and_the_best_kept(ran: Answers) -> None:
+    (answer,) = ran["candidates"]
+    lines = [line.split() for line in answer["ran"] if line.startswith("paint")]
+    assert len({line[-1] for line in lines}) == 3 and {line[1] for line in lines} == {"candidates"}
+    assert "3 tries used up, try 2 kept" in text(answer, "text")
+
+
+@pytest.mark.parametrize(("name", "tries"), [("list", 3), ("list previewed", 2), ("list none", 2)])
+def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> None:
+    first, *again = ran[name]
+    assert first["error"] == "" and count(first) == (1, 2 + tries, 2 + tries)
+    accepted, never = first["outputs"]["text"]["text"]
+    assert "Accepted at try 2" in accepted and f"{tries} tries used up" in never
+    assert first["outputs"]["accepted"]["text"] == ["True", "False"]
+    assert len(first["outputs"]["out"]["images"]) == 2
+    assert len(first["outputs"]["tries"]["images"]) == 2 + tries
+    assert first["outputs"]["final"]["text"][0] == "better 1"
+    if name != "list previewed":
+        painted = [line.split(" ", 1)[1] for line in first["ran"] if line.startswith("paint")]
+        assert [line.rpartition(" ")[0] for line in painted][:3] == [f"{name} one", "better 1", f"{name} two"]
+    assert [count(answer) for answer in again] == [(0, 0, 0)] * len(again)
+
+
+def test_a_list_of_images_of_one_try_is_refused(ran: Answers) -> None:
+    assert "is a list of 2, but one batch is wanted" in ran["list of images"][0]["error"]
 
 
 def test_without_a_critic_it_is_drawn_once(ran: Answers) -> None:

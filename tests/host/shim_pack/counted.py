@@ -60,24 +60,27 @@ class CountedPaint:
                 "source": ("IMAGE",),
                 "batch": ("INT", {"default": 1}),
                 "seconds": ("FLOAT", {"default": 0.0}),
+                "vary": ("BOOLEAN", {"default": False}),
             },
         }
 
     def paint(
-        self, model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1, seconds: float = 0.0
+        self, model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1, **more: Any
     ) -> tuple[Any]:
         import comfy.model_management as memory
+        import torch
 
         note(f"paint {prompt} {seed}")
-        until = time.monotonic() + seconds
+        until = time.monotonic() + more.get("seconds", 0.0)
         while time.monotonic() < until:
             memory.throw_exception_if_processing_interrupted()
             time.sleep(0.02)
         images = pack("nodes.inputs.images")
         picture = None if source is None else images.to_pictures(source)[0]
         painter = pack("backend.generators.fake").FakeGenerator(64)
-        drawn = painter.draw(f"{model['name']} {prompt}", picture, seed)
-        return (images.to_batch(drawn.image).repeat(batch, 1, 1, 1),)
+        seeds = [seed + number if more.get("vary") else seed for number in range(batch)]
+        drawn = [painter.draw(f"{model['name']} {prompt}", picture, one) for one in seeds]
+        return (torch.cat([images.to_batch(one.image) for one in drawn]),)
 
 
 class CountedTint:
@@ -94,6 +97,38 @@ class CountedTint:
     def tint(self, image: Any, strength: float) -> tuple[Any]:
         note("tint")
         return (image * strength,)
+
+
+class TextList:
+    """Stands for whatever gives a list of texts: one for each line."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "split"
+    RETURN_TYPES = ("STRING",)
+    OUTPUT_IS_LIST = (True,)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"words": ("STRING", {"multiline": True})}}
+
+    def split(self, words: str) -> tuple[Any]:
+        return (words.splitlines(),)
+
+
+class SplitInTwo:
+    """Gives the same image twice, as a list."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "split"
+    RETURN_TYPES = ("IMAGE",)
+    OUTPUT_IS_LIST = (True,)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"image": ("IMAGE",)}}
+
+    def split(self, image: Any) -> tuple[Any]:
+        return ([image, image],)
 
 
 class AlwaysNew(CountedTint):
@@ -148,6 +183,8 @@ COUNTED: dict[str, type] = {
     "InterleaveTestLoader": CountedLoader,
     "InterleaveTestPaint": CountedPaint,
     "InterleaveTestTint": CountedTint,
+    "InterleaveTestList": TextList,
+    "InterleaveTestSplit": SplitInTwo,
     "InterleaveTestAlwaysNew": AlwaysNew,
     "InterleaveTestWatching": Watching,
     "InterleaveTestSlowAgent": SlowAgent,

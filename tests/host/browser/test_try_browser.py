@@ -1,0 +1,158 @@
+"""Try Open and Try Close in a real browser: followed, compared, corrected and continued as a Critic Loop, on
+the canvas and where the front end lays nodes out itself; without a fault in the browser's console.
+
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import Graph
+from ..graphs.replies import verdict
+from ..graphs.try_pairs import pair, with_body
+from ..server.comfy_server import ComfyServer
+from ..server.runs import journals, ran_in
+from .page import READY, RUN, screenshot, setting
+
+CLOSE_UP = """() => {
+  const node = app.graph._nodes.find(one => one.type === 'InterleaveTryClose'), scale = 1.1;
+  app.canvas.ds.scale = scale;
+  app.canvas.ds.offset[0] = 600 / scale - node.pos[0];
+  app.canvas.ds.offset[1] = 120 / scale - node.pos[1];
+  app.canvas.setDirty(true, true);
+}"""
+APART = """async () => {
+  const columns = [['agent', 'loader'], ['open'], ['paint'], ['tint', 'preview'], ['close'],
+    ['out', 'tries', 'text', 'accepted', 'final']];
+  const graph = app.graph.serialize();
+  columns.forEach((ids, column) => ids.forEach((id, row) => {
+    const node = graph.nodes.find(one => String(one.id) === id);
+    if (!node) return;
+    node.pos = [column * 460 + (column > 4 ? 120 : 0), row * 330];
+    if (id === 'close') node.size = [420, 720];
+    if (['out', 'tries'].includes(id)) node.size = [240, 260];
+  }));
+  // Where the front end lays nodes out itself, a node has its place only if it came into the graph with it.
+  await app.loadGraphData(graph);
+}"""
+STARTED = "() => { app.queuePrompt(0, 1) }"
+REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
+FORGOTTEN = """async () => {
+  const graph = app.graph.serialize();
+  graph.id = crypto.randomUUID();
+  await app.loadGraphData(graph);
+}"""
+
+
+INTO_ONE_NODE = """() => {
+  const inside = app.graph._nodes.filter(node => /Try(Open|Close)|Paint|Tint/.test(node.type));
+  const { node } = app.graph.convertToSubgraph(new Set(inside));
+  return Object.keys(app.graph._nodes.find(one => one.id === node.id).subgraph._nodes);
+}"""
+
+
+@pytest.fixture(params=["canvas", "vue"])
+def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+    """The page in one of the front end's two ways to show nodes."""
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", True)
+        page.reload()
+        page.wait_for_function(READY)
+    yield page, request.param
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", False)
+
+
+def opened(page: Any, graph: Graph) -> None:
+    page.evaluate("async graph => await app.loadApiJson(graph, 'pair')", graph)
+    page.evaluate(APART)
+    page.wait_for_timeout(500)
+    page.evaluate(CLOSE_UP)
+
+
+def ran(page: Any) -> None:
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_selector(".it-live[data-status=finished]")
+    page.wait_for_timeout(700)
+
+
+def test_a_pair_is_followed_corrected_and_continued(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, how = canvas
+    request = f"pair in {how}"
+    replies = [verdict(False, f"{request} with a door", 0.25), verdict(True, "", 0.9)] * 2
+    opened(page, pair(request, None, replies=replies))
+    ran(page)
+    screenshot(page, f"pair-{how}-finished", tmp_path)
+    tries = page.locator(".it-attempt")
+    assert tries.count() == 2 and page.locator(".it-card").count() == 1
+    assert page.locator(".it-prompt ins").first.text_content().strip() == "with a door"
+    painted = ran_in(host).count("paint")
+    tries.nth(0).locator("summary").click()
+    tries.nth(0).get_by_title("This image is wrong").click()
+    tries.nth(0).get_by_text("Use this try").click()
+    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for()
+    screenshot(page, f"pair-{how}-choice", tmp_path)
+    (folder,) = journals(host, request)
+    assert json.loads((folder / "feedback.jsonl").read_text().splitlines()[0])["accepted"] is False
+    ran(page)
+    page.get_by_text("Try 1 picked by hand").first.wait_for()
+    assert ran_in(host).count("paint") == painted
+    # Opened again it shows the same: from the server first, and from the run's folder when it forgot.
+    for again in (REOPENED, FORGOTTEN):
+        page.evaluate(again)
+        page.wait_for_selector(".it-live[data-status=finished]")
+        page.get_by_text("Try 1 picked by hand").first.wait_for()
+        assert page.locator(".it-attempt").count() == 2
+    assert page.outside == [] and page.faults == []
+
+
+def test_a_batch_is_shown_as_candidates(canvas: tuple[Any, str], tmp_path: Path) -> None:
+    page, how = canvas
+    request = f"batch in {how}"
+    replies = [verdict(False, f"{request}, better", probability) for probability in (0.2, 0.6, 0.1, 0.3)]
+    opened(page, with_body(pair(request, None, 1, replies=replies), "paint", batch=4, vary=True))
+    ran(page)
+    screenshot(page, f"pair-{how}-batch", tmp_path)
+    titles = page.locator(".it-attempt-title").all_inner_texts()
+    assert titles[:2] == ["Try 1 · image 1 of 4", "Try 2 · image 2 of 4"] and len(titles) == 4
+    assert "kept" in page.locator(".it-attempt").nth(1).inner_text()
+    assert page.faults == []
+
+
+def test_a_cancelled_try_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: Path) -> None:
+    page, how = canvas
+    opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=2.0))
+    page.evaluate(STARTED)
+    page.get_by_text("Step 1, try 2 of 3: drawing").first.wait_for()
+    screenshot(page, f"pair-{how}-drawing", tmp_path)
+    page.evaluate("() => app.api.interrupt()")
+    page.get_by_text("Step 1, try 2 of 3: stopped").first.wait_for()
+    page.evaluate(REOPENED)
+    page.get_by_text("Step 1, try 2 of 3: stopped").first.wait_for()
+    page.evaluate(CLOSE_UP)
+    page.wait_for_timeout(500)
+    screenshot(page, f"pair-{how}-stopped", tmp_path)
+    assert page.locator(".it-attempt").count() == 2
+    ran(page)
+    assert "kept from before" in page.locator(".it-attempt").first.inner_text()
+    assert page.faults == []
+
+
+def test_a_pair_in_a_subgraph_runs_without_a_fault(page: Any, tmp_path: Path) -> None:
+    opened(page, pair("pair in a subgraph", 3))
+    assert len(page.evaluate(INTO_ONE_NODE)) == 4
+    for _ in range(2):
+        kind, detail = page.evaluate(RUN)
+        assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_timeout(1000)
+    screenshot(page, "pair-in-subgraph", tmp_path)
+    assert page.faults == []
