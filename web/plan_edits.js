@@ -90,7 +90,10 @@ export class PlanEdits {
   /** Where the host lays nodes out itself, it looks at a widget again when its value was set. */
   touch() {
     this.isWriting = true;
-    this.widget.value = this.text;
+    const { text } = this;
+    // Some front ends look at a widget again only when its value is another one.
+    this.widget.value = `${text} `;
+    this.widget.value = text;
     this.isWriting = false;
   }
 

@@ -81,10 +81,15 @@ def assert_tidy(page: Any) -> None:
 
 
 def comparable(sent: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What the front end sends without the inputs that a newer host has added to its own nodes, and without
-    what Preview Any shows: older front ends send it as inputs, newer ones do not."""
+    """What the front end sends without the inputs that a newer host has added to its own nodes, without what
+    Preview Any shows, which older front ends send as inputs, and without the packs that newer ones name."""
     return {
-        number: {**node, "inputs": known_inputs(node, wanted.get(number))} for number, node in sent.items()
+        number: {
+            "class_type": node["class_type"],
+            "title": node["_meta"]["title"],
+            "inputs": known_inputs(node, wanted.get(number)),
+        }
+        for number, node in sent.items()
     }
 
 
@@ -143,9 +148,10 @@ def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServe
         "'Nobody-8B'"
     )
     page.evaluate("() => { app.queuePrompt(0, 1) }")
-    # Newer front ends show what it is about, and the words only when they are asked for.
+    # Newer front ends show which input it is about, and the words when they are asked for.
     words, details = page.get_by_text("There is no agent 'Nobody-8B'"), page.get_by_text("View details")
     words.or_(details).first.wait_for()
     if details.is_visible():
         details.click()
+        page.get_by_label("Info for Load Agent - agent").click()
     words.first.wait_for()
