@@ -20,6 +20,9 @@ from ..prompts import PromptSet, default_prompt_set, fill
 from ..types import MAX_TEXT
 
 IMAGE_MARK = "<image>"
+LONGER = (
+    "Allow longer answers: 'max_tokens' of the agent's node, --planner-max-tokens or --critic-max-tokens."
+)
 
 
 ConstrainedDecoding = Literal["never", "retry", "always"]
@@ -114,7 +117,7 @@ def _explained(error: AnswerError, reply: Reply) -> AnswerError:
     if reply.finish != "length":
         return error
     problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
-    problem.quote, problem.hint = error.quote, "Allow more tokens."
+    problem.quote, problem.hint = error.quote, LONGER
     return problem
 
 

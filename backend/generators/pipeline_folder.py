@@ -48,11 +48,14 @@ def find_folder(argument: str, download: bool) -> Path:
     try:
         found = DiffusionPipeline.download(argument, use_safetensors=True, local_files_only=not download)
     except (OSError, ValueError) as error:
-        problem = (
-            "could not be downloaded" if download else "is neither a folder here nor in the local model cache"
-        )
-        hint = "" if download else "Allow the download (download=True, --download) or give a folder."
-        raise SettingsError(f"Model {argument!r} {problem} ({_first_line(error)}).", hint) from error
+        if download:
+            raise SettingsError(
+                f"Model {argument!r} could not be downloaded ({_first_line(error)})."
+            ) from error
+        raise SettingsError(
+            f"Model {argument!r} is neither a folder here nor, whole, in the local model cache.",
+            "Give a folder, or allow its download: --download.",
+        ) from error
     return Path(found)
 
 

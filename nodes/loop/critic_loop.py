@@ -12,7 +12,7 @@ from ...backend.errors import GeneratorError
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
 from ...backend.report.text import report
-from ...backend.types import RunSettings, StepResult, Trajectory
+from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
 from ..agents.interruptible import critic_with  # noqa: F401 - others import it from here
 from ..agents.strictness import accept_at_of
@@ -157,7 +157,7 @@ def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
     drawn of what was to be drawn."""
     images = [result.image for result in trajectory.results if result.image]
     if not images and any(step.prompt for step in trajectory.plan.steps):
-        raise GeneratorError("No step has an image.", first_fault(trajectory))
+        raise GeneratorError("No step has an image.", why_nothing_was_drawn(trajectory))
     return io.NodeOutput(
         [to_batch(picture.image) for picture in images] or host.nothing(),
         [step_text_of(result) for result in trajectory.results],
@@ -181,7 +181,11 @@ def step_text_of(result: StepResult) -> str:
     return step.auxiliary_text or step.instruction or step.name or step_text(step)
 
 
-def first_fault(trajectory: Trajectory) -> str:
-    """What went wrong first."""
+def why_nothing_was_drawn(trajectory: Trajectory) -> str:
+    """What went wrong first, or that there was no time."""
     attempts = [attempt for result in trajectory.results for attempt in result.attempts]
-    return next((attempt.error.message for attempt in attempts if attempt.error), "")
+    fault = next((attempt.error.message for attempt in attempts if attempt.error), "")
+    if not fault and any(result.stop_reason is StopReason.budget for result in trajectory.results):
+        seconds = f"{trajectory.settings.time_budget:g} s"
+        return f"The time budget of {seconds} was used up before: raise 'time_budget'."
+    return fault

@@ -102,7 +102,7 @@ class FeedbackNode(io.ComfyNode):
     ) -> io.NodeOutput:
         given = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
         data = record(trajectory, given, None if critic is None else critic.prompt_set)
-        line = f"{data.rows} rows in {data.path}"
+        line = f"{data.rows} {'row' if data.rows == 1 else 'rows'} in {data.path}"
         host.NodeProgress().say(line)
         return io.NodeOutput(str(data.path), data.rows, ui={"text": (line,)})
 

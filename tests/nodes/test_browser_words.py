@@ -98,6 +98,7 @@ def lines_of_the_server() -> Iterator[str]:
     yield "saved: /output/interleave-thinker/story"
     if note := font_note(make_trajectory(decorate=RARE)):
         yield f"saved: /output/interleave-thinker/story\n{note}"
+    yield "1 row in /output/interleave-thinker/feedback/critic_sft.json"
     yield "12 rows in /output/interleave-thinker/feedback/critic_sft.json"
 
 

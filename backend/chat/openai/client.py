@@ -225,8 +225,8 @@ def open(
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
     if match is None or len(argument) > MAX_ARGUMENT:
         raise SettingsError(
-            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} is not MODEL@BASE_URL.",
-            "Such as openai:qwen3-vl@http://127.0.0.1:8000/v1.",
+            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} does not name a model and its server.",
+            "Write MODEL@URL, such as qwen3-vl@http://127.0.0.1:8000/v1.",
         )
     model, url = match.groups()
     try:

@@ -238,7 +238,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
         ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
         ({"model": " "}, "name of the model is missing"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "cannot be reached.*Is the server running"),
-        ({"base_url": "file:///etc/passwd"}, "is not MODEL@BASE_URL"),
+        ({"base_url": "file:///etc/passwd"}, "does not name a model and its server"),
         ({"base_url": "http://me:secret@127.0.0.1/v1"}, "host, a port and a path only"),
     ],
 )

@@ -186,7 +186,8 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
     others = len(read_rows(file)) if file.exists() else 0
     for words, rows in zip(said, [1, 2, 3, 3, 2], strict=True):
         shown = host.run(graph(name, "InterleaveFeedback", **words))["out"]["text"][0]
-        assert shown.startswith(f"{others + rows} rows in ")
+        count = others + rows
+        assert shown.startswith(f"{count} {'row' if count == 1 else 'rows'} in ")
     kept = read_feedback(run_folder(host.base / "output", run.request))
     assert [(word.step, word.attempt, word.accepted) for word in kept] == [(1, 0, False), (2, 0, False)]
     answers = [row.messages[-1].content for row in read_rows(file)][others:]
