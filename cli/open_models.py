@@ -142,6 +142,17 @@ class GeneratorOptions(BaseModel):
     strength: float | None = Field(
         default=None, ge=0.0, le=1.0, description="How much an edit may change, for image-to-image models."
     )
+    lora: str | None = Field(
+        default=None, description="LoRA, a safetensors file, that is laid over a diffusers model."
+    )
+    lora_scale: float | None = Field(
+        default=None, ge=-10.0, le=10.0, description="How strong the LoRA is; 1 is as trained."
+    )
+    mask: str | None = Field(
+        default=None,
+        description="Image, white where an edit may change its source, for models that repaint (FLUX Fill, "
+        "FIBO 2).",
+    )
 
 
 class Opener:

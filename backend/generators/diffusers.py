@@ -23,6 +23,7 @@ from ..pictures import Picture
 from .encoding_cache import EncodingCache
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
+from .pipeline_lora import lay_over
 from .pipeline_options import PipelineOptions, read_options
 from .protocol import bounded_identity
 
@@ -61,6 +62,8 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         ).to(device)
     pair = pair_pipelines(pipeline, options.edit)
     options.check_with(pair)
+    lora = None if options.lora is None else lay_over(pipeline, Path(options.lora), options.lora_scale)
+    mask = None if options.mask is None else Picture.open(Path(options.mask))
     if options.steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
         options = options.model_copy(update={"steps": pair.kind.distilled_steps})
     if options.negative is None and (options.guidance is None or options.guidance > 1):
@@ -71,17 +74,19 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         "size": options.size,
         "negative": options.negative,
         "dtype": dtype,
+        "lora": lora,
+        "mask": mask.digest if mask else None,
     }
     if pair.kind.edit == "img2img":
         named["strength"] = options.strength
     said = " ".join(f"{key}={value!r}" for key, value in named.items() if value is not None)
     made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {said}"
-    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder)
+    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder, mask)
 
 
 class DiffusersGenerator:
     """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every
-    sampling step. `folder`: where it was read from."""
+    sampling step. `folder`: where it was read from; `mask`: white where an edit may change its source."""
 
     def __init__(
         self,
@@ -89,10 +94,11 @@ class DiffusersGenerator:
         identity: str,
         options: PipelineOptions = PipelineOptions(),  # noqa: B008 - frozen
         folder: Path | None = None,
+        mask: Picture | None = None,
     ) -> None:
         self.identity, self.folder = identity, folder
         self.interrupted: Callable[[], bool] | None = None
-        self._pair = pair
+        self._pair, self._mask = pair, mask
         # Schedulers count their steps, and the cache of encodings is not for several threads.
         self._one_at_a_time = threading.Lock()
         self._size = options.sides
@@ -132,16 +138,19 @@ class DiffusersGenerator:
         import torch
 
         self._stop_if_interrupted()
+        mask = self._mask
         if source is None and self._pair.draw is None:
             if not self._pair.kind.needs_source:
                 raise GeneratorError(
                     f"{type(self._pair.edit).__name__} cannot draw from text alone.",
                     "Give the request an image.",
                 )
-            source = Picture.white(self._default_size())
+            source, mask = Picture.white(self._default_size()), Picture.white(self._default_size())
         pipeline: Any = self._pair.draw if source is None else self._pair.edit
         arguments: dict[str, Any] = {"prompt": prompt, **self._options}
         arguments |= self._source_arguments(source, arguments_of(pipeline))
+        if source is not None and mask is not None and self._pair.kind.mask is not None:
+            arguments[self._pair.kind.mask] = _resize(mask, source.size).convert("L")
         arguments["generator"] = torch.Generator("cpu").manual_seed(seed)
         if "callback_on_step_end" in arguments_of(pipeline):
             arguments["callback_on_step_end"] = self._after_step
@@ -165,6 +174,7 @@ class DiffusersGenerator:
             return {}
         width, height = self._sides(source)
         arguments: dict[str, Any] = {"width": width, "height": height, "max_area": width * height}
+        arguments["output_resolution"] = max(32, round((width * height) ** 0.5 / 32) * 32)
         if source is not None:
             arguments["image"] = source.image
             if self._pair.kind.edit == "img2img":

@@ -142,6 +142,13 @@ def content_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def file_digest(path: Path) -> str:
+    """16 hex digits of a weight file; a large one is sampled."""
+    digest = hashlib.blake2b(digest_size=8)
+    _add_content(digest, path, path.name)
+    return digest.hexdigest()
+
+
 def _content_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []

@@ -29,6 +29,10 @@ class PipelineKind:
     """The argument that scales classifier-free guidance."""
     negative: str | None = None
     """Negative prompt without which the class leaves its guidance off."""
+    mask: str | None = None
+    """The argument that takes a mask of what may change, white for change."""
+    needs_mask: bool = False
+    """It only repaints what a mask shows."""
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
 
@@ -43,6 +47,10 @@ KINDS: dict[str, PipelineKind] = {
     "FluxKontextPipeline": PipelineKind("reference"),
     "QwenImageEditPipeline": _QWEN_EDIT,
     "QwenImageEditPlusPipeline": _QWEN_EDIT,
+    "QwenImage21Pipeline": PipelineKind("reference", guidance="true_cfg_scale"),
+    "LongCatImageEditPipeline": PipelineKind("reference", needs_source=True),
+    "BriaFibo2Pipeline": PipelineKind("reference", mask="mask"),
+    "FluxFillPipeline": PipelineKind("reference", needs_source=True, mask="mask_image", needs_mask=True),
     "QwenImagePipeline": _QWEN_DRAW,
     "QwenImageImg2ImgPipeline": _QWEN_DRAW,
 }

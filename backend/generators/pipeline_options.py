@@ -27,7 +27,9 @@ class PipelineOptions(Value):
 
     `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
     much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
-    edits, `encoding_cache` what is cached of encodings.
+    edits, `encoding_cache` what is cached of encodings. `lora` is a safetensors file laid over the weights
+    as strongly as `lora_scale` (-10 to 10) says, `mask` an image file, white where an edit may change its
+    source.
     """
 
     steps: int | None = None
@@ -40,6 +42,9 @@ class PipelineOptions(Value):
     download: bool = False
     edit: EditMode = "auto"
     encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
+    lora: str | None = None
+    lora_scale: float = 1.0
+    mask: str | None = None
 
     # Errors of ours pass through pydantic unchanged.
     @field_validator("size")
@@ -54,6 +59,13 @@ class PipelineOptions(Value):
         if not 0.0 < strength <= 1.0:
             raise SettingsError(f"strength must be above 0 and at most 1, but is {strength}.")
         return strength
+
+    @field_validator("lora_scale")
+    @classmethod
+    def _check_lora_scale(cls, scale: float) -> float:
+        if not -10.0 <= scale <= 10.0:
+            raise SettingsError(f"lora_scale must be -10 to 10, but is {scale}.")
+        return scale
 
     @field_validator("steps")
     @classmethod
@@ -95,6 +107,15 @@ class PipelineOptions(Value):
             distilled = "true_cfg_scale" in accepted and pair.kind.guidance != "true_cfg_scale"
             if self.negative is not None and ("negative_prompt" not in accepted or distilled):
                 raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")
+        edits = type(pair.edit).__name__
+        if self.size is not None and pair.kind.edit == "reference" and "width" not in arguments_of(pair.edit):
+            raise SettingsError(f"{edits} chooses the size by itself.", "Leave out size.")
+        if self.mask is not None and pair.kind.mask is None:
+            raise SettingsError(f"{edits} takes no mask.", "Leave out mask.")
+        if self.mask is None and pair.kind.needs_mask:
+            raise SettingsError(
+                f"{edits} repaints a part of an image.", "Say which: mask=FILE, an image that is white there."
+            )
         if pair.kind.edit == "img2img" and self.steps is not None and int(self.steps * self.strength) < 1:
             raise SettingsError(
                 f"{self.steps} steps at strength {self.strength} leave no step for editing.",

@@ -15,6 +15,10 @@ CHAT_TEMPLATE = (
     "}}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+PARTS_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% for part in message['content'] %}{{ part['text'] }}{% endfor %}<|im_end|>\n{% endfor %}"
+)
 QWEN_TOKENS = (
     "<|im_start|>",
     "<|im_end|>",
@@ -24,6 +28,15 @@ QWEN_TOKENS = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
+
+
+def skip_without(name: str) -> None:
+    """Skip the test where this diffusers is too old for a class."""
+    import diffusers
+    import pytest
+
+    if not hasattr(diffusers, name):
+        pytest.skip(f"diffusers {diffusers.__version__} has no {name}.")
 
 
 def amplify(module: Any, factor: float = 3.0) -> Any:
@@ -192,31 +205,29 @@ def flux2_klein(folder: Path, seed: int = 0) -> Path:
 
 def flux_kontext(folder: Path, seed: int = 0) -> Path:
     """FluxKontextPipeline: reference editing, and text-to-image without a source."""
+    from diffusers import FluxKontextPipeline
+
+    return flux(FluxKontextPipeline, folder, seed)
+
+
+def flux_fill(folder: Path, seed: int = 0) -> Path:
+    """FluxFillPipeline: repaints what a mask shows; its transformer reads latents, masked latents, mask."""
+    from diffusers import FluxFillPipeline
+
+    return flux(FluxFillPipeline, folder, seed, in_channels=4 + 4 + 4 * 64, out_channels=4)
+
+
+def flux(kind: Any, folder: Path, seed: int, **channels: int) -> Path:
+    """A FLUX.1 pipeline of this class."""
     import torch
-    from diffusers import (
-        AutoencoderKL,
-        FlowMatchEulerDiscreteScheduler,
-        FluxKontextPipeline,
-        FluxTransformer2DModel,
-    )
+    from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxTransformer2DModel
     from transformers import T5Config, T5EncoderModel
 
     torch.manual_seed(seed)
     tokenizer, tokenizer_2 = clip_tokenizer(), t5_tokenizer()
-    pipeline = FluxKontextPipeline(
+    pipeline = kind(
         scheduler=FlowMatchEulerDiscreteScheduler(),
-        vae=AutoencoderKL(
-            block_out_channels=(4, 4, 4, 4),
-            down_block_types=("DownEncoderBlock2D",) * 4,
-            up_block_types=("UpDecoderBlock2D",) * 4,
-            layers_per_block=1,
-            latent_channels=1,
-            norm_num_groups=1,
-            use_quant_conv=False,
-            use_post_quant_conv=False,
-            shift_factor=0.06,
-            scaling_factor=1.5,
-        ),
+        vae=flux_vae(AutoencoderKL, 1),
         text_encoder=clip_text_encoder(tokenizer),
         tokenizer=tokenizer,
         text_encoder_2=T5EncoderModel(
@@ -225,7 +236,6 @@ def flux_kontext(folder: Path, seed: int = 0) -> Path:
         tokenizer_2=tokenizer_2,
         transformer=FluxTransformer2DModel(
             patch_size=1,
-            in_channels=4,
             num_layers=1,
             num_single_layers=1,
             attention_head_dim=16,
@@ -234,11 +244,28 @@ def flux_kontext(folder: Path, seed: int = 0) -> Path:
             pooled_projection_dim=32,
             axes_dims_rope=(4, 4, 8),
             guidance_embeds=True,
+            **(channels or {"in_channels": 4}),
         ),
     )
     amplify(pipeline.transformer)
     pipeline.save_pretrained(folder)
     return folder
+
+
+def flux_vae(kind: Any, channels: int) -> Any:
+    """FLUX.1's autoencoder, eight pixels to a latent of this many channels."""
+    return kind(
+        block_out_channels=(4, 4, 4, 4),
+        down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4,
+        layers_per_block=1,
+        latent_channels=channels,
+        norm_num_groups=1,
+        use_quant_conv=False,
+        use_post_quant_conv=False,
+        shift_factor=0.06,
+        scaling_factor=1.5,
+    )
 
 
 def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
@@ -251,16 +278,43 @@ def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
         QwenImageEditPlusPipeline,
         QwenImageTransformer2DModel,
     )
-    from transformers import (
-        Qwen2_5_VLConfig,
-        Qwen2_5_VLForConditionalGeneration,
-        Qwen2VLImageProcessor,
-        Qwen2VLProcessor,
-        Qwen2VLVideoProcessor,
-    )
 
     torch.manual_seed(seed)
     tokenizer = qwen_tokenizer()
+    pipeline = QwenImageEditPlusPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(),
+        vae=AutoencoderKLQwenImage(
+            base_dim=4,
+            z_dim=4,
+            dim_mult=[1, 1, 1, 1],
+            num_res_blocks=1,
+            temperal_downsample=[False, True, True],
+            latents_mean=[0.0] * 4,
+            latents_std=[1.0] * 4,
+        ),
+        text_encoder=qwen25_vl(tokenizer),
+        tokenizer=tokenizer,
+        processor=qwen2_processor(tokenizer),
+        transformer=QwenImageTransformer2DModel(
+            patch_size=2,
+            in_channels=16,
+            out_channels=4,
+            num_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=16,
+            axes_dims_rope=(8, 4, 4),
+        ),
+    )
+    amplify(pipeline.transformer)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def qwen25_vl(tokenizer: Any) -> Any:
+    """A Qwen2.5-VL whose vectors have 16 numbers."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+
     config = Qwen2_5_VLConfig(
         text_config={
             "hidden_size": 16,
@@ -280,40 +334,196 @@ def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
             "out_hidden_size": 16,
         },
         vocab_size=len(tokenizer),
-        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
-        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
-        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
-        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
+        **image_tokens(tokenizer),
     )
-    pipeline = QwenImageEditPlusPipeline(
-        scheduler=FlowMatchEulerDiscreteScheduler(),
-        vae=AutoencoderKLQwenImage(
-            base_dim=4,
-            z_dim=4,
-            dim_mult=[1, 1, 1, 1],
-            num_res_blocks=1,
-            temperal_downsample=[False, True, True],
-            latents_mean=[0.0] * 4,
-            latents_std=[1.0] * 4,
-        ),
-        text_encoder=Qwen2_5_VLForConditionalGeneration(config),
+    return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def image_tokens(tokenizer: Any) -> dict[str, int]:
+    """The ids of Qwen's marks for images."""
+    names = {
+        "vision_start_token_id": "<|vision_start|>",
+        "vision_end_token_id": "<|vision_end|>",
+        "image_token_id": "<|image_pad|>",
+        "video_token_id": "<|video_pad|>",
+    }
+    return {name: tokenizer.convert_tokens_to_ids(token) for name, token in names.items()}
+
+
+def qwen2_processor(tokenizer: Any) -> Any:
+    from transformers import Qwen2VLImageProcessor, Qwen2VLProcessor, Qwen2VLVideoProcessor
+
+    return Qwen2VLProcessor(
+        image_processor=Qwen2VLImageProcessor(), tokenizer=tokenizer, video_processor=Qwen2VLVideoProcessor()
+    )
+
+
+def longcat_image_edit(folder: Path, seed: int = 0) -> Path:
+    """LongCatImageEditPipeline: edits only, at a size of its own choice."""
+    import torch
+    from diffusers import (
+        AutoencoderKL,
+        FlowMatchEulerDiscreteScheduler,
+        LongCatImageEditPipeline,
+        LongCatImageTransformer2DModel,
+    )
+
+    torch.manual_seed(seed)
+    tokenizer = qwen_tokenizer()
+    pipeline = LongCatImageEditPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae=flux_vae(AutoencoderKL, 16),
+        text_encoder=qwen25_vl(tokenizer),
         tokenizer=tokenizer,
-        processor=Qwen2VLProcessor(
-            image_processor=Qwen2VLImageProcessor(),
-            tokenizer=tokenizer,
-            video_processor=Qwen2VLVideoProcessor(),
-        ),
-        transformer=QwenImageTransformer2DModel(
-            patch_size=2,
-            in_channels=16,
-            out_channels=4,
+        text_processor=qwen2_processor(tokenizer),
+        transformer=LongCatImageTransformer2DModel(
+            in_channels=64,
             num_layers=1,
+            num_single_layers=1,
             attention_head_dim=16,
             num_attention_heads=2,
             joint_attention_dim=16,
-            axes_dims_rope=(8, 4, 4),
+            pooled_projection_dim=16,
+            axes_dims_rope=[4, 4, 8],
         ),
     )
     amplify(pipeline.transformer)
     pipeline.save_pretrained(folder)
     return folder
+
+
+def qwen3_vl(tokenizer: Any, layers: int = 2) -> Any:
+    """A Qwen3-VL whose vectors have 16 numbers."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    config = Qwen3VLConfig(
+        text_config={
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_hidden_layers": layers,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "rope_parameters": {"mrope_section": [1, 1, 2], "rope_type": "default", "rope_theta": 1e6},
+            "vocab_size": len(tokenizer),
+            "initializer_range": 0.5,
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_heads": 2,
+            "out_hidden_size": 16,
+            "deepstack_visual_indexes": [0],
+            "num_position_embeddings": 16,
+        },
+        **image_tokens(tokenizer),
+    )
+    return Qwen3VLForConditionalGeneration(config)
+
+
+def qwen3_processor(tokenizer: Any) -> Any:
+    from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
+
+    return Qwen3VLProcessor(
+        image_processor=Qwen2VLImageProcessor(
+            patch_size=16, size={"shortest_edge": 1024, "longest_edge": 4096}
+        ),
+        tokenizer=tokenizer,
+        video_processor=Qwen3VLVideoProcessor(),
+        chat_template=PARTS_TEMPLATE,
+    )
+
+
+def qwen_image21(folder: Path, seed: int = 0) -> Path:
+    """QwenImage21Pipeline: draws and edits, with a Qwen3-VL encoder and an RGBA autoencoder."""
+    skip_without("QwenImage21Pipeline")
+    import torch
+    from diffusers import (
+        AutoencoderKLQwenImage21,
+        FlowMatchEulerDiscreteScheduler,
+        QwenImage21Pipeline,
+        QwenImage21Transformer2DModel,
+    )
+
+    torch.manual_seed(seed)
+    tokenizer = qwen_tokenizer()
+    pipeline = QwenImage21Pipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae=AutoencoderKLQwenImage21(
+            base_dim=4,
+            decoder_base_dim=4,
+            z_dim=4,
+            dim_mult=[1, 1, 1, 1, 1],
+            num_res_blocks=1,
+            latents_mean=[0.0] * 4,
+            latents_std=[1.0] * 4,
+        ),
+        text_encoder=qwen3_vl(tokenizer),
+        processor=qwen3_processor(tokenizer),
+        transformer=QwenImage21Transformer2DModel(**QWEN21),
+    )
+    amplify(pipeline.transformer)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+QWEN21 = {
+    "in_channels": 4,
+    "out_channels": 4,
+    "num_layers": 1,
+    "attention_head_dim": 16,
+    "num_attention_heads": 2,
+    "context_in_dim": 16,
+    "axes_dims_rope": (4, 6, 6),
+}
+
+
+def bria_fibo2(folder: Path, seed: int = 0) -> Path:
+    """BriaFibo2Pipeline: draws and edits, reads several layers of a Qwen3-VL."""
+    skip_without("BriaFibo2Pipeline")
+    import torch
+    from diffusers import (
+        AutoencoderKLFlux2,
+        BriaFibo2Pipeline,
+        BriaFibo2Transformer2DModel,
+        FlowMatchEulerDiscreteScheduler,
+    )
+
+    torch.manual_seed(seed)
+    tokenizer = qwen_tokenizer()
+    pipeline = BriaFibo2Pipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae=AutoencoderKLFlux2(
+            sample_size=32,
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2,
+            block_out_channels=(4, 4),
+            layers_per_block=1,
+            latent_channels=4,
+            norm_num_groups=1,
+            use_quant_conv=False,
+            use_post_quant_conv=False,
+        ),
+        text_encoder=qwen3_vl(tokenizer, layers=36),
+        processor=qwen3_processor(tokenizer),
+        transformer=BriaFibo2Transformer2DModel(**FIBO2),
+    )
+    amplify(pipeline.transformer, 1.5)
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+FIBO2 = {
+    "in_channels": 4,
+    "dim": 32,
+    "n_layers": 5,
+    "n_refiner_layers": 1,
+    "n_heads": 2,
+    "min_num_gist_tokens": 4,
+    "max_num_gist_tokens": 8,
+    "gist_step": 4,
+    "cap_feat_dim": 48,
+    "injection_layer_ids": (0, 1, 2, 3, 4),
+    "axes_dims": (4, 6, 6),
+}

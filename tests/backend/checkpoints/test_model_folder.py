@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_pipelines import flux2_klein, flux_kontext, qwen_image_edit_plus, stable_diffusion
+from support import tiny_pipelines
+from support.tiny_pipelines import stable_diffusion
 
 from interleave_thinker.backend.checkpoints.checkpoint import check_adapter, find_checkpoint
 from interleave_thinker.backend.checkpoints.model_folder import check_files, check_weights
@@ -82,7 +83,19 @@ def test_a_library_that_would_run_it_is_refused(
         open_generator(f"diffusers:{folder}", steps=1)
 
 
-@pytest.mark.parametrize("build", [stable_diffusion, flux2_klein, flux_kontext, qwen_image_edit_plus])
+@pytest.mark.parametrize(
+    "build",
+    [
+        stable_diffusion,
+        tiny_pipelines.flux2_klein,
+        tiny_pipelines.flux_kontext,
+        tiny_pipelines.flux_fill,
+        tiny_pipelines.qwen_image_edit_plus,
+        tiny_pipelines.qwen_image21,
+        tiny_pipelines.longcat_image_edit,
+        tiny_pipelines.bria_fibo2,
+    ],
+)
 def test_honest_pipelines_pass(tmp_path: Path, build: Callable[[Path], Path]) -> None:
     assert pipeline_class(build(tmp_path / "model"))
 

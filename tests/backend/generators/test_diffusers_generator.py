@@ -38,9 +38,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
     """Qwen's and Kontext's pipelines scale the source to a megapixel; a few thousand pixels show the same."""
     from diffusers.pipelines.flux import pipeline_flux_kontext
+    from diffusers.pipelines.longcat_image import pipeline_longcat_image_edit
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus
 
     monkeypatch.setattr(pipeline_flux_kontext, "PREFERRED_KONTEXT_RESOLUTIONS", [(64, 64)])
+    monkeypatch.setattr(pipeline_longcat_image_edit, "calculate_dimensions", lambda area, ratio: (64, 64))
     monkeypatch.setattr(pipeline_qwenimage_edit_plus, "VAE_IMAGE_SIZE", 64 * 64)
     monkeypatch.setattr(pipeline_qwenimage_edit_plus, "CONDITION_IMAGE_SIZE", 64 * 64)
 
@@ -49,6 +51,14 @@ def scene(seed: int = 0, size: tuple[int, int] = (64, 64)) -> Picture:
     """A coarse colourful picture."""
     blocks = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
     return Picture(Image.fromarray(blocks).resize(size))
+
+
+def half_white(folder: Path) -> Path:
+    """A mask whose right half may change."""
+    mask = Image.new("L", (64, 64))
+    mask.paste(255, (32, 0, 64, 64))
+    mask.save(folder / "mask.png")
+    return folder / "mask.png"
 
 
 def open_tiny(folder: Path, **options: object) -> DiffusersGenerator:
@@ -62,10 +72,16 @@ def open_tiny(folder: Path, **options: object) -> DiffusersGenerator:
         ("flux2_klein", "reference", {"steps": 2}),
         ("flux_kontext", "reference", {"steps": 1}),
         ("qwen_image_edit_plus", "reference", {"steps": 1}),
+        ("qwen_image21", "reference", {"steps": 1}),
+        ("bria_fibo2", "reference", {"steps": 1}),
+        ("longcat_image_edit", "reference", {"steps": 1, "size": None}),
+        ("flux_fill", "reference", {"steps": 1, "mask": "half"}),
     ],
 )
-def test_draws_and_edits(build: Build, name: str, mode: str, options: dict) -> None:
-    generator = open_tiny(build(name), size="64x64", **options)
+def test_draws_and_edits(build: Build, name: str, mode: str, options: dict, tmp_path: Path) -> None:
+    if "mask" in options:
+        options = {**options, "mask": str(half_white(tmp_path))}
+    generator = open_tiny(build(name), **{"size": "64x64", **options})
     assert f"edit={mode}" in generator.identity
     drawn = generator.draw("a red boat", None, 5)
     edited = generator.draw("a red boat", scene(), 5)
@@ -137,6 +153,54 @@ def test_cancels_between_sampling_steps(build: Build) -> None:
         assert generator.draw("a boat", scene(), 1).size == (64, 64), "works on after a cancel"
 
 
+def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
+    half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
+    Picture.white((64, 64)).image.save(tmp_path / "white.png")
+    whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
+    assert half.identity != whole.identity
+    assert half.draw("a boat", scene(), 1) != whole.draw("a boat", scene(), 1)
+    assert half.draw("a boat", None, 1) == whole.draw("a boat", None, 1), "from text all may change"
+
+
+@pytest.fixture(scope="module")
+def lora(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LoRA for the tiny Stable Diffusion."""
+    from diffusers import StableDiffusionPipeline, UNet2DConditionModel
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    unet = UNet2DConditionModel.from_pretrained(build("stable_diffusion") / "unet")
+    unet.add_adapter(LoraConfig(r=4, lora_alpha=64, init_lora_weights=False, target_modules=["to_q", "to_v"]))
+    folder = tmp_path_factory.mktemp("loras")
+    StableDiffusionPipeline.save_lora_weights(
+        folder, unet_lora_layers=get_peft_model_state_dict(unet), weight_name="style.safetensors"
+    )
+    return folder / "style.safetensors"
+
+
+def test_a_lora_shows_in_pixels_and_identity(build: Build, lora: Path) -> None:
+    def opened(**options: object) -> DiffusersGenerator:
+        return open_tiny(build("stable_diffusion"), size="64x64", steps=2, **options)
+
+    plain, styled = opened(), opened(lora=str(lora))
+    for source in (None, scene()):
+        without = plain.draw("a boat", source, 1)
+        assert styled.draw("a boat", source, 1) != without
+        assert opened(lora=str(lora), lora_scale=0.0).draw("a boat", source, 1) == without
+    stronger = opened(lora=str(lora), lora_scale=2.0)
+    assert len({one.identity for one in (plain, styled, stronger)}) == 3
+    assert opened(lora=str(lora)).identity == styled.identity
+
+
+def test_a_lora_of_another_model_is_refused(build: Build, lora: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="fits Flux2KleinPipeline"):
+        open_tiny(build("flux2_klein"), lora=str(lora))
+    pickled = tmp_path / "style.safetensors"
+    pickled.write_bytes(pickle.dumps({"lora": 1}))
+    with pytest.raises(InterleaveError, match=r"style\.safetensors"):
+        open_tiny(build("stable_diffusion"), lora=str(pickled))
+
+
 def test_identity_is_the_content_not_the_path(build: Build, tmp_path: Path) -> None:
     folder = build("stable_diffusion")
     moved = tmp_path / "elsewhere"
@@ -196,6 +260,12 @@ def test_bfloat16_draws_and_edits(build: Build) -> None:
         ("stable_diffusion", {"size": "64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"size": "99999x64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"dtype": "int4"}, "int4"),
+        ("stable_diffusion", {"mask": "mask.png"}, "takes no mask"),
+        ("flux_fill", {}, "mask=FILE"),
+        ("longcat_image_edit", {"size": "64x64"}, "chooses the size by itself"),
+        ("stable_diffusion", {"lora_scale": 11.0}, "lora_scale"),
+        ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is no LoRA"),
+        ("stable_diffusion", {"lora": "/etc/hostname"}, "is no LoRA"),
     ],
 )
 def test_what_would_be_ignored_or_cannot_be_is_refused(
