@@ -4,6 +4,7 @@ checkpoints."""
 from __future__ import annotations
 
 import os
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -46,6 +47,13 @@ RlData = Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, counted and listed.")
 ]
+
+
+class MergeFormat(str, Enum):
+    """What a merged checkpoint is to become."""
+
+    safetensors = "safetensors"
+    gguf = "gguf"
 
 
 class SftFiles(NamedTuple):
@@ -227,11 +235,19 @@ def merge_command(
     out: Annotated[Path, typer.Option(help="Folder of the merged checkpoint, which must not exist.")],
     download: Download = False,
     shard: Annotated[str, typer.Option(help="Largest weight file, such as 4GB.")] = "4GB",
+    to: Annotated[
+        MergeFormat, typer.Option(help="gguf: say, too, how llama.cpp makes its file of the checkpoint.")
+    ] = MergeFormat.safetensors,
 ) -> None:
     """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
     from ...training.trainer.merge import merge
+    from ...training.trainer.to_gguf import conversion
 
-    typer.echo(f"checkpoint: {merge(checkpoint_of(model, download), adapter, out, shard)}")
+    made = merge(checkpoint_of(model, download), adapter, out, shard)
+    typer.echo(f"checkpoint: {made}")
+    if to is MergeFormat.gguf:
+        for line in conversion(made):
+            typer.echo(line)
 
 
 @app.command("doctor")

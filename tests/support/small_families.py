@@ -24,7 +24,7 @@ TEXT = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
-    "max_position_embeddings": 4096,
+    "max_position_embeddings": 16384,
     "initializer_range": 0.08,
 }
 

@@ -196,11 +196,11 @@ def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServ
     """Random weights write no verdict, which the loop says; the way there is that of every agent."""
     save_family("glm4v", agent.parent / "tiny-glm")
     assert "someone/tiny-glm" in options(host, "agent")
-    graph = story("untested family", ["a house"], (64, 64), max_attempts=1)
+    graph = story("untested family", ["a house"], (64, 64), max_attempts=2)
     graph["critic"] = node("InterleaveLoadAgent", agent="someone/tiny-glm", max_tokens=64)
     graph["loop"]["inputs"]["critic"] = ["critic", 0]
     before = log_of(host).count("Requested to load AgentModel")
-    assert "Not judged by a critic" in host.run(graph)["report"]["text"][0]
+    assert "not understood" in host.run(graph)["report"]["text"][0]
     assert log_of(host).count("Requested to load AgentModel") == before + 1
     assert "tiny-glm: the untested family glm4v decodes by the library alone" in log_of(host)
 
