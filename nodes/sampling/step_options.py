@@ -18,6 +18,12 @@ from .edit_mode import EditContext, Start, size_of
 from .graph_identity import graph_identity
 
 SHAPE_TOLERANCE = 0.02
+PARTS = {
+    "guider": ("model_patcher", "original_conds", "set_conds", "sample"),
+    "sampler": ("sample",),
+    "noise": ("generate_noise",),
+}
+"""What the host's sampling uses of each: an output of any kind may be wired to a socket."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class StepOptions:
 
     def check(self, context: EditContext) -> None:
         """Raise SettingsError for a part that does not fit the model, or would be ignored."""
+        self._check_kinds()
         if self.guider is not None:
             host.check_guider(self.guider, context.traits.name)
         if self.noise is not None and not hasattr(self.noise, "seed"):
@@ -70,6 +77,20 @@ class StepOptions:
             raise SettingsError(
                 "The connected mask is empty: no step could change anything.",
                 "Paint what a step may change, or disconnect the mask.",
+            )
+
+    def _check_kinds(self) -> None:
+        wrong = [
+            name
+            for name, parts in PARTS.items()
+            if (value := getattr(self, name)) is not None and not all(hasattr(value, one) for one in parts)
+        ]
+        wrong += [name for name in ("negative", "conditioning") if not _is_conditioning(getattr(self, name))]
+        wrong += [name for name in ("sigmas", "mask") if not _is_finite(getattr(self, name))]
+        if wrong:
+            raise SettingsError(
+                f"What is connected to {wrong[0]!r} of Step Options is of another kind.",
+                "Look at what is connected to it.",
             )
 
     def started(self, context: EditContext, start: Start, source: torch.Tensor | None) -> Start:
@@ -112,3 +133,19 @@ class StepOptions:
         ratio = context.traits.pixels_per_latent
         size = start.latent.shape[-1] * ratio, start.latent.shape[-2] * ratio
         return source if size == size_of(source) else host.scale(source, size, "lanczos", "center")
+
+
+def _is_conditioning(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(entry, (list, tuple)) and len(entry) == 2 and isinstance(entry[1], dict)
+            for entry in value
+        )
+    )
+
+
+def _is_finite(value: Any) -> bool:
+    """Nothing, or a tensor of numbers: NaN would make a black image."""
+    return value is None or (isinstance(value, torch.Tensor) and bool(torch.isfinite(value).all()))

@@ -286,6 +286,11 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
     ("settings", "parts", "inputs", "words"),
     [
         ({}, {"bad": encoded("b")}, {"negative": "@bad"}, "With a cfg of 1"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"guider": "@odd"}, "of another kind"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"noise": "@odd"}, "of another kind"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"mask": "@odd"}, "of another kind"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"negative": "@odd"}, "of another kind"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="nan")}, {"sigmas": "@odd"}, "of another kind"),
         ({"cfg": 3.0, "negative": "x"}, {"bad": encoded("b")}, {"negative": "@bad"}, "Both a negative text"),
         ({}, {"bad": encoded("b")}, {"conditioning": "@bad"}, "has nothing applied to it"),
         (

@@ -1,4 +1,5 @@
-"""A node that gives a CONTROL_NET for the tiny Stable Diffusion: the host's own class with random weights."""
+"""Nodes for Step Options: a CONTROL_NET for the tiny Stable Diffusion, the host's own class with random
+weights, and an output that fits every socket."""
 
 from __future__ import annotations
 
@@ -36,4 +37,36 @@ class TinyControlNet:
         return (comfy.controlnet.ControlNet(model, load_device=device),)
 
 
-CONTROL_NODES: dict[str, type] = {"InterleaveTestControlNet": TinyControlNet}
+class AnyKind(str):
+    """A socket type that equals every other."""
+
+    __slots__ = ()
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = str.__hash__
+
+
+class Anything:
+    """An output that fits every socket, as some packs have: a text, or sigmas of NaN."""
+
+    CATEGORY = "InterleaveThinker tests"
+    FUNCTION = "give"
+    RETURN_TYPES = (AnyKind("*"),)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"kind": (["text", "nan"],)}}
+
+    def give(self, kind: str) -> tuple[Any]:
+        return ("a text" if kind == "text" else torch.full((3,), float("nan")),)
+
+
+CONTROL_NODES: dict[str, type] = {
+    "InterleaveTestAnything": Anything,
+    "InterleaveTestControlNet": TinyControlNet,
+}
