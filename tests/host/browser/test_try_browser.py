@@ -130,7 +130,7 @@ def test_a_batch_is_shown_as_candidates(canvas: tuple[Any, str], tmp_path: Path)
 
 def test_a_cancelled_try_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, how = canvas
-    opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=2.0))
+    opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=4.0))
     page.evaluate(STARTED)
     page.get_by_text("Step 1, try 2 of 3: drawing").first.wait_for()
     screenshot(page, f"pair-{how}-drawing", tmp_path)

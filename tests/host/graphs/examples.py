@@ -92,11 +92,15 @@ def small(name: str, side: int = 128) -> list[Change]:
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
     return [
-        Change("InterleavePlanner", {"request": request}),
+        *([] if name in LISTED else [Change("InterleavePlanner", {"request": request})]),
         Change("InterleaveStepGenerator", size | {"steps": 2}),
         Change("InterleaveDiffusersGenerator", size | {"steps": 2}),
         Change("EmptyLatentImage", size),
         Change("KSampler", {"steps": 2}),
+        Change("EmptyFlux2LatentImage", size),
+        Change("Flux2Scheduler", size | {"steps": 2}),
+        Change("EmptyImage", size),
+        Change("PrimitiveStringMultiline", {"value": REQUEST}),
         Change("InterleaveCriticLoop", {"max_attempts": 2}),
         Change("InterleaveTryClose", {"max_attempts": 2}),
         *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
@@ -106,8 +110,16 @@ def small(name: str, side: int = 128) -> list[Change]:
 SHOWN_IMAGES = {"qwen_image_edit_story": 1, "guided_continuation": 2}
 """How many images a graph shows its planner."""
 
-JUDGED = ("judge_only", "your_own_nodes_until_right")
+JUDGED = (
+    "judge_only",
+    "your_own_nodes_until_right",
+    "controlnet_and_upscale_in_the_loop",
+    "inpaint_what_the_step_names",
+)
 """Graphs whose only agent judges."""
+
+LISTED = ("a_list_of_stories",)
+"""Graphs whose requests come as a list."""
 
 
 def remote(stack: ExitStack) -> list[Change]:

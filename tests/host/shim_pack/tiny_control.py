@@ -27,14 +27,19 @@ class TinyControlNet:
         return {"required": {"seed": ("INT", {"default": 8})}}
 
     def load(self, seed: int) -> tuple[Any]:
-        sizes = {name: value for name, value in UNET.items() if name != "out_channels"}
-        with torch.inference_mode(False):
-            model = comfy.cldm.cldm.ControlNet(
-                hint_channels=3, num_heads=8, dtype=torch.float32, operations=comfy.ops.manual_cast, **sizes
-            )
-            model.load_state_dict(random_weights(model, seed=seed, gains={"zero_convs": 2.0}))
-        device = comfy.model_management.get_torch_device()
-        return (comfy.controlnet.ControlNet(model, load_device=device),)
+        return (control_net(UNET, seed),)
+
+
+def control_net(unet: dict[str, Any], seed: int = 8) -> Any:
+    """A CONTROL_NET for the tiny diffusion model of this configuration."""
+    sizes = {name: value for name, value in unet.items() if name != "out_channels"}
+    with torch.inference_mode(False):
+        model = comfy.cldm.cldm.ControlNet(
+            hint_channels=3, num_heads=8, dtype=torch.float32, operations=comfy.ops.manual_cast, **sizes
+        )
+        model.load_state_dict(random_weights(model, seed=seed, gains={"zero_convs": 2.0}))
+    device = comfy.model_management.get_torch_device()
+    return comfy.controlnet.ControlNet(model, load_device=device)
 
 
 class AnyKind(str):

@@ -73,6 +73,9 @@ UNET = {
     "transformer_depth_middle": 1, "use_spatial_transformer": True, "legacy": False, "context_dim": 32,
     "use_linear_in_transformer": False,
 }  # fmt: skip
+SDXL_UNET = {
+    **UNET, "context_dim": 64, "num_classes": "sequential", "adm_in_channels": 32 + 6 * 256
+}  # fmt: skip
 WITHOUT_WEIGHTS = {"disable_unet_model_creation": True}
 SHARP = {
     "modulation": 3.0,
@@ -198,9 +201,7 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any
     ),
     "sd15": (lambda: model("SD15", UNET), sd1_clip_pair, lambda: vae(4)),
     "sdxl": (
-        lambda: model(
-            "SDXL", {**UNET, "context_dim": 64, "num_classes": "sequential", "adm_in_channels": 32 + 6 * 256}
-        ),
+        lambda: model("SDXL", SDXL_UNET),
         sdxl_clip_pair,
         lambda: vae(4),
     ),

@@ -6,6 +6,7 @@ family; whatever is no stand-in goes through the host's original loader.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from safetensors.torch import save_file
 
 import nodes
 
-from .tiny_families import FAMILIES
+from .tiny_control import control_net
+from .tiny_families import FAMILIES, SDXL_UNET
 
 MODEL, CLIP, VAE = range(3)
 LONGEST = 100
@@ -24,7 +26,10 @@ STAND_INS = {
     "text_encoders/qwen_2.5_vl_7b_fp8_scaled.safetensors": "qwen image 2511",
     "vae/qwen_image_vae.safetensors": "qwen image 2511",
     "checkpoints/sd_xl_base_1.0.safetensors": "sdxl",
+    "controlnet/controlnet-canny-sdxl-1.0.safetensors": "sdxl control",
 }
+STAND_IN_MODELS = {**FAMILIES, "sdxl control": (lambda: control_net(SDXL_UNET),)}
+UPSCALER = "RealESRGAN_x4plus.safetensors"
 LORAS = ("Qwen-Image-Edit-2511-Lightning-4steps-V1.0-bf16.safetensors",)
 
 
@@ -37,6 +42,16 @@ def write_stand_ins() -> None:
     (models / "loras").mkdir(exist_ok=True)
     for name in LORAS:
         save_file({"nothing": torch.zeros(1)}, models / "loras" / name)
+    (models / "upscale_models").mkdir(exist_ok=True)
+    save_file(upscaler(), models / "upscale_models" / UPSCALER)
+
+
+def upscaler() -> dict[str, torch.Tensor]:
+    """Random weights of the smallest network of the official upscaler's kind, four times."""
+    network = import_module("spandrel.architectures.ESRGAN.__arch.RRDB").RRDBNet
+    torch.manual_seed(5)
+    with torch.inference_mode(False):
+        return network(num_filters=4, num_blocks=1, scale=4).state_dict()
 
 
 def load_stand_ins() -> None:
@@ -44,6 +59,7 @@ def load_stand_ins() -> None:
     answer_for(nodes.UNETLoader, "load_unet", "diffusion_models", (MODEL,))
     answer_for(nodes.CLIPLoader, "load_clip", "text_encoders", (CLIP,))
     answer_for(nodes.VAELoader, "load_vae", "vae", (VAE,))
+    answer_for(nodes.ControlNetLoader, "load_controlnet", "controlnet", (MODEL,))
     answer_for(nodes.CheckpointLoaderSimple, "load_checkpoint", "checkpoints", (MODEL, CLIP, VAE))
 
 
@@ -59,7 +75,7 @@ def answer_for(loader: type, method: str, folder: str, parts: tuple[int, ...]) -
         # Made anew: a model that outlives its patched clones is a leak to the host, which then collects
         # garbage all the time.
         with torch.inference_mode(False):
-            return tuple(FAMILIES[family][part]() for part in parts)
+            return tuple(STAND_IN_MODELS[family][part]() for part in parts)
 
     setattr(loader, method, load)
 
@@ -69,4 +85,4 @@ def family_of(path: str | None) -> str | None:
     if path is None or Path(path).stat().st_size > LONGEST:
         return None
     named = Path(path).read_text(encoding="utf-8", errors="replace")
-    return named if named in FAMILIES else None
+    return named if named in STAND_IN_MODELS else None
