@@ -11,7 +11,8 @@ from ..server.comfy_server import ComfyServer
 
 READY = (
     "window.app && app.vueAppReady && app.canvas?.graph"
-    " && Object.keys(LiteGraph.registered_node_types).length > 100 && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
+    " && Object.keys(LiteGraph.registered_node_types).length > 100"
+    " && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
 )
 WORKFLOW_READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCriticLoop' in
     LiteGraph.registered_node_types
