@@ -11,7 +11,7 @@ import pytest
 from ..server.comfy_server import ComfyServer
 from .page import READY
 
-NOT_THERE = "Failed to load resource"
+AT_START = ("Failed to load resource", "ComfyApp graph accessed before initialization")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 
 
@@ -49,8 +49,8 @@ def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
     page.on("dialog", lambda dialog: dialog.accept())
 
     def note(said: Any) -> None:
-        # What the front end asks for in vain when it starts (a user's own style sheet...) is its own affair.
-        start = said.text.startswith(NOT_THERE) and "interleave" not in said.location.get("url", "")
+        # What the front end asks for in vain or too early when it starts is its own affair.
+        start = said.text.startswith(AT_START) and "interleave" not in said.location.get("url", "")
         lost = said.type == "warning" and "ubgraph not found" in said.text
         if lost or (said.type == "error" and not start):
             page.faults.append(said.text)
