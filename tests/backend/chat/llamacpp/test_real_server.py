@@ -1,0 +1,68 @@
+"""The seam over llama.cpp's real server, where the environment names one (LLAMA_SERVER) and a model in GGUF
+with its projector beside it (LLAMA_TEST_MODEL), of whatever weights; benchmarks/agent_peers.py makes one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.tiny_checkpoint import question
+
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.errors import Cancelled, ChatError
+
+MODEL = os.environ.get("LLAMA_TEST_MODEL", "")
+pytestmark = pytest.mark.skipif(
+    not (MODEL and os.environ.get("LLAMA_SERVER")), reason="LLAMA_SERVER and LLAMA_TEST_MODEL name none"
+)
+SHORT = ReplySettings(max_tokens=12)
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[Any]:
+    opened: Any = open_chat(f"llamacpp:{MODEL}", threads=1, gpu_layers=0, context=2048)
+    yield opened
+    opened.server.release()
+
+
+def test_it_sees_streams_and_repeats_itself(chat: Any) -> None:
+    pieces: list[str] = []
+    reply = chat.reply(question(20, 200), SHORT, pieces.append)
+    assert reply.tokens == 12 and reply.finish == "length" and "".join(pieces) == reply.text
+    assert chat.reply(question(20, 200), SHORT).text == reply.text
+    # Log-probabilities are given, and do not change the reply.
+    watched = chat.reply(question(20, 200), SHORT.model_copy(update={"watch_verdict": True}))
+    assert watched.text == reply.text and chat.server.process.starts == 1
+
+
+def test_a_cancelled_reply_leaves_a_server_that_answers(chat: Any) -> None:
+    def cancel(text: str) -> None:
+        if text:
+            raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        chat.reply(question(20, 200), SHORT.model_copy(update={"max_tokens": 900}), cancel)
+    assert chat.reply(question(20), SHORT).finish == "length"
+
+
+def test_a_question_that_is_too_long_says_what_to_do(chat: Any) -> None:
+    with pytest.raises(ChatError, match=r"--context"):
+        chat.reply(question(20, text="a word " * 4000), SHORT)
+
+
+def test_it_starts_again_after_it_left(chat: Any) -> None:
+    before = chat.reply(question(200), SHORT).text
+    chat.server.release()
+    assert not chat.server.process.runs
+    assert chat.reply(question(200), SHORT).text == before
+
+
+def test_a_broken_file_says_llama_cpps_own_reason(tmp_path: Any) -> None:
+    from support.fake_llama_server import write_agent
+
+    model = write_agent(tmp_path)
+    broken: Any = open_chat(f"llamacpp:{model}", gpu_layers=0)
+    with pytest.raises(ChatError, match=r"ended as it started.*(load|failed|gguf)"):
+        broken.reply(question(200), SHORT)
