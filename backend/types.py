@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from .pictures import Picture
 
@@ -124,6 +132,14 @@ class Attempt(Value):
     place: int = Field(
         default=0, ge=0, lt=MAX_BATCH, description="Place among the images of one draw, 0 for the first."
     )
+
+    @model_serializer(mode="wrap")
+    def _without_first_place(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A draw of one image is written as it always was, so that earlier versions read it."""
+        written = fields(self)
+        if not self.place:
+            written.pop("place", None)
+        return written
 
 
 class StopReason(str, Enum):

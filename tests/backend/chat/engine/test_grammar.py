@@ -87,7 +87,7 @@ def test_replies_in_the_form_stay_as_they_are(
 def test_the_shipped_agents_answer_as_they_do_without(role: str) -> None:
     chat = open_chat(f"tinyworld:{role}")
     page = Picture.white((96, 96))
-    for number, words in enumerate(("a red sun top left", "a blue boat and then a white moon above it")):
+    for number, words in enumerate(("a red sun top left", "a blue boat and then a white moon at the top")):
         if role == "planner":
             free, held = (
                 Planner(chat, constrained_decoding=hold).plan(Request(text=words))
