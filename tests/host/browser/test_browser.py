@@ -13,7 +13,7 @@ import pytest
 
 from ..graphs.examples import NAMES, requirements, twin
 from ..server.comfy_server import ComfyServer
-from .page import opened, photographed, ran
+from .page import opened, photographed, ran, setting
 
 BOXES = """() => app.graph._nodes.map(node => {
   const title = LiteGraph.NODE_TITLE_HEIGHT;
@@ -155,3 +155,5 @@ def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServe
         details.click()
         page.get_by_label("Info for Load Agent - agent").click()
     words.first.wait_for()
+    # Newer front ends keep the panel open for whoever comes next.
+    setting(host, "Comfy.RightSidePanel.IsOpen", False)
