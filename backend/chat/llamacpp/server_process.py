@@ -139,8 +139,8 @@ class LlamaServer:
     def last_lines(self) -> str:
         """What it said last, in one line: those lines that name a fault, if any do."""
         lines = [" ".join(one_line(line).split()) for line in list(self._said)]
-        told = [line for line in lines if FAULT.search(line)] or lines
-        text = " | ".join(line for line in told[-SHOWN_LINES:] if line)
+        faults = [line for line in lines if FAULT.search(line)] or lines
+        text = " | ".join(line for line in faults[-SHOWN_LINES:] if line)
         return text[-MAX_SHOWN:] or "it said nothing"
 
     def _start(self) -> None:
