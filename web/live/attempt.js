@@ -130,8 +130,12 @@ export class AttemptView {
     if (await this.#say({ better_prompt: this.text.value.trim() || null })) show(this.editor, false);
   }
 
+  #say(part) {
+    return this.#doing(() => this.acts.say(this.#word(part)));
+  }
+
   /** A word replaces the one before, so what was said before is said again with it. */
-  async #say(part) {
+  #word(part) {
     const before = this.state.wordOn(this.attempt);
     const same = "accepted" in part && before?.accepted === part.accepted;
     const word = {
@@ -144,15 +148,23 @@ export class AttemptView {
       ...part,
     };
     if (same) word.accepted = null;
-    return this.#doing(() => this.acts.say(word));
+    return word;
   }
 
   #choose() {
-    const picked = this.state.choices[this.attempt.step] === this.attempt.image.digest;
-    return this.#doing(() => this.acts.choose(this.attempt.step, picked ? null : this.attempt.image.digest));
+    return this.#doing(() => {
+      const picked = this.state.choices[this.attempt.step] === this.attempt.image.digest;
+      return this.acts.choose(this.attempt.step, picked ? null : this.attempt.image.digest);
+    });
   }
 
-  async #doing(act) {
+  /** One after another: what a word repeats of the one before is known when that one is answered. */
+  #doing(act) {
+    this.done = (this.done ?? Promise.resolve()).then(() => this.#tried(act));
+    return this.done;
+  }
+
+  async #tried(act) {
     try {
       await act();
       setText(this.note, "");

@@ -73,6 +73,12 @@ def ran(page: Any, settle_ms: int = 500) -> None:
     page.wait_for_timeout(settle_ms)
 
 
+def keeps_progress(page: Any) -> bool:
+    """Whether a node's line of progress stays after the run: it did up to 1.49, in 1.58 it goes."""
+    version = page.evaluate("() => window.__COMFYUI_FRONTEND_VERSION__ ?? '0.0'")
+    return tuple(int(part) for part in version.split(".")[:2]) < (1, 58)
+
+
 def setting(host: ComfyServer, name: str, value: Any) -> None:
     """Change a setting of the front end on the server."""
     host.post(f"/api/settings/{name}", value).raise_for_status()

@@ -75,6 +75,18 @@ def test_a_story_is_followed_while_it_is_drawn(
     setting(host, "Comfy.ColorPalette", "dark")
 
 
+FIRST_WORD_TAKES_LONG = """() => {
+  const whole = window.fetch;
+  let words = 0;
+  window.fetch = async (...asked) => {
+    if (String(asked[0]?.url ?? asked[0]).includes("/feedback") && !words++)
+      await new Promise((go) => setTimeout(go, 2000));
+    return whole(...asked);
+  };
+}"""
+"""A second word is said while the first is on its way."""
+
+
 def test_a_person_compares_corrects_and_goes_on(
     page: Any,
     host: ComfyServer,
@@ -93,6 +105,7 @@ def test_a_person_compares_corrects_and_goes_on(
     assert tries.count() == 2 and "<script>" in (
         page.locator(".it-prompt ins").first.text_content(timeout=60_000)
     )
+    page.evaluate(FIRST_WORD_TAKES_LONG)
     tries.nth(0).locator("summary").click()
     tries.nth(0).get_by_title("This image is wrong").click()
     tries.nth(0).get_by_text("Better prompt").click()
