@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
+sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
 
 import torch  # noqa: E402
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.tiny_pipelines import flux2_klein, qwen_tokenizer
+from support.tiny_pipelines import flux2_klein, qwen_tokenizer
 
 from benchmarks.agents.model import build
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator

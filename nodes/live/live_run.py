@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...backend.errors import InterleaveError
 from ...backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -124,9 +125,10 @@ class LiveRun:
             step, attempt = not_done[0].step, not_done[0].attempt
             self._show(WordsShown(step=step, attempt=attempt, at=at, text=due), whole=self._words.sent_text)
 
-    def fail(self, message: str) -> None:
-        """The run ended with an error."""
-        self.view.line = clip(message, LINE_BYTES)
+    def fail(self, error: BaseException) -> None:
+        """The run ended with an error; one that is not ours is named by its class too."""
+        ours = isinstance(error, InterleaveError)
+        self.view.line = clip(str(error) if ours else f"{type(error).__name__}: {error}", LINE_BYTES)
         self._send_run("failed")
 
     def stop(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.errors import InterleaveError
 from ...backend.generators.protocol import Generator
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
@@ -58,9 +57,7 @@ def carry_out(
                     trajectory = event.trajectory
     except BaseException as error:
         if trajectory is None:
-            live.fail(
-                str(error) if isinstance(error, InterleaveError) else f"{type(error).__name__}: {error}"
-            )
+            live.fail(error)
         raise
     assert trajectory is not None  # Finished is the last event of every stream
     return trajectory

@@ -9,7 +9,7 @@ read; a node whose interface nobody could read has none.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .settings import GRID
@@ -76,15 +76,7 @@ QWEN_PLUS_NODE = EncodeNode(
     latent="source",
     mark="Picture {}",
 )
-QWEN_2511_NODE = EncodeNode(
-    "TextEncodeQwenImageEditPlus",
-    numbered("image", 1, 3),
-    fit="kontext",
-    fits_references=False,
-    latent="source",
-    mark="Picture {}",
-    layout="index_timestep_zero",
-)
+QWEN_2511_NODE = replace(QWEN_PLUS_NODE, layout="index_timestep_zero")
 # Its own scaling to a megapixel rounds to 8 pixels, of which the model's patches need an even number.
 Z_OMNI_NODE = EncodeNode(
     "TextEncodeZImageOmni",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...backend.errors import InterleaveError
 from ...backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -80,8 +79,7 @@ class ShownTries:
             for event in ends:
                 self._live.follow(event)
             if not ends:
-                ours = isinstance(error, InterleaveError)
-                self._live.fail(str(error) if ours else f"{type(error).__name__}: {error}")
+                self._live.fail(error)
             raise
 
     def _show(self, event: Event) -> None:

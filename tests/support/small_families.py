@@ -7,59 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.tiny_checkpoint import ACCEPTED, REFUSED
-
-TEXTS = [ACCEPTED, REFUSED, "Is it light? true false True False"] * 4
-SIDE = 56
-TEMPLATE = (
-    "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
-    "{%- if message.content is string %}{{ message.content }}{% else %}{%- for part in message.content %}"
-    "{%- if part.type == 'image' %}IMAGE{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}"
-    "<|im_end|>\n{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-TEXT = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 16384,
-    "initializer_range": 0.08,
-}
-
-
-def tokenizer(*controls: str, **named: str) -> Any:
-    """A byte-level tokenizer with these control tokens; `named`: which of them the library asks for."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    learned = Tokenizer(models.BPE())
-    learned.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
-    learned.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
-    every = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *controls]
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=every,
-        show_progress=False,
-    )
-    learned.train_from_iterator(TEXTS, trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=learned,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        additional_special_tokens=every,
-        **named,
-    )
-
-
-def ids(words: Any, **names: str) -> dict[str, int]:
-    return {name: words.convert_tokens_to_ids(token) for name, token in names.items()}
-
-
-def template(image: str) -> str:
-    return TEMPLATE.replace("IMAGE", image)
+from support.small_family_parts import SIDE, TEXT, ids, rotary, template, tokenizer
 
 
 def qwen2_5_vl() -> tuple[Any, Any]:
@@ -79,7 +27,7 @@ def qwen2_5_vl() -> tuple[Any, Any]:
         chat_template=template("<|vision_start|><|image_pad|><|vision_end|>"),
     )
     config = Qwen2_5_VLConfig(
-        text_config={**TEXT, "vocab_size": len(words), "rope_parameters": _rotary([1, 1, 2])},
+        text_config={**TEXT, "vocab_size": len(words), "rope_parameters": rotary([1, 1, 2])},
         vision_config={
             "depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 32,
             "window_size": 56, "fullatt_block_indexes": [0],
@@ -95,7 +43,7 @@ def qwen3_vl_moe() -> tuple[Any, Any]:
     words, processor = _qwen3_processor()
     config = Qwen3VLMoeConfig(
         text_config={
-            **TEXT, "vocab_size": len(words), "rope_parameters": _rotary([2, 1, 1]),
+            **TEXT, "vocab_size": len(words), "rope_parameters": rotary([2, 1, 1]),
             "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
         },
         vision_config=_QWEN3_VISION,
@@ -140,7 +88,7 @@ def glm4v() -> tuple[Any, Any]:
     config = Glm4vConfig(
         text_config={
             **TEXT, "vocab_size": len(words), "pad_token_id": 0,
-            "rope_parameters": {**_rotary([2, 1, 1]), "partial_rotary_factor": 1.0},
+            "rope_parameters": {**rotary([2, 1, 1]), "partial_rotary_factor": 1.0},
         },
         vision_config={
             "depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 32,
@@ -407,22 +355,13 @@ _QWEN3_VISION: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _rotary(sections: list[int]) -> dict[str, Any]:
-    return {
-        "rope_type": "default",
-        "rope_theta": 10000.0,
-        "mrope_section": sections,
-        "mrope_interleaved": True,
-    }
-
-
 def _qwen3_5_text(words: Any) -> dict[str, Any]:
     return {
         **TEXT, "vocab_size": len(words), "head_dim": 16,
         "layer_types": ["linear_attention", "full_attention"],
         "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 16,
         "linear_value_head_dim": 16,
-        "rope_parameters": {**_rotary([1, 1, 0]), "partial_rotary_factor": 0.25},
+        "rope_parameters": {**rotary([1, 1, 0]), "partial_rotary_factor": 0.25},
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from ..graphs.klein import Graph
 from .comfy_server import ComfyServer
 
 PHOTO_SIZE = (128, 128)
@@ -12,6 +13,20 @@ PHOTO_SIZE = (128, 128)
 
 def pixels(host: ComfyServer, outputs: dict, node: str = "out", index: int = 0) -> np.ndarray:
     return np.asarray(host.image(outputs[node]["images"][index]).convert("RGB"))
+
+
+def same(host: ComfyServer, mine: Graph, theirs: Graph) -> np.ndarray:
+    """Assert that both graphs draw the same pixels; returns them."""
+    drawn = pixels(host, host.run(mine))
+    np.testing.assert_array_equal(drawn, pixels(host, host.run(theirs)))
+    return drawn
+
+
+def differ(host: ComfyServer, drawn: np.ndarray, other: Graph, least: float) -> None:
+    """Assert that another graph draws other pixels, by more than `least` of 255 on the average: the
+    equalities mean something."""
+    again = pixels(host, host.run(other))
+    assert again.shape != drawn.shape or np.abs(again.astype(int) - drawn).mean() > least
 
 
 def photograph(size: tuple[int, int], seed: int) -> Image.Image:
