@@ -138,27 +138,17 @@ class LoadAgent(io.ComfyNode):
         return f"{weights_stamp(name, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
 
     @classmethod
-    def validate_inputs(
-        cls,
-        agent: str = "",
-        precision: str = AUTO,
-        adapter: str = NO_ADAPTER,
-        hub_id: str = "",
-        download: bool = False,
-    ) -> bool | str:
-        # Asked for here, the host leaves its own check of these lists out, whose message does not say what
-        # to do.
-        given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
-        known = {name: value for name, value in given.items() if value is not None}
+    def validate_inputs(cls, agent: str | None = "") -> bool | str:
+        # The host shows what is returned once for every input asked for here, so only the one that most often
+        # goes wrong is: a shared workflow names an agent that is not there. The lists are left to the host,
+        # the rest to execute.
+        if agent is None:
+            return True  # what comes over a wire is looked at when the node runs
         try:
-            only_text("Load Agent", **known)
-            if len(known) < len(given):
-                return True  # what comes over a wire is looked at when the node runs
-            roots = host.agent_roots()
-            name = named_agent(agent, hub_id, download, roots)
-            check_agent(name, precision, adapter, roots)
+            only_text("Load Agent", agent=agent)
+            agent_spec(agent, host.agent_roots())
         except SettingsError as error:
-            return str(error)
+            return f"{error} Where hub_id names the agent, any of the list will do."
         return True
 
     @classmethod

@@ -92,17 +92,15 @@ class RemoteAgent(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(cls, model: str = "", key_variable: str = DEFAULT_VARIABLE) -> bool | str:
-        # A linked input is unknown (None) here and looked at again when the node runs.
+    def validate_inputs(cls, key_variable: str | None = DEFAULT_VARIABLE) -> bool | str:
+        # The host shows what is returned once for every input asked for here, so it is one: a key that was
+        # pasted where its name belongs would stand in the report of an error that execute raises. None is an
+        # input on a wire.
         try:
-            only_text("Remote Agent", model=model or "", key_variable=key_variable or "")
+            only_text("Remote Agent", key_variable=key_variable or "")
             check_variable((key_variable or "").strip())
         except SettingsError as error:
             return str(error)
-        if model is not None and not model.strip():
-            return (
-                "Remote Agent: the name of the model is missing. The server lists its own at BASE_URL/models."
-            )
         return True
 
     @classmethod
@@ -117,7 +115,12 @@ class RemoteAgent(io.ComfyNode):
         prompts: str = FROM_THE_AGENT,
         **replies: Any,
     ) -> io.NodeOutput:
-        only_text("Remote Agent", prompts=prompts)
+        only_text("Remote Agent", prompts=prompts, model=model)
+        if not model.strip():
+            raise SettingsError(
+                "Remote Agent: the name of the model is missing.",
+                "The server lists its own at BASE_URL/models.",
+            )
         settings, prompt_set = reply_settings("Remote Agent", replies), chosen_prompts(prompts)
         waits = {"timeout": float(timeout), "deadline": float(deadline)}
         chat = open_remote(f"{model.strip()}@{base_url.strip()}", key_variable.strip(), waits)
