@@ -33,7 +33,7 @@ NODE_IDS = {
     "InterleaveExport": "Export",
     "InterleaveFeedback": "Feedback",
 }
-OUTPUTS = 6
+OUTPUTS = 7
 """More than any node of the pack has, so that a graph's links find theirs."""
 
 

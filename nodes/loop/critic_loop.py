@@ -11,6 +11,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
+from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
@@ -126,6 +127,13 @@ class CriticLoop(io.ComfyNode):
                     tooltip="The whole run, for a Storyboard, an Export, Feedback or Save Trajectory.",
                 ),
                 io.String.Output("report", tooltip="How every step and every try went."),
+                io.String.Output(
+                    "image_texts",
+                    display_name="image texts",
+                    is_output_list=True,
+                    tooltip="The text of every image, as many as 'images'; a step of words alone adds its "
+                    "own to the image before it.",
+                ),
             ],
         )
 
@@ -163,6 +171,7 @@ def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
         [step_text_of(result) for result in trajectory.results],
         trajectory,
         report(trajectory),
+        image_texts(trajectory.results) if images else host.nothing(),
         ui=host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.journal.files import PICTURES
+from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import StopReason, Trajectory
 from .. import host
@@ -45,13 +46,21 @@ def closed_outputs(lists: bool) -> list[io.Output]:
             is_output_list=lists,
             tooltip="The whole run, for a Storyboard or the next Try Open.",
         ),
+        io.String.Output(
+            "image_texts",
+            display_name="image texts",
+            is_output_list=lists,
+            tooltip="The text of every image, as many as 'image'; a step of words alone adds its own to the "
+            "image before it.",
+        ),
     ]
 
 
 def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
     """The outputs and the display of trials that have ended, each with the folder of its journal.
 
-    Every output is a list: image and attempts of all steps of all trials, the others one value a trial.
+    Every output is a list: image, its texts and attempts of all steps of all trials, the others one value a
+    trial.
     """
     columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
     files: list[Path] = []
@@ -69,6 +78,7 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
             [to_batch(picture.image) for picture in attempts],
             [chosen[-1].prompt],
             [trajectory],
+            image_texts(trajectory.results),
         ]
         for column, values in zip(columns, row, strict=True):
             column += values
