@@ -7,6 +7,7 @@ agent or a generator anything, so every run that can be read can be exported aga
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,11 +25,12 @@ REGISTRY = {
     "comic": ".comic",
     "gif": ".gif",
     "webp": ".webp",
+    "zip": ".archive",
 }
 ANIMATIONS = ("gif", "webp")
 """Exports that also take `seconds` and `attempts`."""
 
-__all__ = ["ANIMATIONS", "REGISTRY", "Exporter", "export_by_name", "open_exporter"]
+__all__ = ["ANIMATIONS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
 
 
 class Exporter(Protocol):
@@ -50,8 +52,14 @@ def open_exporter(name: str) -> Exporter:
         ) from error
 
 
+def options_of(name: str) -> frozenset[str]:
+    """Names of the options that this export takes; raises SettingsError."""
+    return frozenset(inspect.signature(open_exporter(name)).parameters) - {"trajectory", "folder"}
+
+
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
-    """Write `trajectory` into `folder` as `name` says and return the main file; ANIMATIONS take options.
+    """Write `trajectory` into `folder` as `name` says and return the main file; which options it takes
+    says `options_of`.
 
     Raises SettingsError for an unknown name and JournalError if the folder cannot be written.
     """

@@ -12,9 +12,10 @@ from pathlib import Path
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
-from ..types import Attempt, Step, Trajectory
+from ..types import Attempt, Step, StepResult, StopReason, Trajectory
 from .files import RunFiles
 from .journal import Journal
+from .picks import pick
 from .store import DrawKey, Drawn, Judged, JudgeKey
 
 
@@ -37,8 +38,9 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
     try:
         journal.keep_plan(trajectory.plan, None)
         for result in trajectory.results:
+            _keep_draws(journal, trajectory, result)
             for attempt in result.attempts:
-                _keep_attempt(journal, trajectory, result.step, attempt)
+                _keep_judged(journal, trajectory, result.step, attempt)
         files = RunFiles(folder)
         for picture in sources_of(trajectory):
             files.write_picture(picture)
@@ -47,23 +49,46 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
         journal.end()
 
 
-def _keep_attempt(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:
-    source = attempt.source.digest if attempt.source else None
-    cached_calls = trajectory.identities
-    draw = DrawKey(generator=cached_calls.generator, prompt=attempt.prompt, seed=attempt.seed, source=source)
-    error = attempt.error if attempt.image is None else None
-    # An attempt's seconds are of drawing and judging together; the records' sum stays what it was.
-    journal.keep_drawn(Drawn(key=draw, image=attempt.image, error=error, seconds=attempt.seconds))
+def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) -> None:
+    """Every draw of a step, and which of its images a person picked."""
+    draws: list[tuple[DrawKey, list[Attempt]]] = []
+    for attempt in result.attempts:
+        key = DrawKey(
+            generator=trajectory.identities.generator,
+            prompt=attempt.prompt,
+            seed=attempt.seed,
+            source=_source(attempt),
+        )
+        if attempt.place and draws and draws[-1][0] == key:
+            draws[-1][1].append(attempt)
+        else:
+            draws.append((key, [attempt]))
+    for key, attempts in draws:
+        first = attempts[0]
+        more = tuple(one.image for one in attempts[1:] if one.image)
+        error = first.error if first.image is None else None
+        # An attempt's seconds are of drawing and judging together; the records' sum stays what it was.
+        seconds = sum(one.seconds for one in attempts)
+        journal.keep_drawn(Drawn(key=key, image=first.image, error=error, seconds=seconds, more=more))
+    if result.stop_reason is StopReason.picked and result.image:
+        pick(journal.folder, result.step.number, result.image.digest)
+
+
+def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:
     if attempt.image is None or attempt.verdict is None:
         return
     judge = JudgeKey(
-        critic=cached_calls.critic,
-        before=source,
+        critic=trajectory.identities.critic,
+        before=_source(attempt),
         after=attempt.image.digest,
         original_prompt=step.prompt or "",
         prompt_used=attempt.prompt,
     )
     journal.keep_judged(Judged(key=judge, verdict=attempt.verdict))
+
+
+def _source(attempt: Attempt) -> str | None:
+    return attempt.source.digest if attempt.source else None
 
 
 def sources_of(trajectory: Trajectory) -> list[Picture]:

@@ -41,10 +41,11 @@ from ..types import (
     Trajectory,
     Value,
 )
-from .files import PICTURES, RunFiles
+from .archive import run_files
+from .files import PICTURES
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
-from .picks import read_choices
+from .picks import choices_in
 from .store import Digest, DrawKey, Drawn, Judged, JudgeKey, PlanKey
 
 FORMAT = "interleave-thinker run"
@@ -94,12 +95,12 @@ class _MissingPicture(JournalError):
 
 
 class Journal:
-    """The memory of a run in a folder; see memory.RunStore for its methods. One process at a time may run in
-    it."""
+    """The memory of a run in a folder; see store.RunStore for its methods. One process at a time may run in
+    it. A story in one file (archive.py) is read likewise, and nothing is written into it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._files = RunFiles(folder)
+        self._files = run_files(folder)
         self._lock = FolderLock(self.folder)
         self._pictures: dict[str, Picture] = {}
 
@@ -204,7 +205,7 @@ class Journal:
         self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
 
     def user_selected(self, step: int) -> str | None:
-        return read_choices(self.folder).steps.get(step)
+        return choices_in(self._files).steps.get(step)
 
     def finish(self, trajectory: Trajectory) -> None:
         self._files.write_model(trajectory, TRAJECTORY)

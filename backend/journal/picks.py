@@ -44,7 +44,12 @@ class Choices(Value):
 def read_choices(folder: str | Path) -> Choices:
     """What was picked in a run's folder, nothing if nobody did; raises JournalError if the file is
     damaged."""
-    return RunFiles(folder).read_model(Choices, CHOICES, hint=HINT) or Choices()
+    return choices_in(RunFiles(folder))
+
+
+def choices_in(files: RunFiles) -> Choices:
+    """As `read_choices`, of files that are open already."""
+    return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
 
 
 def pick(folder: str | Path, step: int, picture: str | None) -> Choices:

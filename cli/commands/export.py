@@ -13,15 +13,20 @@ from ...backend.loop.replay import load_trajectory
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The --out folder of a run.")],
+    folder: Annotated[Path, typer.Argument(help="The --out folder of a run, or a story's .zip file.")],
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="page, pdf, comic (CBZ), gif, webp, markdown, sheet (PNG), record or story (JSON)."
+            "--to",
+            help="page, pdf, comic (CBZ), gif, webp, markdown, sheet (PNG), record or story (JSON), or zip "
+            "(the whole run as one file to share).",
         ),
     ] = "page",
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write into; by default the run's own.")
+        Path | None,
+        typer.Option(
+            "--out", help="Folder to write into; by default the run's own, or one beside the .zip file."
+        ),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds a step, for gif and webp; 2 by default.")
@@ -37,4 +42,5 @@ def command(
         raise SettingsError(
             f"{to} takes neither --seconds nor --attempts.", f"Only {', '.join(ANIMATIONS)} do."
         )
-    print(export_by_name(to, load_trajectory(folder), out or folder, **options))
+    own = folder.with_suffix("") if folder.is_file() else folder
+    print(export_by_name(to, load_trajectory(folder), out or own, **options))

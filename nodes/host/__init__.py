@@ -45,7 +45,16 @@ from .sampling import (
     with_conditionings,
     zero_out,
 )
-from .saving import NewName, input_folder, new_name, saved_file, shown_files, shown_images, view_link
+from .saving import (
+    NewName,
+    graph_metadata,
+    input_folder,
+    new_name,
+    saved_file,
+    shown_files,
+    shown_images,
+    view_link,
+)
 from .text import chat_marks, check_writes, write_text
 
 __all__ = [
@@ -76,6 +85,7 @@ __all__ = [
     "encode_text",
     "explaining_out_of_memory",
     "flux2_sigmas",
+    "graph_metadata",
     "has_node",
     "host_interrupts",
     "input_folder",

@@ -9,6 +9,7 @@ shown from there.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from urllib.parse import urlencode
 
 import folder_paths
 import torch
+from comfy.cli_args import args
 from comfy_api.latest import io, ui
 
 from ...backend.errors import JournalError, SettingsError
@@ -67,6 +69,19 @@ def new_name(prefix: str) -> NewName:
     if len(name.encode()) > LONGEST_NAME:
         raise SettingsError(f"The name {name[:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
     return NewName(Path(folder), f"{name}_{counter:05}_")
+
+
+def graph_metadata(hidden: io.HiddenHolder | None) -> dict[str, str]:
+    """The graph that a node runs in, as the host's Save Image writes it: JSON texts by key (`prompt`,
+    `workflow`...).
+
+    Empty where the host was started with --disable-metadata, or the graph is unknown.
+    """
+    if getattr(args, "disable_metadata", False) or hidden is None:
+        return {}
+    sent = hidden.extra_pnginfo if isinstance(hidden.extra_pnginfo, dict) else {}
+    graph = {} if hidden.prompt is None else {"prompt": hidden.prompt}
+    return {str(name): json.dumps(value) for name, value in (graph | sent).items()}
 
 
 def saved_file(path: Path) -> dict[str, Any]:

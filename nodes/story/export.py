@@ -11,7 +11,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import JournalError, SettingsError
-from ...backend.exporters import ANIMATIONS, export_by_name
+from ...backend.exporters import export_by_name, options_of
 from ...backend.exporters.layout.typesetting import font_note
 from ...backend.files.atomic import writing, writing_folder
 from ...backend.types import Trajectory
@@ -29,6 +29,7 @@ FORMATS = {
     "Markdown": "markdown",
     "execution record (JSON)": "record",
     "story for programs (JSON)": "story",
+    "story to share (ZIP)": "zip",
 }
 DRAWN = ("pdf", "comic", "gif", "webp", "sheet")
 """Exports whose text is drawn here, in a font of this machine."""
@@ -45,8 +46,8 @@ class Export(io.ComfyNode):
             display_name="Export",
             category=CATEGORY,
             description="Writes a story below the output folder: as a web page, PDF, comic archive, moving "
-            "picture, contact "
-            "sheet, Markdown or data record. Nothing is ever overwritten.",
+            "picture, contact sheet, Markdown, data record, or as one file to share. Nothing is ever "
+            "overwritten.",
             search_aliases=["save story", "pdf", "comic", "cbz", "gif", "animated webp", "html", "markdown"],
             is_output_node=True,
             inputs=[
@@ -57,7 +58,8 @@ class Export(io.ComfyNode):
                     default="page (HTML)",
                     tooltip="A page and a PDF hold everything in one file; a comic archive is for comic "
                     "readers; Markdown, the record and the story for programs are folders with their "
-                    "images beside the text.",
+                    "images beside the text; a story to share is all of it in one file, which Load "
+                    "Trajectory opens.",
                 ),
                 io.String.Input(
                     "filename_prefix",
@@ -90,7 +92,7 @@ class Export(io.ComfyNode):
             raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
         in_range("Export", 0.1, 60, seconds=seconds)
         kind = FORMATS[format]
-        options = {"seconds": seconds, "attempts": attempts} if kind in ANIMATIONS else {}
+        options = {"seconds": seconds, "attempts": attempts, "metadata": host.graph_metadata(cls.hidden)}
         path = write_export(trajectory, kind, host.new_name(filename_prefix), options)
         note = font_note(trajectory) if kind in DRAWN else ""
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
@@ -113,8 +115,11 @@ def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options:
     """Export to a new name: an export of one file becomes that file, one of several a folder. Returns the
     main file.
 
-    Raises SettingsError and JournalError; then nothing is left behind.
+    Of the options those are used that this kind takes. Raises SettingsError and JournalError; then nothing is
+    left behind.
     """
+    known = options_of(kind)
+    options = {option: value for option, value in options.items() if option in known}
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=name.folder) as made:
             main = export_by_name(kind, trajectory, Path(made), **options)

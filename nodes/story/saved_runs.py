@@ -1,4 +1,5 @@
-"""Which stories can be loaded: the runs and execution records in the host's output and input folders.
+"""Which stories can be loaded: the runs, execution records and stories in one file in the host's output and
+input folders.
 
 Decision: a choice is looked up among those found, never joined to a path, so a workflow from a stranger
 cannot read anything else. The search is bounded in depth and number, for these folders may hold a hundred
@@ -15,6 +16,7 @@ from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
 from ...backend.execution_record.reader import read_record
 from ...backend.execution_record.trajectory import record_trajectory
+from ...backend.journal.archive import ENDING, is_story_archive
 from ...backend.journal.journal import RUN
 from ...backend.loop.replay import load_trajectory
 from ...backend.types import Trajectory
@@ -22,51 +24,55 @@ from ...backend.types import Trajectory
 DEPTH = 4
 MAX_FOLDERS = 20_000
 MAX_CHOICES = 2_000
+MAX_ARCHIVES = 2_000
+"""Zip files that are looked into."""
 NOTHING = "(no story yet)"
 
 Roots = Mapping[str, Path]
 
 
 def trajectory_names(roots: Roots) -> list[str]:
-    """`ROOT/path` of every run and record found, the newest first; a single NOTHING if there is none."""
-    found = trajectory_folders(roots)
+    """`ROOT/path` of every run, record and archive found, the newest first; a single NOTHING if there is
+    none."""
+    found = trajectory_places(roots)
     newest = sorted(found, key=lambda name: (-_changed(found[name]), name))
     return newest[:MAX_CHOICES] or [NOTHING]
 
 
-def trajectory_folders(roots: Roots) -> dict[str, Path]:
-    """The folders found, by name."""
+def trajectory_places(roots: Roots) -> dict[str, Path]:
+    """The folders and archives found, by name."""
     return {
-        f"{title}/{folder.relative_to(root).as_posix()}": folder
+        f"{title}/{place.relative_to(root).as_posix()}": place
         for title, root in roots.items()
-        for folder in _folders(root)
+        for place in _places(root)
     }
 
 
 def load_choice(name: str, roots: Roots) -> Trajectory:
     """The story of this name. Raises SettingsError if there is none and JournalError if it cannot be read."""
-    folder = find_choice(name, roots)
-    if (folder / RUN).is_file():
-        return load_trajectory(folder)
-    return record_trajectory(read_record(folder))
+    place = find_choice(name, roots)
+    if place.is_file() or (place / RUN).is_file():
+        return load_trajectory(place)
+    return record_trajectory(read_record(place))
 
 
 def find_choice(name: str, roots: Roots) -> Path:
-    """Folder of the story of this name; raises SettingsError."""
-    folder = trajectory_folders(roots).get(name) if isinstance(name, str) else None
-    if folder is None:
+    """Folder or archive of the story of this name; raises SettingsError."""
+    place = trajectory_places(roots).get(name) if isinstance(name, str) else None
+    if place is None:
         raise SettingsError(
             f"There is no story {str(name)[:120]!r}.",
-            (
-                f"Put a run's folder, or one with {RECORD}, into the output or input folder and refresh the "
-                "page."
-            ),
+            f"Put a run's folder, a story's .zip or a folder with {RECORD} into the output or input folder "
+            "and refresh the page.",
         )
-    return folder
+    return place
 
 
 def stamp(folder: Path) -> str:
     """A string that changes when a file of the story changes."""
+    if folder.is_file():
+        found = folder.stat()
+        return f"{folder.name}:{found.st_size}:{found.st_mtime_ns}"
     stamps = []
     for place in (folder, *(folder / name for name in ("attempts", "verdicts", "pictures"))):
         try:
@@ -81,6 +87,8 @@ def stamp(folder: Path) -> str:
 
 
 def _changed(folder: Path) -> int:
+    if folder.is_file():
+        return folder.stat().st_mtime_ns
     times = [
         path.stat().st_mtime_ns
         for name in (RUN, "trajectory.json", RECORD)
@@ -89,23 +97,19 @@ def _changed(folder: Path) -> int:
     return max(times, default=0)
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    """Folders with a run or a record in them, breadth first, no links; a story's own sub-folders are not
-    searched."""
-    level, seen = [root], 0
+def _places(root: Path) -> Iterator[Path]:
+    """Folders with a run or a record in them and stories in one file, breadth first, no links; a story's own
+    sub-folders are not searched."""
+    level, seen, archives = [root], 0, 0
     for _ in range(DEPTH):
         below: list[Path] = []
         for folder in level:
-            try:
-                with os.scandir(folder) as entries:
-                    names = [
-                        entry.name
-                        for entry in entries
-                        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
-                    ]
-            except OSError:
-                continue
-            for name in sorted(names):
+            names, zips = _entries(folder)
+            for name in zips:
+                archives += 1
+                if archives <= MAX_ARCHIVES and is_story_archive(folder / name):
+                    yield folder / name
+            for name in names:
                 seen += 1
                 if seen > MAX_FOLDERS:
                     return
@@ -115,3 +119,21 @@ def _folders(root: Path) -> Iterator[Path]:
                 else:
                     below.append(path)
         level = below
+
+
+def _entries(folder: Path) -> tuple[list[str], list[str]]:
+    """Names of the folders and of the zip files in a folder; no links, none that begins with a dot."""
+    names: list[str] = []
+    zips: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    names.append(entry.name)
+                elif entry.name.lower().endswith(ENDING) and entry.is_file(follow_symlinks=False):
+                    zips.append(entry.name)
+    except OSError:
+        return [], []
+    return sorted(names), sorted(zips)

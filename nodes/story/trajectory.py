@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import InterleaveError
+from ...backend.errors import InterleaveError, SettingsError
 from ...backend.journal.copy import save_trajectory
 from ...backend.report.outcomes import summarize
 from ...backend.report.text import report
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.sockets import CATEGORY, TrajectorySocket
+from .export import display_of, write_export
 from .saved_runs import find_choice, load_choice, stamp, trajectory_names
+
+FOLDER, ONE_FILE = "folder", "one file (ZIP)"
 
 
 def story_roots() -> dict[str, Path]:
@@ -31,9 +35,17 @@ class SaveTrajectory(io.ComfyNode):
             display_name="Save Trajectory",
             category=CATEGORY,
             description="Keeps a whole story, with every try and every image, in a folder of its own below "
-            "the output "
-            "folder. Load Trajectory and the command line read it. Nothing is ever overwritten.",
-            search_aliases=["save story", "keep run", "archive", "store trajectory", "backup"],
+            "the output folder, or in one file to share. Load Trajectory and the command line read both. "
+            "Nothing is ever overwritten.",
+            search_aliases=[
+                "save story",
+                "keep run",
+                "archive",
+                "store trajectory",
+                "backup",
+                "zip",
+                "share",
+            ],
             is_output_node=True,
             inputs=[
                 TrajectorySocket.Input("trajectory", tooltip="The story to keep, from a Critic Loop."),
@@ -43,18 +55,34 @@ class SaveTrajectory(io.ComfyNode):
                     tooltip="Name of the folder, with sub-folders before it; a number is added. "
                     "%year%, %month%, %day%, %hour%, %minute% and %second% are filled in.",
                 ),
+                io.Combo.Input(
+                    "form",
+                    options=[FOLDER, ONE_FILE],
+                    default=FOLDER,
+                    optional=True,
+                    tooltip="A folder, or one file to share with all of it and the workflow; Load "
+                    "Trajectory opens both.",
+                ),
             ],
             outputs=[
                 TrajectorySocket.Output("TRAJECTORY", tooltip="The same story."),
-                io.String.Output("path", tooltip="The folder that was written."),
+                io.String.Output("path", tooltip="The folder or file that was written."),
             ],
         )
 
     @classmethod
-    def execute(cls, trajectory: Trajectory, filename_prefix: str) -> io.NodeOutput:
-        folder = save_trajectory(trajectory, host.new_name(filename_prefix).file())
-        host.NodeProgress().say(f"saved: {folder}")
-        return io.NodeOutput(trajectory, str(folder), ui={"text": (str(folder),)})
+    def execute(cls, trajectory: Trajectory, filename_prefix: str, form: str = FOLDER) -> io.NodeOutput:
+        if form not in (FOLDER, ONE_FILE):
+            raise SettingsError(f"There is no form {form!r}.", f"Known: {FOLDER}, {ONE_FILE}.")
+        name = host.new_name(filename_prefix)
+        if form == FOLDER:
+            path = save_trajectory(trajectory, name.file())
+            shown: dict[str, Any] = {"text": (str(path),)}
+        else:
+            path = write_export(trajectory, "zip", name, {"metadata": host.graph_metadata(cls.hidden)})
+            shown = display_of(path, "zip")
+        host.NodeProgress().say(f"saved: {path}")
+        return io.NodeOutput(trajectory, str(path), ui=shown)
 
 
 class LoadTrajectory(io.ComfyNode):
@@ -66,10 +94,10 @@ class LoadTrajectory(io.ComfyNode):
             node_id="InterleaveLoadTrajectory",
             display_name="Load Trajectory",
             category=CATEGORY,
-            description="Reads a story back: a run of the Critic Loop, finished or not, a saved one, or a "
-            "folder with "
-            "an execution_record.json, from the output or the input folder.",
-            search_aliases=["load story", "open run", "execution record", "resume story"],
+            description="Reads a story back: a run of the Critic Loop, finished or not, a saved one, a story "
+            "in one file (.zip), or a folder with an execution_record.json, from the output or the input "
+            "folder.",
+            search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
             inputs=[
                 io.Combo.Input(
                     "story",

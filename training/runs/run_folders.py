@@ -1,16 +1,19 @@
-"""The runs in and below given folders, found and read one after the other.
+"""The runs in and below given folders, and in stories of one file, found and read one after the other.
 
 Decision: a damaged run is an error that names it, because a silent gap in the data is noticed by nobody;
-whoever wants the others all the same says so, and gets a list of those left out.
+whoever wants the others all the same says so, and gets a list of those left out. A story in one file is
+unpacked for as long as this process lives, since its pictures are copied by their paths.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...backend.errors import JournalError, PictureError, SettingsError
+from ...backend.journal.archive import is_story_archive, unpack_run
 from ...backend.journal.journal import RUN
 from ..rows.sft import RowProblem
 from .attempts import JudgedStep, Log, RunReader
@@ -20,12 +23,16 @@ DEEPEST = 4
 
 
 def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
-    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once.
+    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once; a
+    given .zip file is a story's.
 
-    Raises SettingsError for a folder that is not there or holds no run.
+    Raises SettingsError for a folder that is not there or holds no run, JournalError for a bad story file.
     """
     found: dict[Path, tuple[Path, str]] = {}
     for folder in given:
+        if is_story_archive(folder):
+            found.setdefault(folder.resolve(), (_unpacked(folder), folder.stem))
+            continue
         if not folder.is_dir():
             raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folders of runs.")
         runs = sorted(_below(folder, DEEPEST))
@@ -37,6 +44,16 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
             name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
             found.setdefault(run.resolve(), (run, name or run.resolve().name))
     return list(found.values())
+
+
+_unpacked_here: list[tempfile.TemporaryDirectory[str]] = []
+"""Deleted when the process ends."""
+
+
+def _unpacked(archive: Path) -> Path:
+    made = tempfile.TemporaryDirectory(prefix="interleave-story-")
+    _unpacked_here.append(made)
+    return unpack_run(archive, Path(made.name) / "run")
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
