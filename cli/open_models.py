@@ -6,6 +6,7 @@ critic that name the same model with the same adapter share it, so that it is in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -166,13 +167,17 @@ class Opener:
         self._untaken = {*self._shared, *(("engine",) if self._engine else ())}
         self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
 
-    def planner(self, options: PlannerOptions) -> Planner:
-        """Raises SettingsError or ChatError."""
+    def planner(self, options: PlannerOptions, on_part: Callable[[str], None] | None = None) -> Planner:
+        """`on_part` is told which part of a long plan is being written. Raises SettingsError or ChatError."""
         from ..backend.agents.planner import Planner
 
         chat = self._chat("planner", options.planner, options.planner_adapter)
         return Planner(
-            chat, prompts_in(options.planner_prompts), reply_settings("planner", options), self._constrained
+            chat,
+            prompts_in(options.planner_prompts),
+            reply_settings("planner", options),
+            self._constrained,
+            on_part,
         )
 
     def critic(self, options: CriticOptions) -> Critic | None:

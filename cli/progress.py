@@ -56,6 +56,10 @@ class Lines:
         if self._status is not None:
             self._status.start()
 
+    def planning(self, part: str) -> None:
+        """Show which part of a long plan is being written."""
+        self.wait(f"Planning: {part}")
+
     @singledispatchmethod
     def show(self, event: Event) -> None:
         raise TypeError(f"{type(event).__name__} is no event of a run")
@@ -124,6 +128,10 @@ class JsonLines:
 
     def wait(self, text: str) -> None:
         """Nothing."""
+
+    def planning(self, part: str) -> None:
+        """A line, since a long plan takes minutes."""
+        print(json.dumps({"event": "planning", "part": part}), flush=True)
 
     def show(self, event: Event) -> None:
         kind = type(event)

@@ -110,7 +110,7 @@ def carry_out(
         view.wait("Opening the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)
-        planner = None if plan is not None else opener.planner(models.planner)
+        planner = None if plan is not None else opener.planner(models.planner, view.planning)
         critic = opener.critic(models.critic) if settings.max_attempts > 1 else None
         opener.finish()
         view.wait("Planning")

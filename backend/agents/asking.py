@@ -38,10 +38,12 @@ OnToken = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AnswerForm(Generic[Answer]):
-    """How one kind of answer is read, and what an agent is shown of its form when it is asked again."""
+    """How one kind of answer is read, what an agent is shown of its form when it is asked again, and the
+    grammar that it can be held to."""
 
     read: Callable[[str], Answer]
     grammar: str
+    name: GrammarName
 
 
 class Agent:
@@ -105,7 +107,7 @@ class Agent:
         # Sampled, so that it can say something new.
         again = settings.drawn()
         if self.constrained_decoding != "never":
-            again = again.model_copy(update={"grammar": self.answers})
+            again = again.model_copy(update={"grammar": form.name})
         reply = self.chat.reply(retry, again, on_token)
         try:
             return form.read(reply.whole), reply

@@ -17,8 +17,8 @@ from ..prompts import PromptSet
 from ..types import Verdict
 from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of
 
-FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS)
-FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST)
+FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
+FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")
 
 
 class Critic(Agent):

@@ -1,39 +1,64 @@
 """The planner: a request in, every step up front out.
 
-Decision: stateless, asked at most twice. A reply that cannot be read is answered with the reason and the
-grammar; a second one that cannot be read is an error, since a plan that was guessed would be drawn for
-minutes before anybody saw it.
+Decision: stateless, and no reply is asked for more than twice. A reply that cannot be read is answered with
+the reason and the grammar; a second one that cannot be read is an error, since a plan that was guessed would
+be drawn for minutes before anybody saw it. A plan of up to IN_ONE_REPLY steps is one reply, which is the
+cheapest; a longer one is written in parts (long_plan.py), unless the prompt set knows none.
 """
 
 from __future__ import annotations
 
-from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
-from ..chat.protocol import ChecksRequests, Message, OnDevice, Reserves
-from ..errors import SettingsError
-from ..prompts import PromptSet, fill
-from ..types import Plan, Request
-from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of
+from collections.abc import Callable
 
-FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS)
+from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
+from ..chat.protocol import ChatModel, ChecksRequests, OnDevice, Reply, ReplySettings, Reserves
+from ..errors import AnswerError
+from ..prompts import PromptSet
+from ..types import Plan, Request
+from .asked_count import asked_count
+from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
+from .long_plan import LongPlan
+from .planner_question import planner_message
+
+FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS, "plan")
 PLAN_TOKENS = 16384
-"""Of a plan for which no other limit is set: about 130 steps. The model's context may have room for less."""
+"""Of a reply for which no other limit is set: about 130 steps. The model's context may have room for less."""
+IN_ONE_REPLY = 12
+"""Most steps that a request may ask for and still be planned in one reply."""
 
 
 class Planner(Agent):
-    """Writes all steps of a request."""
+    """Writes all steps of a request. `on_part` is called with what is being written of a plan in parts:
+    "outline", then "steps 1-10 of 40"."""
 
     answers = "plan"
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        prompt_set: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        constrained_decoding: ConstrainedDecoding = "retry",
+        on_part: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(chat, prompt_set, settings, constrained_decoding)
+        self.on_part = on_part
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
         text has `<image>` marks but not as many as images or the model cannot know what is asked, ChatError,
-        Cancelled."""
+        Cancelled. `on_token` gets every reply's text, and an empty text before each part."""
         if isinstance(self.chat, ChecksRequests):
             self.chat.check_request(request.text)
-        message = _planner_message(self.prompt_set, request)
-        limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
-        settings = self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
+        count, settings = asked_count(request.text), self._reply_settings()
+        in_parts = LongPlan(self, request, settings, on_token, self.on_part)
+        if self.prompt_set.has_parts and count is not None and count.most > IN_ONE_REPLY:
+            return in_parts.write(count)
+        message = planner_message(self.prompt_set, request)
         first = self.chat.reply([message], settings, on_token)
+        if self.prompt_set.has_parts and first.finish == "length" and not _is_whole(first):
+            # Asked again in the same way, it would be cut off again.
+            return in_parts.write(count)
         return self.read_reply(first, message, settings, FORM, on_token)[0]
 
     def rest(self, staying: object) -> None:
@@ -48,23 +73,14 @@ class Planner(Agent):
         if isinstance(self.chat, OnDevice) and not shared:
             self.chat.leave()
 
+    def _reply_settings(self) -> ReplySettings:
+        limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
+        return self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
 
-def _planner_message(prompt_set: PromptSet, request: Request) -> Message:
-    given = len(request.images)
-    marks = request.text.count(IMAGE_MARK)
-    if marks and marks != given:
-        raise SettingsError(
-            f"The request has {marks} {IMAGE_MARK} mark(s) but {given} image(s).",
-            "Write one mark for each image, in their order, or none at all.",
-        )
-    template = prompt_set.planner_images if given else prompt_set.planner_text
-    # A template with marks of its own has placed the images already; the user's marks are then only words.
-    own = template.count(IMAGE_MARK)
-    if own and given and own != given and not marks:
-        raise SettingsError(
-            f"The planner's template has {own} {IMAGE_MARK} mark(s) but {given} image(s) are given."
-        )
-    if own == given:
-        return message_of(filled_parts(template, text_input=request.text), request.images)
-    filled = fill(template.replace(IMAGE_MARK, ""), text_input=request.text)
-    return message_of(filled.split(IMAGE_MARK) if marks else [filled], request.images)
+
+def _is_whole(reply: Reply) -> bool:
+    try:
+        read_plan(reply.whole)
+    except AnswerError:
+        return False
+    return True

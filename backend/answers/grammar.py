@@ -14,7 +14,8 @@ from typing import Literal
 
 from ..types import MAX_STEPS
 
-GrammarName = Literal["plan", "verdict"]
+GrammarName = Literal["plan", "verdict", "outline", "part"]
+"""Answers: a plan, a verdict, and of a plan that is written in parts its outline and one part."""
 
 # White space as Python's `\s` and `strip` know it; other engines leave the separators 1c..1f out.
 BLANK = r"[\s\x1c-\x1f]"
@@ -49,13 +50,14 @@ STYLES = {"json": ("null", "true", "false"), "python": ("None", "True", "False")
 def answer_grammar(name: GrammarName, thinking: bool = False) -> str:
     """The grammar of a whole reply: the reasoning, if any, then the answer, then the end. A verdict may stand
     before its reasoning. `thinking`: the prompt has opened `<think>` already."""
-    body = _plan() if name == "plan" else _verdict()
+    bodies = {"plan": _plan, "verdict": _verdict, "outline": _outline, "part": lambda: _plan(state=True)}
+    body = bodies[name]()
     if thinking:
         start = "start: thought GAP? answer"
-    elif name == "plan":
-        start = "start: (reasoning GAP?)? answer"
-    else:
+    elif name == "verdict":
         start = "start: (reasoning GAP?)? answer | answer GAP? reasoning"
+    else:
+        start = "start: (reasoning GAP?)? answer"
     return f"{start}\n{WORDS}{body}"
 
 
@@ -67,14 +69,26 @@ def _verdict() -> str:
     )
 
 
-def _plan() -> str:
-    """A chain of rules, one for each step number, because a grammar cannot count."""
+def _outline() -> str:
+    """Lines without numbers of their own: they are counted as they stand."""
+    return "\n".join(
+        f'{style}: "{{" W? {_key(style, "outline")} "[" W? {style.upper()}_WORDS '
+        f'("," W? {style.upper()}_WORDS)* W? "]" W? "," W? {_key(style, "always")} {style.upper()}_TEXT W? '
+        '"}"'
+        for style in STYLES
+    )
+
+
+def _plan(state: bool = False) -> str:
+    """A chain of rules, one for each step number, because a grammar cannot count; `state`: words on it follow
+    the steps."""
     rules = []
     for style, (null, _, _) in STYLES.items():
         text, words = f"{style.upper()}_TEXT", f"{style.upper()}_WORDS"
         starts = " | ".join(f"{style}_{number}" for number in range(1, MAX_STEPS + 1))
+        after = f'"," W? {_key(style, "state")} {text} W? ' if state else ""
         rules += [
-            f'{style}: "{{" W? {_key(style, "execution_plan")} "[" W? ({starts}) W? "]" W? "}}"',
+            f'{style}: "{{" W? {_key(style, "execution_plan")} "[" W? ({starts}) W? "]" W? {after}"}}"',
             f'{style}_content: "," W? {_key(style, "step_name")} ({text} | "{null}") W? '
             f'"," W? {_key(style, "instruction")} ({text} | "{null}") W? "," W? ({style}_drawn | '
             f'{style}_told) W? "}}"',

@@ -88,14 +88,19 @@ class _VerdictAnswer(_Answer):
 def read_plan(text: str) -> Plan:
     """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut
     one."""
+    return find_plan(text)[0]
+
+
+def find_plan(text: str) -> tuple[Plan, FoundObject]:
+    """As `read_plan`, with the object that the plan was read from (the last, if several say the same)."""
     reply = split_reply(text)
-    found, _ = _answers_in(reply, PLAN_KEYS)
+    found, _ = answers_in(reply, PLAN_KEYS)
     if not found:
         raise AnswerError("There is no execution_plan in the reply.", text or "(empty)", GRAMMAR_OF_PLANS)
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply holds several plans that differ.", text)
-    return plans[0]
+    return plans[0], found[-1]
 
 
 def read_verdict(text: str) -> Verdict:
@@ -109,7 +114,7 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     """As `read_verdict`, with the object that the verdict was read from (the first, if several say the same)
     and where in the text its word begins."""
     reply = split_reply(text)
-    found, others = _answers_in(reply, VERDICT_KEYS)
+    found, others = answers_in(reply, VERDICT_KEYS)
     if not found:
         raise AnswerError("There is no verdict in the reply.", text or "(empty)", GRAMMAR_OF_VERDICTS)
     verdicts = [_verdict_of(one, reply.reasoning) for one in found]
@@ -119,7 +124,7 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     ):
         raise AnswerError("The reply holds several verdicts that differ.", text)
     _check_the_rest(text, first, reply, [*found, *others])
-    word = next(at for key, at in found[0].places.items() if _normal_key(key) in VERDICT_KEYS)
+    word = next(at for key, at in found[0].places.items() if normal_key(key) in VERDICT_KEYS)
     return first, found[0], word
 
 
@@ -169,18 +174,18 @@ def _write(reasoning: str, value: Mapping[str, object]) -> str:
     return f"<think>{frame(reasoning)}</think>\n\n<answer>{body}</answer>"
 
 
-def _normal_key(key: object) -> str:
+def normal_key(key: object) -> str:
     return re.sub(r"[\s-]+", "_", str(key).strip().lower())
 
 
-def _answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
+def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
     """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds
     an object but no answer, and for an answer that stands within a sentence."""
     answers: list[FoundObject] = []
     others: list[FoundObject] = []
     for place in reply.places:
         found = list(find_objects(place))
-        mine = [one for one in found if any(_normal_key(key) in keys for key in one.value)]
+        mine = [one for one in found if any(normal_key(key) in keys for key in one.value)]
         if place.tagged and not mine and "{" in place.content:
             raise AnswerError(f"An <answer> holds no {keys[0]}.", place.content)
         answers += mine
@@ -218,10 +223,10 @@ def _around(text: str, found: re.Match[str]) -> str:
     return text[max(0, found.start() - 60) : found.end() + 60]
 
 
-def _only(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
+def only_value(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
     """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not
     disagree."""
-    values = [value for key, value in found.value.items() if _normal_key(key) in keys]
+    values = [value for key, value in found.value.items() if normal_key(key) in keys]
     words = [_bool_from_word(value) for value in values]
     if any(word != words[0] for word in words):
         raise AnswerError(f"The answer gives two different values for {keys[0]!r}.", found.raw)
@@ -232,11 +237,11 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
     # The outermost brace may be missing; an open list may have had further steps.
     if found.open_string or found.open_depth > 1:
         raise AnswerError("The plan is cut off.", found.raw[-200:])
-    value = _only(found, PLAN_KEYS)
+    value = only_value(found, PLAN_KEYS)
     try:
         steps = _PlanAnswer.model_validate(value).execution_plan
     except ValidationError as error:
-        raise _unfit("plan", error, found) from error
+        raise unfit("plan", error, found) from error
     for step in steps:
         for field in (step.step_name, step.instruction, step.prompt, step.auxiliary_text):
             if field and (swallowed := SWALLOWED_STEPS.search(field)):
@@ -248,7 +253,7 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
     try:
         return Plan(reasoning=reasoning, steps=tuple(_step_of(step, shift) for step in steps))
     except ValidationError as error:
-        raise _unfit("plan", error, found) from error
+        raise unfit("plan", error, found) from error
 
 
 def _step_of(step: _StepAnswer, shift: int) -> Step:
@@ -264,9 +269,9 @@ def _step_of(step: _StepAnswer, shift: int) -> Step:
 
 def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
     try:
-        answer = _VerdictAnswer.model_validate(_only(found, VERDICT_KEYS) | _refined(found))
+        answer = _VerdictAnswer.model_validate(only_value(found, VERDICT_KEYS) | _refined(found))
     except ValidationError as error:
-        raise _unfit("verdict", error, found) from error
+        raise unfit("verdict", error, found) from error
     success, refined = answer.previous_step_success, answer.refine_prompt or ""
     if found.open_depth:
         whole = not found.open_string and found.raw.rstrip()[-1:] in "\"'" and bool(refined)
@@ -277,10 +282,10 @@ def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
 
 
 def _refined(found: FoundObject) -> dict[str, Any]:
-    return _only(found, REFINE_KEYS)
+    return only_value(found, REFINE_KEYS)
 
 
-def _unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
+def unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     shown = first.get("input")

@@ -33,7 +33,7 @@ def command(
         view.wait("Planning")
     try:
         opener = Opener(local)
-        planner = opener.planner(planning)
+        planner = opener.planner(planning, view.planning)
         opener.finish()
         plan = planner.plan(asked)
     finally:

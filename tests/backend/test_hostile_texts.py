@@ -11,6 +11,9 @@ from collections.abc import Callable
 import pytest
 from support.made_replies import HOSTILE, LONG, long_replies
 
+from interleave_thinker.backend.agents.asked_count import asked_count
+from interleave_thinker.backend.answers.long_plan import read_outline as read_agents_outline
+from interleave_thinker.backend.answers.long_plan import read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_verdict
 from interleave_thinker.backend.answers.reply_text import find_objects, open_quote, split_reply
 from interleave_thinker.backend.chat import open_chat
@@ -59,6 +62,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "form, verdict first": lambda text: format_reward(text, verdict_first=True),
     "published reward": lambda text: read_published(f"<answer>{text}</answer>"),
     "scores": read_scores,
+    "outline of an agent": read_agents_outline,
+    "part of a plan": lambda text: read_part(text, range(1, 3)),
+    "count": asked_count,
     "outline": read_outline,
     "outline, one line": lambda text: read_outline(f"1. a\n   draw: {text}"),
     "plan as JSON": read_json,

@@ -53,7 +53,7 @@ def test_true_is_known_after_the_first_words() -> None:
 
 def test_the_packs_sets_differ_in_the_critic_alone() -> None:
     own, first, short = (named_prompt_set(name) for name in NAMES)
-    assert own == default_prompt_set()
+    assert own == default_prompt_set().in_one_reply()
     assert [one.verdict_first for one in (own, first, short)] == [False, True, False]
     assert len({one.critic for one in (own, first, short)}) == 3
     assert own.planner_text == first.planner_text == short.planner_text

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import (
+    FORM_BEGINS,
     NAMES,
+    PromptSet,
     default_prompt_set,
     fill,
     named_prompt_set,
@@ -106,6 +108,55 @@ def test_a_planner_with_images_tells_answering_from_going_on() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_critic_is_told_every_point(name: str, point: str) -> None:
     assert re.search(CRITIC_POINTS[point], named_prompt_set(name).critic)
+
+
+def test_the_parts_of_a_long_plan_are_asked_for_in_full() -> None:
+    """What a planner is told of steps and prompts stands before the form, which the parts replace."""
+    own = default_prompt_set()
+    for point in PLANNER_POINTS.values():
+        for template in (own.planner_text, own.planner_images):
+            assert re.search(point, template.partition(FORM_BEGINS)[0])
+    outline, part = own.planner_outline or "", own.planner_part or ""
+    assert {slot: outline.count(slot) for slot in ("{text_input}", "{how_many}")} == {
+        "{text_input}": 1,
+        "{how_many}": 1,
+    }
+    for slot in ("{text_input}", "{outline}", "{always}", "{so_far}", "{count}"):
+        assert part.count(slot) == 1
+    for key in (
+        "execution_plan",
+        "step_number",
+        "step_name",
+        "instruction",
+        "prompt",
+        "auxiliary_text",
+        "state",
+    ):
+        assert f'"{key}"' in part
+    assert '"outline"' in outline and '"always"' in outline
+
+
+def test_a_set_with_parts_is_stored_with_them_and_one_without_has_none(tmp_path: Path) -> None:
+    own = default_prompt_set()
+    own.save(tmp_path)
+    assert PromptSet.load(tmp_path) == own and own.has_parts
+    whole = own.in_one_reply()
+    whole.save(tmp_path)
+    assert PromptSet.load(tmp_path) == whole and not whole.has_parts
+    assert len(list(tmp_path.iterdir())) == 3
+    assert whole.digest != own.digest
+
+
+def test_half_of_the_parts_is_a_clear_error(tmp_path: Path) -> None:
+    own = default_prompt_set()
+    own.save(tmp_path)
+    (tmp_path / "planner_part.txt").unlink()
+    with pytest.raises(SettingsError, match=r"planner_outline\.txt needs .*planner_part"):
+        PromptSet.load(tmp_path)
+    own.save(tmp_path)
+    (tmp_path / "planner_text.txt").write_text("Plan {text_input}.")
+    with pytest.raises(SettingsError, match="Answer in exactly this form"):
+        PromptSet.load(tmp_path)
 
 
 @given(st.text(), st.text())

@@ -16,7 +16,14 @@ from interleave_thinker.backend.agents.asking import ConstrainedDecoding
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
-from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
+from interleave_thinker.backend.answers.long_plan import read_outline
+from interleave_thinker.backend.answers.reading import (
+    find_plan,
+    read_plan,
+    read_verdict,
+    write_plan,
+    write_verdict,
+)
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
@@ -173,3 +180,18 @@ def test_without_the_library_a_line_says_so(
         for _ in range(2):
             assert chat.reply(question(240), PLAIN.model_copy(update={"grammar": "verdict"})) == free
     assert caplog.text.count("pip install llguidance") == 1
+
+
+def test_every_outline_and_part_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+    for seed in range(15):
+        for name, read in (("outline", read_outline), ("part", find_plan)):
+            told = {"grammar": name, "seed": seed, "max_tokens": 330}
+            reply = untaught.reply(question(text="plan"), HOT.model_copy(update=told))
+            assert read(reply.text) and reply.finish == "end"
+
+
+def test_the_grammars_of_parts_take_what_is_asked_for(untaught: Any) -> None:
+    assert passes(untaught, "outline", '<answer>{"outline": ["1. a", "2. b"], "always": "ink"}</answer>')
+    steps = write_plan(Plan(steps=(Step(number=11, prompt="x"), Step(number=12, auxiliary_text="y"))))
+    assert passes(untaught, "part", steps.replace("]}</answer>", '], "state": "night"}</answer>'))
+    assert not passes(untaught, "part", steps)

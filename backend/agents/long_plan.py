@@ -1,0 +1,183 @@
+"""A plan that is too long for one reply, written in parts: an outline of all steps first, then some steps at
+a time, each part with what is true so far.
+
+Decision: every part is a question of its own, with the outline, what every picture keeps, what the agent
+noted after the part before, and the last prompt. So a question grows with the outline alone, not with the
+steps that are written, and a part that cannot be read is asked for again alone. A part that is cut off is
+asked for in halves, down to one step, so that whatever limit the answers have is long enough. The outline
+decides how many steps there are: where a request names one number beyond doubt, an outline of another length
+is asked for once more, and the nearer of the two is carried out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from ..answers.long_plan import (
+    GRAMMAR_OF_OUTLINES,
+    GRAMMAR_OF_PARTS,
+    Outline,
+    PlanPart,
+    read_outline,
+    read_part,
+)
+from ..chat.protocol import Message, Reply, ReplySettings
+from ..errors import AnswerError, ChatError
+from ..types import MAX_TEXT, Plan, Request, Step
+from .asked_count import AskedCount
+from .asking import Agent, AnswerForm, OnToken
+from .planner_question import planner_message
+
+STEPS_A_PART = 10
+"""Most steps of a part: about 1,300 tokens."""
+NOTHING_YET = "Nothing is drawn yet; there is only what the request gives."
+OUTLINE = AnswerForm(read_outline, GRAMMAR_OF_OUTLINES, "outline")
+
+
+class LongPlan:
+    """One request that is planned in parts by a planner whose prompt set has them."""
+
+    def __init__(
+        self,
+        planner: Agent,
+        request: Request,
+        settings: ReplySettings,
+        on_token: OnToken | None,
+        on_part: Callable[[str], None] | None,
+    ) -> None:
+        self._planner = planner
+        self._request = request
+        self._settings = settings
+        self._on_token = on_token
+        self._on_part = on_part
+
+    def write(self, count: AskedCount | None) -> Plan:
+        """The plan. Raises AnswerError that says which steps could not be read, ChatError, Cancelled."""
+        outline = self._outline(count)
+        waiting = parts_of(outline.numbers)
+        written: list[PlanPart] = []
+        while waiting:
+            numbers = waiting.pop(0)
+            part = self._part(outline, numbers, written)
+            if part is None:
+                middle = numbers[len(numbers) // 2]
+                waiting[:0] = [range(numbers.start, middle), range(middle, numbers.stop)]
+            else:
+                written.append(part)
+        thoughts = [outline.reasoning, *(part.reasoning for part in written)]
+        return Plan(
+            steps=tuple(step for part in written for step in part.steps),
+            reasoning="\n\n".join(thought for thought in thoughts if thought.strip())[:MAX_TEXT],
+        )
+
+    def _outline(self, count: AskedCount | None) -> Outline:
+        message = self._message(self._planner.prompt_set.planner_outline, how_many=_how_many(count))
+        settings = self._held("outline")
+        with _naming("outline"):
+            first = self._asked("outline", message, settings)
+            outline, reply = self._planner.read_reply(first, message, settings, OUTLINE, self._on_token)
+        if count is None or not count.exact or len(outline.lines) == count.most:
+            return outline
+        problem = (
+            f"Your outline has {len(outline.lines)} lines. The request asks for exactly {count.most} "
+            f"steps. {GRAMMAR_OF_OUTLINES}"
+        )
+        again = [
+            message,
+            Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
+            Message(role="user", content=(problem,)),
+        ]
+        second = self._planner.chat.reply(again, settings.drawn(), self._on_token)
+        try:
+            other = read_outline(second.whole)
+        except AnswerError:
+            # The first one can be read, and has another number of steps, which whoever wants it sees.
+            return outline
+        return min(outline, other, key=lambda one: abs(len(one.lines) - count.most))
+
+    def _part(self, outline: Outline, numbers: range, written: list[PlanPart]) -> PlanPart | None:
+        """The steps of these numbers; None if the reply was cut off and they can be asked for in halves."""
+        last = numbers[-1]
+        message = self._message(
+            self._planner.prompt_set.planner_part,
+            outline="\n".join(
+                f"{number}. {line}" for number, line in zip(outline.numbers, outline.lines, strict=True)
+            ),
+            always=outline.always or "What the request and the outline say.",
+            so_far=_so_far(written),
+            count=str(len(outline.lines)),
+            first=str(numbers[0]),
+            last=str(last),
+        )
+        settings = self._held("part")
+        place = f"{numbers[0] - outline.first + 1}-{last - outline.first + 1}"
+        name = f"steps {place} of {len(outline.lines)}"
+        form = AnswerForm(partial(read_part, numbers=numbers), GRAMMAR_OF_PARTS, "part")
+        with _naming(name):
+            reply = self._asked(name, message, settings)
+            if reply.finish == "length" and len(numbers) > 1:
+                try:
+                    return form.read(reply.whole)
+                except AnswerError:
+                    return None
+            return self._planner.read_reply(reply, message, settings, form, self._on_token)[0]
+
+    def _message(self, form: str | None, **values: str) -> Message:
+        assert form is not None, "asked only where the prompt set has parts"
+        return planner_message(self._planner.prompt_set, self._request, form, **values)
+
+    def _held(self, name: str) -> ReplySettings:
+        """The settings, with this answer's grammar where every reply is held to one."""
+        held = self._settings.grammar is not None
+        return self._settings.model_copy(update={"grammar": name}) if held else self._settings
+
+    def _asked(self, name: str, message: Message, settings: ReplySettings) -> Reply:
+        if self._on_part is not None:
+            self._on_part(name)
+        if self._on_token is not None:
+            self._on_token("")
+        return self._planner.chat.reply([message], settings, self._on_token)
+
+
+def parts_of(numbers: range) -> list[range]:
+    """The numbers in as few parts as possible, which differ by one step at most."""
+    count = -(-len(numbers) // STEPS_A_PART)
+    ends = [numbers.start + len(numbers) * place // count for place in range(count + 1)]
+    return [range(begin, end) for begin, end in itertools.pairwise(ends)]
+
+
+def _how_many(count: AskedCount | None) -> str:
+    if count is not None and (count.exact or count.least < count.most):
+        return f"Write {'exactly' if count.exact else 'from'} {count.words} lines."
+    return "As many lines as the request asks for; if it names no number, as many as it needs and no more."
+
+
+def _so_far(written: list[PlanPart]) -> str:
+    """What the agent noted last, and the prompt that was drawn last, which holds even where it noted
+    nothing."""
+    if not written:
+        return NOTHING_YET
+    noted = next((part.state for part in reversed(written) if part.state), "")
+    steps = [step for part in written for step in part.steps]
+    return "\n".join(filter(None, (noted, _last_drawn(steps))))
+
+
+def _last_drawn(steps: list[Step]) -> str:
+    drawn = [step for step in steps if step.prompt]
+    return (
+        f"The last picture, of step {drawn[-1].number}, was drawn with: {drawn[-1].prompt}" if drawn else ""
+    )
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """An error within says which part of the plan it is about."""
+    try:
+        yield
+    except (AnswerError, ChatError) as error:
+        error.message = f"{name[0].upper()}{name[1:]}: {error.message}"
+        error.args = (error.message,)
+        raise
