@@ -1,0 +1,128 @@
+"""What a plan costs in one reply and in parts: replies, and tokens read and written, by the number of steps.
+
+Decision: scripted replies of a usual length and the planner's own questions, counted by Qwen's tokenizer, so
+that the figures are those of the wording and of no model's mood. Of what is read it also says how much stands
+at the beginning of an earlier question of the same plan, which an agent that keeps prefixes reads once.
+
+    COMFYUI_PATH=~/comfy/ComfyUI-new python benchmarks/long_plans.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.agents.asked_count import AskedCount  # noqa: E402
+from interleave_thinker.backend.agents.long_plan import LongPlan  # noqa: E402
+from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
+from interleave_thinker.backend.chat import Message, Reply, ReplySettings  # noqa: E402
+from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+from interleave_thinker.backend.types import Request  # noqa: E402
+
+ALWAYS = (
+    "Watercolour on rough paper, soft morning light. Mara, a girl of nine with short black hair, a green "
+    "raincoat and red boots; her grey donkey Pim with one white ear; a brown leather bag."
+)
+STATE = (
+    "Mara walks left of Pim on the coast road, hood down, bag on her right shoulder. The bread is cut and half "
+    "eaten, the lamp is lit and hangs on Pim's saddle; it is late afternoon and the rain has stopped."
+)
+LINE = "Mara and Pim reach milestone {0} and find something new there."
+THOUGHT = "The request wants one walk. One change for each step; coat, boots, bag and donkey stay the same."
+
+
+class Walker:
+    """Writes what it is asked for, each step of the same length; notes questions and answers."""
+
+    identity, prompt_set = "walker", None
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.said: list[str] = []
+
+    def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token: object = None) -> Reply:
+        question = "".join(str(part) for part in messages[-1].content)
+        self.asked.append(question)
+        part = re.search(r"Write steps (\d+) to (\d+) in full", question)
+        count = int((re.search(r"exactly (\d+) (?:lines|steps)", question) or ["", "0"])[1])
+        if part:
+            told = {"execution_plan": steps(range(int(part[1]), int(part[2]) + 1)), "state": STATE}
+        elif '"outline"' in question:
+            lines = [f"{number}. {LINE.format(number)}" for number in range(1, count + 1)]
+            told = {"outline": lines, "always": ALWAYS}
+        else:
+            told = {"execution_plan": steps(range(1, count + 1))}
+        text = f"<think>{THOUGHT}</think>\n\n<answer>{json.dumps(told)}</answer>"
+        self.said.append(text)
+        return Reply(text=text)
+
+
+def steps(numbers: range) -> list[dict[str, object]]:
+    return [
+        {
+            "step_number": number,
+            "step_name": f"Milestone {number}",
+            "instruction": LINE.format(number),
+            "prompt": f"Mara, a girl with short black hair, a green raincoat and red boots, stands left of one "
+            f"grey donkey with one white ear at milestone {number} and points at it; brown bag on her right "
+            "shoulder, the lamp on the saddle lit. The style stays watercolour on rough paper.",
+            "auxiliary_text": f"At milestone {number} the wind turned.",
+        }
+        for number in numbers
+    ]
+
+
+def tokens_of(comfy: Path) -> Callable[[str], list[int]]:
+    """Qwen's tokenizer from a ComfyUI checkout."""
+    from transformers import Qwen2Tokenizer
+
+    words = Qwen2Tokenizer.from_pretrained(comfy / "comfy" / "text_encoders" / "qwen25_tokenizer")
+    return lambda text: words(text, add_special_tokens=False)["input_ids"]
+
+
+def repeated(questions: Sequence[list[int]]) -> int:
+    """Tokens that stand at the beginning of an earlier question."""
+    total = 0
+    for place, question in enumerate(questions):
+        shared = [os.path.commonprefix([question, earlier]) for earlier in questions[:place]]
+        total += max(map(len, shared), default=0)
+    return total
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--steps", type=int, nargs="+", default=[8, 12, 13, 25, 50])
+    given = arguments.parse_args()
+    tokens = tokens_of(Path(os.environ["COMFYUI_PATH"]).expanduser())
+    whole = default_prompt_set().in_one_reply()
+    print("| steps | way | replies | tokens read | of them read before | tokens written | longest reply |")
+    print("|---|---|---|---|---|---|---|")
+    for count in given.steps:
+        request = Request(text=f"In exactly {count} steps: Mara walks along the coast with her donkey.")
+        for way in ("one reply", "parts"):
+            chat = Walker()
+            if way == "one reply":
+                plan = Planner(chat, whole).plan(request)
+            else:
+                writer = LongPlan(Planner(chat), request, ReplySettings(), None, None)
+                plan = writer.write(AskedCount(count, count, exact=True))
+            assert len(plan.steps) == count
+            read, said = ([tokens(text) for text in texts] for texts in (chat.asked, chat.said))
+            print(
+                f"| {count} | {way} | {len(said)} | {sum(map(len, read)):,} | {repeated(read):,} "
+                f"| {sum(map(len, said)):,} | {max(map(len, said)):,} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
