@@ -33,8 +33,8 @@ ALWAYS = (
     "raincoat and red boots; her grey donkey Pim with one white ear; a brown leather bag."
 )
 STATE = (
-    "Mara walks left of Pim on the coast road, hood down, bag on her right shoulder. The bread is cut and half "
-    "eaten, the lamp is lit and hangs on Pim's saddle; it is late afternoon and the rain has stopped."
+    "Mara walks left of Pim on the coast road, hood down, bag on her right shoulder. The bread is cut and "
+    "half eaten, the lamp is lit and hangs on Pim's saddle; it is late afternoon and the rain has stopped."
 )
 LINE = "Mara and Pim reach milestone {0} and find something new there."
 THOUGHT = "The request wants one walk. One change for each step; coat, boots, bag and donkey stay the same."
@@ -72,8 +72,8 @@ def steps(numbers: range) -> list[dict[str, object]]:
             "step_number": number,
             "step_name": f"Milestone {number}",
             "instruction": LINE.format(number),
-            "prompt": f"Mara, a girl with short black hair, a green raincoat and red boots, stands left of one "
-            f"grey donkey with one white ear at milestone {number} and points at it; brown bag on her right "
+            "prompt": f"Mara, a girl with short black hair, a green raincoat and red boots, stands left of "
+            f"one grey donkey with one white ear at milestone {number} and points at it; brown bag on her right "
             "shoulder, the lamp on the saddle lit. The style stays watercolour on rough paper.",
             "auxiliary_text": f"At milestone {number} the wind turned.",
         }
@@ -93,9 +93,14 @@ def repeated(questions: Sequence[list[int]]) -> int:
     """Tokens that stand at the beginning of an earlier question."""
     total = 0
     for place, question in enumerate(questions):
-        shared = [os.path.commonprefix([question, earlier]) for earlier in questions[:place]]
-        total += max(map(len, shared), default=0)
+        total += max((_beginning(question, earlier) for earlier in questions[:place]), default=0)
     return total
+
+
+def _beginning(one: list[int], other: list[int]) -> int:
+    """Tokens at which two questions are the same, from their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def main() -> None:
