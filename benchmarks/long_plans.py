@@ -73,8 +73,8 @@ def steps(numbers: range) -> list[dict[str, object]]:
             "step_name": f"Milestone {number}",
             "instruction": LINE.format(number),
             "prompt": f"Mara, a girl with short black hair, a green raincoat and red boots, stands left of "
-            f"one grey donkey with one white ear at milestone {number} and points at it; brown bag on her right "
-            "shoulder, the lamp on the saddle lit. The style stays watercolour on rough paper.",
+            f"one grey donkey with one white ear at milestone {number} and points at it; brown bag on her "
+            "right shoulder, the lamp on the saddle lit. The style stays watercolour on rough paper.",
             "auxiliary_text": f"At milestone {number} the wind turned.",
         }
         for number in numbers
