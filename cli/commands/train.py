@@ -1,5 +1,4 @@
-"""`train`: fine-tuning of any planner or critic, reinforcement learning of the critic, and the tiny world's
-checkpoints."""
+"""`train`: fine-tuning of any planner or critic, and reinforcement learning of the critic."""
 
 from __future__ import annotations
 
@@ -15,13 +14,12 @@ from ...training.grpo.settings import GrpoTraining
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.redraw import DrawingSettings
 from ...training.sft.train import SftTraining
-from ...training.tinyworld.models.generator_batches import GeneratorTraining
-from ...training.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
-from .data import PageRows, PageSeed, PagesOf, checkpoint_of
-from .train_own_critic import Force, HeldOut, Images, log, refused
+from .data import checkpoint_of
+from .train_own_critic import Force, HeldOut, Images, Out, log, refused
 from .train_own_critic import command as own_critic
+from .train_tinyworld import TINYWORLD
 
 if TYPE_CHECKING:
     from ...training.rows.row_sets import RowSet
@@ -30,7 +28,6 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
 )
 
-Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
 Model = Annotated[
     str,
     typer.Option(
@@ -271,58 +268,5 @@ def doctor_command(
         typer.echo(line)
 
 
-@app.command("tinyworld-generator")
-@with_model_options
-def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
-    """Make the tiny world's generator."""
-    from ...training.tinyworld.models.generator import train
-
-    typer.echo(f"pipeline: {train(settings, out, log)}")
-
-
-@app.command("tinyworld-planner")
-@with_model_options
-def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
-    """Make the tiny world's planner."""
-    from ...training.trainer.requirements import TRAINERS, require
-
-    require(*TRAINERS)
-    from ...training.tinyworld.models.recipes import train_planner
-
-    typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
-
-
-@app.command("tinyworld-critic")
-@with_model_options
-def tinyworld_critic(
-    *,
-    out: Out,
-    generator: Annotated[
-        Path | None, typer.Option(help="Pipeline folder to learn the mistakes of; empty: the shipped one.")
-    ] = None,
-    recipe: CriticRecipe,
-) -> None:
-    """Make the tiny world's critic, from a generator's real pages."""
-    from ...backend.tinyworld import checkpoint
-    from ...training.trainer.requirements import TRAINERS, require
-
-    require(*TRAINERS)
-    from ...training.tinyworld.models.recipes import train_critic
-
-    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
-
-
-@app.command("tinyworld-rl-data")
-def tinyworld_rl_data(
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
-    rows: PageRows = 1000,
-    generator: PagesOf = None,
-    seed: PageSeed = 0,
-) -> None:
-    """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
-    from ...backend.generators import open_generator
-    from ...training.tinyworld.data.rl_rows import make_rl
-
-    drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
-    typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]
+for name, tinyworld_command in TINYWORLD.items():
+    app.command(name)(tinyworld_command)

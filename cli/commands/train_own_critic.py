@@ -22,6 +22,7 @@ from .data import Runs, Score, SkipBadRuns, checkpoint_of, oracle_of
 REFUSED = 3
 """Exit code of a training whose critic was not published."""
 
+Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
 HeldOut = Annotated[
     Path | None,
     typer.Option(

@@ -1,0 +1,80 @@
+"""`train tinyworld-...`: the commands that make the models of the tiny world anew.
+
+Decision: they stand beside the training of real agents because they are its stages in miniature, with recipes
+of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...training.tinyworld.models.generator_batches import GeneratorTraining
+from ...training.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
+from ..model_options import with_model_options
+from .data import PageRows, PageSeed, PagesOf
+from .train_own_critic import Out, log
+
+
+@with_model_options
+def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
+    """Make the tiny world's generator."""
+    from ...training.tinyworld.models.generator import train
+
+    typer.echo(f"pipeline: {train(settings, out, log)}")
+
+
+@with_model_options
+def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
+    """Make the tiny world's planner."""
+    from ...training.trainer.requirements import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...training.tinyworld.models.recipes import train_planner
+
+    typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
+
+
+@with_model_options
+def tinyworld_critic(
+    *,
+    out: Out,
+    generator: Annotated[
+        Path | None, typer.Option(help="Pipeline folder to learn the mistakes of; empty: the shipped one.")
+    ] = None,
+    recipe: CriticRecipe,
+) -> None:
+    """Make the tiny world's critic, from a generator's real pages."""
+    from ...backend.tinyworld import checkpoint
+    from ...training.trainer.requirements import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...training.tinyworld.models.recipes import train_critic
+
+    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
+
+
+def tinyworld_rl_data(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
+    rows: PageRows = 1000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
+    from ...backend.generators import open_generator
+    from ...training.tinyworld.data.rl_rows import make_rl
+
+    drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]
+
+
+TINYWORLD = {
+    "tinyworld-generator": tinyworld_generator,
+    "tinyworld-planner": tinyworld_planner,
+    "tinyworld-critic": tinyworld_critic,
+    "tinyworld-rl-data": tinyworld_rl_data,
+}
+"""Commands by their names, in the order of `train --help`."""
