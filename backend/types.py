@@ -26,6 +26,7 @@ from .pictures import Picture
 FORMAT_VERSION = 1
 MAX_STEPS = 100
 MAX_TEXT = 100_000
+MAX_STYLE = 2_000
 MAX_ATTEMPTS = 10_000
 MAX_IMAGES = 1_000
 MAX_BATCH = 16
@@ -41,6 +42,11 @@ class Value(BaseModel):
     """Base of all stored values: frozen, and an unknown field is an error instead of a silent loss."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _written_without(written: dict[str, Any], value: Value, names: tuple[str, ...]) -> dict[str, Any]:
+    """What is written of a value, without those of these fields that are empty."""
+    return {name: one for name, one in written.items() if name not in names or getattr(value, name)}
 
 
 class Request(Value):
@@ -68,19 +74,51 @@ class Step(Value):
         return self
 
 
+SENTENCE_ENDS = ".,;:!?。，；：！？、"
+
+
+def in_style(prompt: str, style: str) -> str:
+    """The prompt with a plan's style sentence before it, unless there is none or it begins with that."""
+    sentence = style.strip()
+    if not sentence or prompt.startswith(sentence):
+        return prompt
+    return f"{sentence}{'' if sentence[-1] in SENTENCE_ENDS else '.'} {prompt}"
+
+
 class Plan(Value):
     """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a
-    continuation)."""
+    continuation).
+
+    `style` is a sentence that stands before every step's prompt as it is drawn and judged. `warning` says
+    where the plan is not as it was asked for.
+    """
 
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
     reasoning: Text = ""
+    style: str = Field(default="", max_length=MAX_STYLE)
+    warning: Text = ""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan without them is written as it always was, so that earlier versions read it."""
+        return _written_without(fields(self), self, ("style", "warning"))
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:
         numbers = [step.number for step in self.steps]
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise ValueError(f"step numbers must rise, but are {numbers}")
+        if any(len(step.prompt or "") > MAX_TEXT for step in self.drawn_steps):
+            raise ValueError(f"style and prompt together must have at most {MAX_TEXT} characters")
         return self
+
+    @property
+    def drawn_steps(self) -> tuple[Step, ...]:
+        """The steps as they are drawn and judged: the style before every prompt."""
+        return tuple(
+            step.model_copy(update={"prompt": in_style(step.prompt, self.style)}) if step.prompt else step
+            for step in self.steps
+        )
 
 
 class Verdict(Value):
@@ -136,10 +174,7 @@ class Attempt(Value):
     @model_serializer(mode="wrap")
     def _without_first_place(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A draw of one image is written as it always was, so that earlier versions read it."""
-        written = fields(self)
-        if not self.place:
-            written.pop("place", None)
-        return written
+        return _written_without(fields(self), self, ("place",))
 
 
 class StopReason(str, Enum):

@@ -103,7 +103,12 @@ class PlannerOptions(BaseModel):
     planner_temperature: float | None = reply_option("temperature")
     planner_top_p: float | None = reply_option("top_p")
     planner_top_k: int | None = reply_option("top_k")
-    planner_seed: int | None = reply_option("seed")
+    planner_seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**53,
+        description="Another number, another plan; the same number, the same plan. 0 is the likeliest plan.",
+    )
     planner_max_pixels: int | None = reply_option("max_pixels")
 
 
@@ -172,13 +177,9 @@ class Opener:
         from ..backend.agents.planner import Planner
 
         chat = self._chat("planner", options.planner, options.planner_adapter)
-        return Planner(
-            chat,
-            prompts_in(options.planner_prompts),
-            reply_settings("planner", options),
-            self._constrained,
-            on_part,
-        )
+        settings = reply_settings("planner", options).seeded(options.planner_seed or 0)
+        prompts = prompts_in(options.planner_prompts)
+        return Planner(chat, prompts, settings, self._constrained, on_part)
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """None for `none`; raises SettingsError or ChatError."""

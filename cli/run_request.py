@@ -10,19 +10,26 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
 from ..backend.files.bounded_reader import read_json
-from ..backend.journal.journal import Journal
-from ..backend.loop.events import Finished
+from ..backend.journal.journal import RUN, Journal
+from ..backend.loop.events import Finished, PlanReady
 from ..backend.loop.loop import run
 from ..backend.pictures import Picture
+from ..backend.shown_text import shown_text
 from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from .progress import GOOD, JsonLines, Lines, plural
+
+if TYPE_CHECKING:
+    from ..backend.agents.constrained_planner import ConstrainedPlanner
+    from ..backend.agents.planner import Planner
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
 
@@ -84,6 +91,7 @@ class ModelOptions:
     """Which models a command opens, and how."""
 
     planner: PlannerOptions
+    wishes: PlanConstraints
     critic: CriticOptions
     generator: GeneratorOptions
     local: LocalOptions
@@ -105,12 +113,17 @@ def carry_out(
     try:
         journal = Journal(out)
         journal.check(request)
+        plan = in_wished_style(plan, journal, models.wishes.style.strip())
         if plan is None:
             check_words(models.planner.planner, request.text)
         view.wait("Opening the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)
-        planner = None if plan is not None else opener.planner(models.planner, view.planning)
+        planner = (
+            None
+            if plan is not None
+            else constrained(opener.planner(models.planner, view.planning), models.wishes)
+        )
         critic = opener.critic(models.critic) if settings.max_attempts > 1 else None
         opener.finish()
         view.wait("Planning")
@@ -118,6 +131,8 @@ def carry_out(
             if isinstance(event, Finished):
                 trajectory = event.trajectory
             view.show(event)
+            if isinstance(event, PlanReady):
+                warn(event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:
@@ -128,6 +143,27 @@ def carry_out(
     )
     _conclude(view, outcome, trajectory, out)
     return outcome
+
+
+def in_wished_style(plan: Plan | None, journal: Journal, style: str) -> Plan | None:
+    """The plan that is given, or that a person wrote into the run's folder, in a style that is asked for;
+    a planner gets to know it by its constraints."""
+    written = journal.written_plan() if style and (journal.folder / RUN).exists() else None
+    given = plan or written
+    return given.model_copy(update={"style": style}) if given and style else plan
+
+
+def constrained(planner: Planner, wishes: PlanConstraints) -> ConstrainedPlanner:
+    """The planner, which keeps to what is wished."""
+    from ..backend.agents.constrained_planner import ConstrainedPlanner
+
+    return ConstrainedPlanner(planner, wishes)
+
+
+def warn(plan: Plan) -> None:
+    """Say on stderr where a plan is not as it was asked for."""
+    if plan.warning:
+        typer.secho(f"Warning: {shown_text(plan.warning)}", err=True)
 
 
 def exit_code(trajectory: Trajectory) -> int:

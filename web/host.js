@@ -50,6 +50,13 @@ export function zoom(event) {
   app.canvas?.processMouseWheel?.(event);
 }
 
+/** Show a warning over the graph for some seconds. */
+export function warn(summary, detail) {
+  const toast = app.extensionManager?.toast;
+  if (toast?.add) toast.add({ severity: "warn", summary, detail, life: 12000 });
+  else missing("extensionManager.toast", `warnings stand here alone: ${detail}`);
+}
+
 /** Have the canvas drawn again. */
 export function redraw() {
   app.graph?.setDirtyCanvas?.(true, true);

@@ -1,8 +1,9 @@
-"""What a person wants of a plan besides the request: how many steps, and which captions.
+"""What a person wants of a plan besides the request: how many steps, which captions, which style.
 
 Decision: agents are given them in words, as part of the request, since that is all that every checkpoint's
-prompt set can take. What can be counted is then checked: a plan of another length is asked for once more and
-refused after that, never cut.
+prompt set can take. What can be counted is then checked: a plan of another length is asked for once more, and
+after that the nearest is taken with a warning, or refused, but never cut: nobody knows what a missing step
+would have shown. A style is nothing for the agent: it stands in the plan and is put before every prompt.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal, Protocol
 from pydantic import Field
 
 from ..errors import AnswerError
-from ..types import MAX_STEPS, Plan, Request, Value
+from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know too.
@@ -40,6 +41,17 @@ class PlanConstraints(Value):
             "Words beside the pictures: as the request asks, none, a short caption or a paragraph a step."
         ),
     )
+    exact_count: bool = Field(
+        default=False,
+        description="Refuse a plan with another number of steps than asked for. Without this the nearest of "
+        "two plans is taken, with a warning.",
+    )
+    style: str = Field(
+        default="",
+        max_length=MAX_STYLE,
+        description="A sentence that stands before every prompt as it is drawn, such as 'Watercolour on "
+        "rough paper' or 'Mia has red curls and a green coat'. The critic knows it, too.",
+    )
 
 
 class PlannerLike(Protocol):
@@ -65,22 +77,30 @@ def plan_as_wished(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the constraints; raises AnswerError if two plans have another number of
-    steps than wished, and whatever the planner raises."""
-    counts: list[int] = []
-    while len(counts) < 2:
-        text = worded(request.text, constraints, counts[-1] if counts else None)
+    """The plan of a request with the constraints. If two plans have another number of steps than wished, the
+    nearest with a warning in it (of equally near ones the later), or AnswerError with `exact_count`; raises
+    whatever the planner raises."""
+    wanted, plans = constraints.step_count, list[Plan]()
+    while len(plans) < 2:
+        text = worded(request.text, constraints, len(plans[-1].steps) if plans else None)
         plan = planner.plan(Request(text=text, images=request.images), on_token)
-        if constraints.step_count in (0, len(plan.steps)):
-            return _without_captions(plan) if constraints.captions == "none" else plan
-        counts.append(len(plan.steps))
-    raise AnswerError(
-        (
-            f"{constraints.step_count} steps were asked for, but the agent planned {counts[0]} and then "
-            f"{counts[1]}."
-        ),
-        hint="Choose another number or 0, or say in the request what happens in each step.",
-    )
+        if wanted in (0, len(plan.steps)):
+            return _finished(plan, constraints)
+        plans.append(plan)
+    first, second = (len(plan.steps) for plan in plans)
+    problem = f"{wanted} steps were asked for, but the agent planned {first} and then {second}"
+    if constraints.exact_count:
+        raise AnswerError(
+            f"{problem}.", hint="Choose another number or 0, or say in the request what happens in each step."
+        )
+    nearest = min(reversed(plans), key=lambda plan: abs(len(plan.steps) - wanted))
+    warning = f"{problem}. The plan of {len(nearest.steps)} is taken."
+    return _finished(nearest.model_copy(update={"warning": warning}), constraints)
+
+
+def _finished(plan: Plan, constraints: PlanConstraints) -> Plan:
+    plan = _without_captions(plan) if constraints.captions == "none" else plan
+    return plan.model_copy(update={"style": constraints.style.strip()})
 
 
 def _without_captions(plan: Plan) -> Plan:

@@ -83,6 +83,13 @@ class ReplySettings(Value):
         """The same above temperature 0, for asking again: greedily, a model often repeats itself."""
         return self if self.temperature > 0 else self.model_copy(update=DRAWN)
 
+    def seeded(self, seed: int = 0, temperature: float = 0.0) -> ReplySettings:
+        """The same with another seed and temperature, each unless it is 0. A seed alone draws, too, for at
+        temperature 0 it would change nothing."""
+        given = {"seed": seed, "temperature": temperature}
+        settings = self.model_copy(update={name: value for name, value in given.items() if value})
+        return settings.drawn() if seed else settings
+
     def key(self) -> str:
         """All that can change a reply, for a cache key."""
         # What is not set is left out, so that runs from before these settings go on.

@@ -68,7 +68,7 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
             "prompt": step.prompt,
             "auxiliary_text": step.auxiliary_text,
         }
-        for step in trajectory.plan.steps
+        for step in trajectory.plan.drawn_steps
     ]
     context: dict[str, Any] = {"execution_plan": plan}
     if trajectory.plan.reasoning:

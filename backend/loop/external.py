@@ -256,7 +256,8 @@ def _play(
     outside = _Outside(identity)
     trajectory = None
     draws = Counter[int]()
-    for event in run(request, None, outside, critic, settings, store, plan=Plan(steps=trial.steps)):
+    plan = trial.plan.model_copy(update={"steps": trial.steps})
+    for event in run(request, None, outside, critic, settings, store, plan=plan):
         if isinstance(event, AttemptStarted):
             outside.step, outside.attempt = event.step.number, draws[event.step.number]
         elif isinstance(event, AttemptDrawn):

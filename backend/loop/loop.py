@@ -95,7 +95,7 @@ class _Run:
             self.identities = self._identities(planned)
             self.plan = plan
             yield PlanReady(plan, reused)
-            for step in plan.steps:
+            for step in plan.drawn_steps:
                 try:
                     yield from self._step(step)
                 except (Cancelled, KeyboardInterrupt):
@@ -173,7 +173,7 @@ class _Run:
             if stopped is not None:
                 reason = stopped
                 break
-            prompt = next_prompt(candidates)
+            prompt = next_prompt(candidates, self.plan.style)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         chosen = user_selected(self.attempts, pick)
@@ -238,7 +238,7 @@ class _Run:
     def _draw_ahead(self, step: Step, attempts: list[Attempt]) -> None:
         """Begin to draw what follows if this attempt is accepted, where the settings want that; which of
         several candidates that will be nobody knows."""
-        later = next((one for one in self.plan.steps if one.number > step.number and one.prompt), None)
+        later = next((one for one in self.plan.drawn_steps if one.number > step.number and one.prompt), None)
         wanted = self.settings.draw_ahead and self.settings.candidates == 1 and len(attempts) == 1
         if not wanted or later is None or not later.prompt:
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import Attempt, Request, RunSettings, StepResult, Verdict
+from ..types import MAX_TEXT, Attempt, Request, RunSettings, StepResult, Verdict, in_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,11 +90,13 @@ def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None
     return images.index(digest) if digest in images else None
 
 
-def next_prompt(candidates: Sequence[Attempt]) -> str:
-    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard.
-    Of several candidates the best one's that was judged."""
+def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
+    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard,
+    behind the plan's style. Of several candidates the best one's that was judged."""
     attempt = max(candidates, key=lambda one: (one.verdict is not None, standing(one)))
-    return (attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt
+    prompt = in_style((attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt, style)
+    # The longest refinements have no room for a style; what was just drawn with has it.
+    return prompt if len(prompt) <= MAX_TEXT else attempt.prompt
 
 
 def check_source(request: Request, settings: RunSettings) -> None:

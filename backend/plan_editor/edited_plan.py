@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ..errors import SettingsError
-from ..types import MAX_STEPS, MAX_TEXT, Step, Value
+from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
 
 MAX_PLAN_TEXT = 1_000_000
 """Characters of a plan text that are read at most."""
@@ -39,10 +39,12 @@ class EditedStep(Value):
 
 class EditedPlan(Value):
     """Edited steps, their numbers rising. `made_from` holds the digests of the steps of the plan that was
-    edited, in its order; empty where that is not known, for instance for a plan written by hand."""
+    edited, in its order; empty where that is not known, for instance for a plan written by hand. `style` is
+    a person's own; empty leaves the planner's."""
 
     steps: tuple[EditedStep, ...]
     made_from: tuple[str, ...] = ()
+    style: str = Field(default="", max_length=MAX_STYLE)
 
 
 def checked_text(text: str) -> str:
@@ -60,6 +62,13 @@ def checked_text(text: str) -> str:
 def line_at(text: str, offset: int) -> int:
     """Line number, from 1, of a position in the text."""
     return text.count("\n", 0, offset) + 1
+
+
+def checked_style(style: str, line: int | None = None) -> str:
+    """A style that is short enough; raises PlanTextError."""
+    if len(style) > MAX_STYLE:
+        raise PlanTextError(f": the style has {len(style)} characters, at most {MAX_STYLE}.", line=line or 1)
+    return style
 
 
 def rising(steps: list[EditedStep]) -> tuple[EditedStep, ...]:

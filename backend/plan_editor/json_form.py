@@ -19,6 +19,7 @@ from .edited_plan import (
     EditedPlan,
     EditedStep,
     PlanTextError,
+    checked_style,
     checked_text,
     line_at,
     make_step,
@@ -26,7 +27,7 @@ from .edited_plan import (
     too_many_steps,
 )
 
-STEPS, MADE_FROM = "execution_plan", "made_from"
+STEPS, MADE_FROM, STYLE = "execution_plan", "made_from", "style"
 SPACE = " \t\n\r"
 
 
@@ -56,7 +57,8 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
         }
         for one in plan.steps
     ]
-    return {STEPS: steps, **({MADE_FROM: list(plan.made_from)} if plan.made_from else {})}
+    made_from = {MADE_FROM: list(plan.made_from)} if plan.made_from else {}
+    return {**({STYLE: plan.style} if plan.style else {}), STEPS: steps, **made_from}
 
 
 def write_json(plan: EditedPlan) -> str:
@@ -73,12 +75,13 @@ def read_json(text: str) -> EditedPlan:
     text = checked_text(text)
     whole = _decoded(text)
     made_from: Any = ()
+    style: Any = ""
     if isinstance(whole, dict):
-        made_from = whole.get(MADE_FROM, ())
-        unknown = sorted(set(whole) - {STEPS, MADE_FROM})
+        made_from, style = whole.get(MADE_FROM, ()), whole.get(STYLE, "")
+        unknown = sorted(set(whole) - {STEPS, MADE_FROM, STYLE})
         if unknown:
             raise PlanTextError(
-                f"The plan has an unknown field {unknown[0][:60]!r}.", f"It has {STEPS!r} alone."
+                f"The plan has an unknown field {unknown[0][:60]!r}.", f"It has {STEPS!r} and {STYLE!r}."
             )
         whole = whole.get(STEPS)
     if not isinstance(whole, list) or not whole:
@@ -87,6 +90,8 @@ def read_json(text: str) -> EditedPlan:
         isinstance(one, str) and DIGEST.fullmatch(one) for one in made_from
     ):
         raise PlanTextError(f"{MADE_FROM!r} is damaged.", "Delete it; the text is then the whole plan.")
+    if not isinstance(style, str):
+        raise PlanTextError(f"{STYLE!r} must be a text.")
     steps: list[EditedStep] = []
     shift = shift_of(number for one in whole[:MAX_STEPS] if (number := _given_number(one)) is not None)
     for index, offset in enumerate(_offsets(text)):
@@ -94,7 +99,7 @@ def read_json(text: str) -> EditedPlan:
             raise too_many_steps(line_at(text, offset))
         number = steps[-1].step.number + 1 if steps else 1
         steps.append(_step(whole[index], number, shift, line_at(text, offset)))
-    return EditedPlan(steps=rising(steps), made_from=tuple(made_from[:MAX_STEPS]))
+    return EditedPlan(steps=rising(steps), made_from=tuple(made_from[:MAX_STEPS]), style=checked_style(style))
 
 
 def _given_number(value: object) -> int | None:

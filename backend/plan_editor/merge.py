@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -63,21 +63,22 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> Outcome:
                 "There is no plan.", "Connect a Planner, or write steps like this: 1. A red house in a meadow"
             )
         return Outcome(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
-    reasoning = planned.reasoning if planned else ""
+    style = edits.style or (planned.style if planned else "")
+    rest = {"reasoning": planned.reasoning if planned else "", "style": style}
     base = editable(planned) if planned else None
     if base is None or not edits.made_from or edits.made_from == base.made_from:
-        plan = _plan(edits.steps, reasoning)
+        plan = _plan(edits.steps, rest)
         return Outcome(plan=plan, edited=edits, note=_note_of_edits(edits, base))
     kept = [one for one in edits.steps if one.locked or step_digest(one.step) not in edits.made_from]
     by_number = {one.step.number: one for one in (*base.steps, *kept)}
     steps = tuple(by_number[number] for number in sorted(by_number))
-    merged = EditedPlan(steps=steps, made_from=base.made_from)
+    merged = EditedPlan(steps=steps, made_from=base.made_from, style=edits.style)
     return Outcome(
-        plan=_plan(steps, reasoning), edited=merged, note=_note_of_merge(edits, kept, steps), is_stale=True
+        plan=_plan(steps, rest), edited=merged, note=_note_of_merge(edits, kept, steps), is_stale=True
     )
 
 
-def _plan(steps: Sequence[EditedStep], reasoning: str) -> Plan:
+def _plan(steps: Sequence[EditedStep], rest: Mapping[str, str]) -> Plan:
     if len(steps) > MAX_STEPS:
         raise PlanTextError(
             (
@@ -87,7 +88,7 @@ def _plan(steps: Sequence[EditedStep], reasoning: str) -> Plan:
             "Delete some of yours.",
         )
     try:
-        return Plan(steps=tuple(one.step for one in steps), reasoning=reasoning)
+        return Plan(steps=tuple(one.step for one in steps), **rest)
     except ValidationError as error:
         raise PlanTextError(f"This is no plan: {error.errors(include_url=False)[0]['msg']}.") from error
 

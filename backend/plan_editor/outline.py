@@ -1,5 +1,7 @@
 """A plan as an outline that a person reads and edits, and back again, exactly.
 
+    style: Watercolour on rough paper
+
     1. The harbour at dawn [locked]
        do: Draw the empty bay.
        draw: a calm bay at dawn,
@@ -24,6 +26,7 @@ from .edited_plan import (
     EditedPlan,
     EditedStep,
     PlanTextError,
+    checked_style,
     checked_text,
     make_step,
     rising,
@@ -45,13 +48,15 @@ FIELD = re.compile(rf"\s*({'|'.join(FIELD_OF)})\s*[:：](.*)$", re.IGNORECASE)
 LIKE_A_FIELD = re.compile(r"\s*([^\W\d][\w ]{0,19})[:：](?:\s|$)")
 MARKED = re.compile(r"\s*\|( ?)(.*)$")
 LOCK = "[locked]"
+STYLE = re.compile(r"\s*style\s*[:：](.*)$", re.IGNORECASE)
 MADE_FROM = re.compile(r"\s*made from\s*[:：](.*)$", re.IGNORECASE)
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def write_outline(plan: EditedPlan) -> str:
     """The outline; `read_outline` gives back an equal value."""
-    blocks = [_block(one) for one in plan.steps]
+    blocks = ["\n".join(_field_lines("style", plan.style, ""))] if plan.style else []
+    blocks += [_block(one) for one in plan.steps]
     if plan.made_from:
         blocks.append(f"made from: {' '.join(plan.made_from)}")
     return "\n\n".join(blocks)
@@ -70,7 +75,9 @@ def read_outline(text: str) -> EditedPlan:
     if not reader.drafts:
         raise PlanTextError("The plan has no steps.", "A step begins like this: 1. The harbour at dawn")
     return EditedPlan(
-        steps=rising([_edited(draft) for draft in reader.drafts]), made_from=tuple(reader.made_from or ())
+        steps=rising([_edited(draft) for draft in reader.drafts]),
+        made_from=tuple(reader.made_from or ()),
+        style=checked_style("\n".join(reader.style or ())),
     )
 
 
@@ -91,6 +98,7 @@ class _Reader:
     def __init__(self) -> None:
         self.drafts: list[_Draft] = []
         self.made_from: list[str] | None = None
+        self.style: list[str] | None = None
         self._open: list[str] | None = None
         self._blanks = 0
 
@@ -102,6 +110,8 @@ class _Reader:
             self._blanks += 1
         elif found := MADE_FROM.match(line):
             self._base(number, found.group(1))
+        elif not self.drafts and (found := STYLE.match(line)):
+            self._style(number, found.group(1).strip())
         elif found := HEAD.match(line):
             self._head(number, int(found.group(1)), found.group(2) or "")
         elif found := FIELD.match(line):
@@ -118,6 +128,12 @@ class _Reader:
         self.drafts.append(_Draft(line, number, _shown(name, line, f"step {number}, name"), locked))
         self._open = None
 
+    def _style(self, line: int, value: str) -> None:
+        if self.style is not None:
+            raise PlanTextError(": the plan has a style already.", "Keep one of the two lines.", line)
+        self._open = self.style = [_shown(value, line, "style")] if value else []
+        self._blanks = 0
+
     def _field(self, line: int, keyword: str, value: str) -> None:
         draft = self._current(line)
         name = FIELD_OF[keyword]
@@ -131,6 +147,9 @@ class _Reader:
         self._blanks = 0
 
     def _other(self, line: int, text: str) -> None:
+        if self._open is not None and not self.drafts:
+            self._go_on(line, text.strip())
+            return
         draft = self._current(line)
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
@@ -147,10 +166,9 @@ class _Reader:
         self._go_on(line, text.strip())
 
     def _go_on(self, line: int, text: str) -> None:
-        draft = self._current(line)
         if self._open is None:
             raise PlanTextError(
-                f", step {draft.number}: this line goes on with no field.",
+                f", step {self._current(line).number}: this line goes on with no field.",
                 "Begin it with draw:, text: or do:.",
                 line,
             )
@@ -221,10 +239,16 @@ def _block(edited: EditedStep) -> str:
     for name, keyword in KEYWORDS.items():
         value = getattr(step, name)
         if value is not None:
-            first, *others = value.split("\n") if _is_plain(value) else [_escaped(value)]
-            lines.append(f"   {keyword}: {first}")
-            lines += [f"   | {line}" if line else "   |" for line in others]
+            lines += _field_lines(keyword, value, "   ")
     return "\n".join(lines)
+
+
+def _field_lines(keyword: str, value: str, indent: str) -> list[str]:
+    first, *others = value.split("\n") if _is_plain(value) else [_escaped(value)]
+    return [
+        f"{indent}{keyword}: {first}",
+        *(f"{indent}| {line}" if line else f"{indent}|" for line in others),
+    ]
 
 
 def _name(name: str) -> str:

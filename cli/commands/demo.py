@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
@@ -33,7 +34,7 @@ def command(
     """Tell a built-in story and write its page, index.html. Without options it needs no network and no
     GPU."""
     request, settings = read_request(DEMO_REQUEST, []), RunSettings(seed=seed)
-    models = ModelOptions(planning, judging, drawing, local)
+    models = ModelOptions(planning, PlanConstraints(), judging, drawing, local)
     outcome = carry_out(request, out, settings, models, as_json=as_json)
     if show and outcome.page:
         typer.launch(str(outcome.page))

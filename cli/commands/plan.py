@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
+from ...backend.agents.plan_constraints import PlanConstraints
 from ..model_options import with_model_options
 from ..open_models import LocalOptions, Opener, PlannerOptions
 from ..progress import Lines, plan_lines
-from ..run_request import check_words, read_request
+from ..run_request import check_words, constrained, read_request, warn
 
 
 @with_model_options
 def command(
     request: Annotated[str, typer.Argument(help="What to tell, in words.")],
     planning: PlannerOptions,
+    wishes: PlanConstraints,
     local: LocalOptions,
     image: Annotated[
         list[Path] | None, typer.Option("--image", help="An image of the request; repeat in their order.")
@@ -33,11 +35,12 @@ def command(
         view.wait("Planning")
     try:
         opener = Opener(local)
-        planner = opener.planner(planning, view.planning)
+        planner = constrained(opener.planner(planning, view.planning), wishes)
         opener.finish()
         plan = planner.plan(asked)
     finally:
         view.wait("")
+    warn(plan)
     if as_json:
         print(plan.model_dump_json(indent=2))
         return

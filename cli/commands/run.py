@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
@@ -20,6 +21,7 @@ def command(
         Path, typer.Option("--out", help="Folder of the run; the same again goes on where it was.")
     ],
     planning: PlannerOptions,
+    wishes: PlanConstraints,
     judging: CriticOptions,
     drawing: GeneratorOptions,
     settings: RunSettings,
@@ -39,6 +41,6 @@ def command(
     """
     asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, judging, drawing, local)
+    models = ModelOptions(planning, wishes, judging, drawing, local)
     outcome = carry_out(asked, out, settings, models, given, as_json)
     raise typer.Exit(outcome.code)

@@ -133,6 +133,7 @@ def display(outcome: Outcome, planned: Plan | None) -> dict[str, Any]:
     plans: dict[str, Any] = {}
     if planned is not None:
         plans["planned"] = plan_object(editable(planned))
+        plans["planned_style"] = planned.style
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:

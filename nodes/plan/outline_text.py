@@ -8,8 +8,10 @@ from ...backend.types import Plan, Step
 
 
 def plan_text(plan: Plan) -> str:
-    """Number, name, prompt and text of every step."""
-    return "\n\n".join(step_text(step) for step in plan.steps)
+    """The style, then number, name, prompt and text of every step."""
+    return write_outline(
+        EditedPlan(steps=tuple(EditedStep(step=step) for step in plan.steps), style=plan.style)
+    )
 
 
 def step_text(step: Step) -> str:

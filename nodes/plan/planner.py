@@ -1,4 +1,8 @@
-"""The node that has an agent plan."""
+"""The node that has an agent plan.
+
+Decision: seed and temperature stand here too, and win over the agent's, since another plan is asked for here
+and an agent may be critic as well.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, plan_as_wished
+from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlannerLike, plan_as_wished
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.types import MAX_STEPS, Plan, Request
@@ -15,11 +19,12 @@ from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
-from ..inputs.validation import checked
+from ..inputs.validation import checked, in_range
 from .outline_text import plan_text
 
 SHOWN = 200
 """Characters of the agent's text that the node shows while it plans."""
+WARNING = "interleave_plan_warning"
 FIELDS = PlanConstraints.model_fields
 
 
@@ -63,6 +68,41 @@ class Planner(io.ComfyNode):
                 images_input(
                     "Images that the request speaks of, in order; the story goes on from the last one."
                 ),
+                io.Int.Input(
+                    "seed",
+                    default=0,
+                    min=0,
+                    max=2**48,
+                    control_after_generate=io.ControlAfterGenerate.fixed,
+                    optional=True,
+                    tooltip="Another number, another plan; the same number, the same plan. 0 is the "
+                    "likeliest plan, or what the agent's node says.",
+                ),
+                io.Float.Input(
+                    "temperature",
+                    default=0.0,
+                    min=0.0,
+                    max=2.0,
+                    step=0.05,
+                    optional=True,
+                    advanced=True,
+                    tooltip="How far plans of different seeds differ. 0 takes the agent's, or 0.7 where that "
+                    "is 0 and a seed is set.",
+                ),
+                io.String.Input(
+                    "style",
+                    multiline=True,
+                    default="",
+                    optional=True,
+                    tooltip=FIELDS["style"].description,
+                ),
+                io.Boolean.Input(
+                    "exact_count",
+                    default=False,
+                    optional=True,
+                    advanced=True,
+                    tooltip=FIELDS["exact_count"].description,
+                ),
             ],
             outputs=[
                 PlanSocket.Output(
@@ -82,29 +122,36 @@ class Planner(io.ComfyNode):
         cls,
         agent: ChatModel,
         request: str,
-        step_count: int = 0,
-        captions: CaptionStyle = "as asked",
+        seed: int = 0,
+        temperature: float = 0.0,
         images: dict[str, Any] | None = None,
+        **wishes: Any,
     ) -> io.NodeOutput:
         asked = asked_request(request, images)
         if not asked.text.strip():
             raise SettingsError("The request is empty.", "Write what is to be shown and told.")
+        in_range("Planner", 0, 2**48, seed=seed)
+        in_range("Planner", 0.0, 2.0, temperature=temperature)
+        from ...backend.agents.planner import Planner as PlanningAgent
+
         progress = host.NodeProgress()
-        constraints = checked(PlanConstraints, "Planner", step_count=step_count, captions=captions)
-        plan = planned(agent, asked, constraints, following(progress.say))
-        progress.say(f"{len(plan.steps)} steps")
-        return io.NodeOutput(PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning)
+        constraints = checked(PlanConstraints, "Planner", **wishes)
+        settings = settings_of(agent).seeded(seed, temperature)
+        plan = planned(PlanningAgent(agent, settings=settings), asked, constraints, following(progress.say))
+        progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
+        shown = {WARNING: [plan.warning]} if plan.warning else None
+        return io.NodeOutput(
+            PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning, ui=shown
+        )
 
 
 def planned(
-    agent: ChatModel, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
+    planner: PlannerLike, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
 ) -> Plan:
-    """The plan that the agent writes; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
+    """The plan that is written; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
     the user stops it."""
-    from ...backend.agents.planner import Planner as PlanningAgent
-
     with host.host_interrupts():
-        return plan_as_wished(PlanningAgent(agent, settings=settings_of(agent)), asked, constraints, say)
+        return plan_as_wished(planner, asked, constraints, say)
 
 
 def following(say: Callable[[str], None]) -> Callable[[str], None]:

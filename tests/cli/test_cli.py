@@ -221,3 +221,42 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> N
     assert again.exit_code == 3, again.output
     assert again.output.count(", kept") >= 3
     assert stamps == {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
+
+
+def test_a_plan_of_another_length_is_a_warning_on_stderr_or_refused(tmp_path: Path, scripts: Scripts) -> None:
+    asked = [*scripts.planner(write_plan(STORY), write_plan(STORY)), "--step-count", "3"]
+    result = call("plan", "a house", *asked, "--json")
+    assert "Warning: 3 steps were asked for, but the agent planned 4 and then 4" in result.stderr
+    assert json.loads(result.stdout)["warning"].endswith("The plan of 4 is taken.")
+    drawn = call(
+        "run", "a house", "--out", tmp_path / "out", *asked, "--critic", "none", "--generator", "fake:16"
+    )
+    assert drawn.exit_code == 0 and "Warning: 3 steps" in drawn.stderr
+    refused = call("plan", "a house", *asked, "--exact-count")
+    assert refused.exit_code == 1 and "3 steps were asked for" in refused.stderr
+
+
+def test_a_style_is_drawn_and_a_plan_by_hand_takes_it_too(tmp_path: Path, scripts: Scripts) -> None:
+    drawing = ["--critic", "none", "--generator", "fake:16", "--out", tmp_path / "out"]
+    planner = scripts.planner(write_plan(STORY))
+    first = call("run", "a house", *drawing, *planner, "--style", "Ink")
+    assert first.exit_code == 0, first.output
+    again = call("run", "a house", *drawing, *planner, "--style", "Ink")
+    assert "(kept)" in again.output
+    plan = tmp_path / "plan.json"
+    plan.write_text(STORY.model_dump_json(), encoding="utf-8")
+    for style, given in ("Oil", ["--plan", plan]), ("Chalk", []):
+        assert call("run", "a house", *drawing, *given, "--style", style).exit_code == 0
+        trajectory = load_trajectory(tmp_path / "out")
+        assert trajectory.results[0].attempts[0].prompt == f"{style}. a house"
+        assert trajectory.plan.style == style
+
+
+def test_another_planner_seed_asks_above_temperature_zero(scripts: Scripts) -> None:
+    from interleave_thinker.cli.open_models import LocalOptions, Opener, PlannerOptions
+
+    spec = scripts.planner(write_plan(STORY))[1]
+    planner = Opener(LocalOptions()).planner(PlannerOptions(planner=spec, planner_seed=4))
+    assert (planner.settings.seed, planner.settings.temperature) == (4, 0.7)
+    plain = Opener(LocalOptions()).planner(PlannerOptions(planner=spec))
+    assert plain.settings.temperature == 0 and plain.identity != planner.identity

@@ -11,10 +11,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.stories import make_trajectory
 
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -26,7 +28,7 @@ from interleave_thinker.backend.loop.events import (
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
 from interleave_thinker.backend.report.outcomes import Outcome, duration, stop_sentence, summarize
-from interleave_thinker.backend.types import Fault, Plan, Step, StepResult, StopReason, Trajectory
+from interleave_thinker.backend.types import Fault, Plan, Request, Step, StepResult, StopReason, Trajectory
 from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
 
@@ -94,12 +96,18 @@ def lines_of_the_server() -> Iterator[str]:
     yield from notes_of_edits()
     # These are said by nodes, which only a host can load.
     yield "planning: three steps, P(success) 3"
+    yield f"4 steps. {of_another_length().warning}"
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"
     if note := font_note(make_trajectory(decorate=RARE)):
         yield f"saved: /output/interleave-thinker/story\n{note}"
     yield "1 row in /output/interleave-thinker/feedback/critic_sft.json"
     yield "12 rows in /output/interleave-thinker/feedback/critic_sft.json"
+
+
+def of_another_length() -> Plan:
+    planner = SimpleNamespace(plan=lambda *_: Plan(steps=(Step(number=1, prompt="a"),)))
+    return plan_as_wished(planner, Request(text="a tale"), PlanConstraints(step_count=3))
 
 
 def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
 from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat.protocol import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import Request
@@ -34,15 +36,49 @@ def test_a_plan_of_the_wrong_length_is_asked_for_once_more() -> None:
     assert "In exactly 3 steps: A tale." in first and "In exactly 3 steps, not 5: A tale." in second
 
 
-def test_a_second_plan_of_the_wrong_length_is_an_error() -> None:
+def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> None:
+    wishes = PlanConstraints(step_count=3)
+    for counts, nearest in ((5, 4), 4), ((4, 1), 4), ((4, 2), 2), ((1, 5), 5):
+        replies = ScriptedChat([reply(count) for count in counts])
+        plan = plan_as_wished(Planner(replies), Request(text="A tale."), wishes)
+        assert len(plan.steps) == nearest
+        asked_for = f"3 steps were asked for, but the agent planned {counts[0]} and then {counts[1]}."
+        assert plan.warning == f"{asked_for} The plan of {nearest} is taken."
+
+
+def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> None:
     with pytest.raises(
         AnswerError, match=r"3 steps were asked for, but the agent planned 5 and then 4\..*or 0"
     ):
         plan_as_wished(
             Planner(ScriptedChat([reply(5), reply(4)])),
             Request(text="A tale."),
-            PlanConstraints(step_count=3),
+            PlanConstraints(step_count=3, exact_count=True),
         )
+
+
+def test_a_style_stands_in_the_plan_and_is_not_asked_for() -> None:
+    chat = ScriptedChat([reply(2)])
+    plan = plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints(style=" Watercolour "))
+    assert plan.style == "Watercolour" and "Watercolour" not in asked(chat)[0]
+    assert plan.drawn_steps[0].prompt == "Watercolour. a house" and plan.steps[0].prompt == "a house"
+    assert plan.drawn_steps[1] == plan.steps[1]  # of text alone
+
+
+def test_constraints_are_part_of_who_planned_only_where_there_are_any() -> None:
+    planner = Planner(ScriptedChat([]))
+    assert ConstrainedPlanner(planner, PlanConstraints()).identity == planner.identity
+    others = [PlanConstraints(style="Ink"), PlanConstraints(step_count=3), PlanConstraints(captions="none")]
+    assert len({ConstrainedPlanner(planner, one).identity for one in others} | {planner.identity}) == 4
+
+
+def test_a_seed_alone_draws_the_plan() -> None:
+    plain = ReplySettings()
+    assert plain.seeded() == plain
+    assert plain.seeded(3).temperature == 0.7 and plain.seeded(3).seed == 3
+    warm = plain.model_copy(update={"temperature": 0.4, "seed": 8})
+    assert warm.seeded(3) == warm.model_copy(update={"seed": 3})
+    assert warm.seeded(0, 0.9) == warm.model_copy(update={"temperature": 0.9})
 
 
 def test_without_wishes_the_request_is_told_as_it_is() -> None:

@@ -44,7 +44,7 @@ def edited_plans(draw: st.DrawFn) -> EditedPlan:
             fields["prompt"] = "a"
         steps.append(EditedStep(step=Step(number=number, **fields), locked=draw(st.booleans())))
     made_from = draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), max_size=3))
-    return EditedPlan(steps=tuple(steps), made_from=tuple(made_from))
+    return EditedPlan(steps=tuple(steps), made_from=tuple(made_from), style=draw(words))
 
 
 @given(edited_plans())
@@ -122,6 +122,10 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
         ('[\n {}]', r"Line 2, step 1: nothing to draw"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
+        ("style: a\nstyle: b\n1. a", r"Line 2: the plan has a style already"),
+        (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters, at most 2000"),
+        ("1. a\n  style: b", r"Line 2, step 1: there is no field 'style'"),
+        ('{"style": 5, "execution_plan": [{"prompt": "a"}]}', r"'style' must be a text"),
         ("[" * 100_000, r"not JSON"),
         ('[{"step_number": ' + "9" * 5000 + "}]", r"not JSON"),
         (json.dumps([{"prompt": "a"}] * 101), r"at most 100 steps"),
@@ -195,6 +199,17 @@ def prompts(plan: Plan) -> list[str | None]:
 def test_no_edits_let_the_plan_through() -> None:
     assert read_edits(" \n") is None
     assert apply_edits(None, plan("a", "b")).plan == plan("a", "b")
+
+
+def test_a_style_by_hand_wins_over_the_planners() -> None:
+    by_hand = read_edits("Style: Ink\n  on rice paper\n\n1. a boat")
+    assert by_hand is not None and by_hand.style == "Ink\non rice paper"
+    planned = plan("a", "b").model_copy(update={"style": "Oil"})
+    assert apply_edits(by_hand, None).plan.style == apply_edits(by_hand, planned).plan.style == by_hand.style
+    without = by_hand.model_copy(update={"style": ""})
+    assert apply_edits(without, planned).plan.style == apply_edits(None, planned).plan.style == "Oil"
+    merged = apply_edits(edited(plan("x", "y"), {1: "z"}).model_copy(update={"style": "Ink"}), planned)
+    assert merged.is_stale and merged.plan.style == merged.edited.style == "Ink"
 
 
 def test_edits_of_this_plan_are_the_plan() -> None:

@@ -37,11 +37,56 @@ def test_a_planner_sees_every_connected_image(host: ComfyServer) -> None:
         host.run(graph)
 
 
-def test_a_wrong_number_of_steps_is_asked_for_again_and_then_refused(host: ComfyServer) -> None:
+def test_of_plans_of_a_wrong_length_the_nearest_is_taken_with_a_warning(host: ComfyServer) -> None:
     outputs = host.run(planned(reply("a", "b"), reply("a", "b", "c"), request="counted", step_count=3))
-    assert "3. Step 3" in text_of(outputs, "planned")
+    assert "3. Step 3" in text_of(outputs, "planned") and "planner" not in outputs
+    counts = {"request": "counted again", "step_count": 3}
+    outputs = host.run(planned(reply("a", "b"), reply("a"), **counts))
+    assert "2. Step 2" in text_of(outputs, "planned")
+    (warning,) = outputs["planner"]["interleave_plan_warning"]
+    assert warning.startswith("3 steps were asked for, but the agent planned 2 and then 1. The plan of 2")
     with pytest.raises(HostError, match=r"3 steps were asked for, but the agent planned 2 and then 1"):
-        host.run(planned(reply("a", "b"), reply("a"), request="counted again", step_count=3))
+        host.run(planned(reply("c", "d"), reply("a"), exact_count=True, **counts))
+
+
+def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> None:
+    graph = edited(
+        "1. a red house\n2. add a tree", planned(reply("x"), request="styled", style="Ink on paper")
+    )
+    graph |= {
+        "generator": node("InterleaveTinyWorldGenerator"),
+        "loop": node(
+            "InterleaveCriticLoop", plan="@edit", generator="@generator", max_attempts=1, accept_at=0.0,
+            keep="best", source="previous", on_failure="keep", seed=0,
+        ),
+    }  # fmt: skip
+    host.run(graph)
+    (folder,) = (host.base / "output" / "interleave-thinker").glob("styled-*")
+    trajectory = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
+    drawn = [attempt["prompt"] for result in trajectory["results"] for attempt in result["attempts"]]
+    assert drawn == ["Ink on paper. a red house", "Ink on paper. add a tree"]
+    assert trajectory["plan"]["style"] == "Ink on paper"
+
+
+def test_another_seed_is_another_plan_and_the_same_the_same(host: ComfyServer) -> None:
+    """By a real agent, which draws its answer."""
+    need_checkpoints()
+
+    def plan(seed: int, exact_count: bool = False) -> str:
+        graph = twin("tiny_world_story")
+        name = id_of(graph, "InterleavePlanner")
+        # Hot, so that a model of two million weights has something else to say. The count, of which nothing
+        # is asked, has the node run again.
+        graph[name]["inputs"] |= {"seed": seed, "temperature": 2.0, "exact_count": exact_count}
+        agent = graph[name]["inputs"]["agent"][0]
+        wanted = {name: graph[name], agent: graph[agent], "text": node("PreviewAny", source=[name, 1])}
+        try:
+            return text_of(host.run(wanted))
+        except HostError as error:  # what it drew was no plan, twice
+            return str(error)
+
+    assert plan(1) == plan(1, exact_count=True)
+    assert len({plan(seed) for seed in range(1, 5)}) > 1
 
 
 def test_the_tiny_planner_says_what_it_does_not_know(host: ComfyServer) -> None:
