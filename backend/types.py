@@ -155,6 +155,13 @@ class Fault(Value):
     message: Text
 
 
+class Redraw(Value):
+    """Marks an attempt that somebody asked for: who, and which of the step's redraws it is."""
+
+    by: Literal["user"] = "user"
+    number: int = Field(ge=1, description="Number of the redraw among those asked for at this step, from 1.")
+
+
 class Attempt(Value):
     """One draw of a step and its judgement. `image` is None if drawing failed, `verdict` None if no critic
     was asked."""
@@ -171,10 +178,12 @@ class Attempt(Value):
         default=0, ge=0, lt=MAX_BATCH, description="Place among the images of one draw, 0 for the first."
     )
 
+    redraw: Redraw | None = Field(default=None, description="Set if a person asked for this attempt.")
+
     @model_serializer(mode="wrap")
-    def _without_first_place(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A draw of one image is written as it always was, so that earlier versions read it."""
-        return _written_without(fields(self), self, ("place",))
+    def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The loop's own draw of one image is written as it always was, so that earlier versions read it."""
+        return _written_without(fields(self), self, ("place", "redraw"))
 
 
 class StopReason(str, Enum):
@@ -186,6 +195,8 @@ class StopReason(str, Enum):
     """No attempt was accepted; the chosen one is the best (or last) of them."""
     picked = "picked"
     """A person picked the chosen attempt, whatever the critic said of it."""
+    redrawn = "redrawn"
+    """A person asked for the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"
     """Drawn without a critic (one attempt asked for, or no critic given)."""
     text_only = "text only"

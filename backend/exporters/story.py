@@ -147,6 +147,7 @@ def _state(each: StoryStep) -> State:
     states: dict[str, State] = {
         "accepted": "accepted",
         "picked": "picked",
+        "redrawn": "not accepted",
         "unjudged": "not judged",
         "tries used up": "not accepted",
     }

@@ -13,7 +13,8 @@ missing.
                              error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
-    choices.json             which attempt a person picked as a step's result (picks.py)
+    choices.json             which attempt a person picked as a step's result (picks.py), and which further
+                             ones were asked for (redraws.py)
     in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it ended
 """
@@ -37,6 +38,7 @@ from ..types import (
     Request,
     RunSettings,
     Several,
+    Step,
     Text,
     Trajectory,
     Value,
@@ -45,7 +47,7 @@ from .archive import run_files
 from .files import PICTURES
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
-from .picks import choices_in
+from .picks import choices_in, fitting
 from .store import Digest, DrawKey, Drawn, Judged, JudgeKey, PlanKey
 
 FORMAT = "interleave-thinker run"
@@ -206,6 +208,13 @@ class Journal:
 
     def user_selected(self, step: int) -> str | None:
         return choices_in(self._files).steps.get(step)
+
+    def redraws(self, step: Step) -> dict[int, str]:
+        choices = choices_in(self._files)
+        if step.number not in choices.redraws:
+            return {}
+        plan = self._read_plan()
+        return fitting(choices, step, plan.style if plan else "")
 
     def finish(self, trajectory: Trajectory) -> None:
         self._files.write_model(trajectory, TRAJECTORY)

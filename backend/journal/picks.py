@@ -1,4 +1,5 @@
-"""Which attempt a person picked as a step's result, in the run's folder: `choices.json`.
+"""What a person decided about a run's steps, in its folder: `choices.json`. Which attempt is a step's result,
+and which further attempts were asked for (redraws.py).
 
 Decision: an attempt is named by the digest of its image, which is also the name of its file below
 `pictures/`. A choice then holds as long as that image is one of the step's attempts, whatever was queued,
@@ -7,38 +8,67 @@ pick reads the file and writes it anew under a lock, so that of many at a time n
 by `pick` or from the node's view:
 
     {"steps": {"2": "<digest>"}}
+
+Redraws stand in the same file, so that asking for one and taking back the step's pick is one write. Without
+any the file is written as it always was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..errors import JournalError
 from ..files.lock import SystemLock
 from ..pictures import DIGEST
-from ..types import MAX_STEPS, Value
+from ..types import MAX_STEPS, Several, Step, Text, Value, in_style
 from .files import PICTURES, RunFiles
 
 CHOICES = "choices.json"
 LOCK = "choices.lock"
 MAX_CHOICES = 10 * MAX_STEPS
+MAX_REDRAWS = 100
+"""Of one step."""
 WAIT_SECONDS = 30.0
 HINT = "Correct it there, or delete the file to leave every choice to the critic."
 
 PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
 
 
+StepNumber = Annotated[int, Field(ge=1)]
+
+
+class RedrawRequest(Value):
+    """One more attempt that a person asked for: `prompt` is what to draw with, `planned` the step's prompt
+    when it was asked. It fits as long as the plan still says that."""
+
+    by: Literal["user"] = "user"
+    planned: Text
+    prompt: Annotated[Text, Field(min_length=1)]
+
+
 class Choices(Value):
-    """The content of choices.json: step numbers with the digest of the image that was picked for them."""
+    """The content of choices.json: step numbers with the digest of the image that was picked for them, and
+    with the redraws that were asked for, in their order."""
 
     format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
     version: Literal[1] = 1
-    steps: dict[Annotated[int, Field(ge=1)], PictureDigest] = Field(
+    steps: dict[StepNumber, PictureDigest] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    redraws: dict[StepNumber, Annotated[Several[RedrawRequest], Field(max_length=MAX_REDRAWS)]] = Field(
         default_factory=dict, max_length=MAX_CHOICES
     )
+
+    @model_serializer(mode="wrap")
+    def _without_redraws(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Picks alone are written as they always were, so that earlier versions read them."""
+        written = fields(self)
+        if not self.redraws:
+            written.pop("redraws", None)
+        return written
 
 
 def read_choices(folder: str | Path) -> Choices:
@@ -50,6 +80,17 @@ def read_choices(folder: str | Path) -> Choices:
 def choices_in(files: RunFiles) -> Choices:
     """As `read_choices`, of files that are open already."""
     return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
+
+
+def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
+    """The redraws that were asked for at a step as it is planned now, with the plan's style before its prompt
+    or without: their numbers, from 1 and rising, with their prompts."""
+    requests = choices.redraws.get(step.number, ())
+    return {
+        number: request.prompt
+        for number, request in enumerate(requests, start=1)
+        if step.prompt in (request.planned, in_style(request.planned, style))
+    }
 
 
 def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
@@ -67,13 +108,9 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
             f"Picture {picture[:60]!r} is not in {str(files.folder / PICTURES)!r}.",
             "Pick one of the step's images.",
         )
-    lock = SystemLock(files.path(LOCK))
-    if not lock.take(WAIT_SECONDS):
-        raise JournalError(
-            f"{str(files.path(CHOICES))!r} is being changed by others all the time.", "Pick again."
-        )
-    try:
-        steps = {number: digest for number, digest in read_choices(folder).steps.items() if number != step}
+    with changing(files):
+        before = read_choices(folder)
+        steps = {number: digest for number, digest in before.steps.items() if number != step}
         if picture is not None:
             steps[step] = picture
         if len(steps) > MAX_CHOICES:
@@ -81,8 +118,20 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
                 f"{str(files.path(CHOICES))!r} holds {MAX_CHOICES} choices already.",
                 "Take some of them back.",
             )
-        choices = Choices(steps=steps)
+        choices = before.model_copy(update={"steps": steps})
         files.write_model(choices, CHOICES)
+    return choices
+
+
+@contextmanager
+def changing(files: RunFiles) -> Iterator[None]:
+    """Have a run's choices.json to oneself; raises JournalError if others are changing it all the time."""
+    lock = SystemLock(files.path(LOCK))
+    if not lock.take(WAIT_SECONDS):
+        raise JournalError(
+            f"{str(files.path(CHOICES))!r} is being changed by others all the time.", "Try again."
+        )
+    try:
+        yield
     finally:
         lock.release()
-    return choices

@@ -24,6 +24,7 @@ from ..types import (
     Request,
     RunSettings,
     Several,
+    Step,
     Text,
     Trajectory,
     Value,
@@ -131,6 +132,11 @@ class RunStore(Protocol):
         did."""
         ...
 
+    def redraws(self, step: Step) -> dict[int, str]:
+        """Further attempts that a person asked for at this step: their numbers, rising, and prompts. Read
+        before every draw, for it may be asked at any time."""
+        ...
+
     def finish(self, trajectory: Trajectory) -> None:
         """Keep the trajectory of a run that came to its end or was cancelled."""
         ...
@@ -176,6 +182,9 @@ class InMemoryStore:
 
     def user_selected(self, step: int) -> str | None:
         return None
+
+    def redraws(self, step: Step) -> dict[int, str]:
+        return {}
 
     def finish(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory

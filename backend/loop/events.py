@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import Attempt, Plan, Step, StepResult, Trajectory
+from ..types import Attempt, Plan, Redraw, Step, StepResult, Trajectory
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,14 @@ class PlanReady:
 
 @dataclass(frozen=True)
 class AttemptStarted:
-    """Attempt number `attempt` (0-based) of a step begins with this prompt and seed."""
+    """Attempt number `attempt` (0-based) of a step begins with this prompt and seed; `redraw` if a person
+    asked for it."""
 
     step: Step
     attempt: int
     prompt: str
     seed: int
+    redraw: Redraw | None = None
 
 
 @dataclass(frozen=True)

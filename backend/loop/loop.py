@@ -21,7 +21,18 @@ from ..errors import Cancelled, SettingsError
 from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
-from ..types import Attempt, Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
+from ..types import (
+    Attempt,
+    Identities,
+    Plan,
+    Redraw,
+    Request,
+    RunSettings,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+)
 from .cached_calls import CachedCalls
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
 from .policy import (
@@ -30,6 +41,7 @@ from .policy import (
     choose,
     first_image,
     next_prompt,
+    redraw_seed,
     seed_of,
     source_of,
     user_selected,
@@ -156,7 +168,7 @@ class _Run:
         tries = self.settings.max_attempts if self.critic else 1
         reason = StopReason.unjudged
         draws = 0
-        while draws < tries:
+        while draws < tries and not self._redraw_waits(step, prompt, source, draws):
             first = len(self.attempts)
             numbers = range(draws, min(draws + self.settings.candidates, tries))
             draws = numbers.stop
@@ -174,10 +186,59 @@ class _Run:
                 reason = stopped
                 break
             prompt = next_prompt(candidates, self.plan.style)
+        redrawn, ended = yield from self._redraws(step, source)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
-        chosen = user_selected(self.attempts, pick)
-        yield self._close(step, reason if chosen is None else StopReason.picked, chosen)
+        elif redrawn is not None:
+            passed = accepted(self.attempts[redrawn].verdict, self.settings.accept_at)
+            refused = StopReason.redrawn if self.critic else StopReason.unjudged
+            reason = StopReason.accepted if passed else refused
+        # Read anew: a person may have decided while the step was drawn.
+        picks = (self.store.user_selected(step.number), pick if redrawn is None else None)
+        picked = next(
+            (one for digest in picks if (one := user_selected(self.attempts, digest)) is not None), None
+        )
+        if picked is not None:
+            yield self._close(step, StopReason.picked, picked)
+        else:
+            yield self._close(step, ended or reason, redrawn)
+
+    def _redraw_waits(self, step: Step, prompt: str, source: Picture | None, draws: int) -> bool:
+        """Whether a person asked for another attempt than the next one, which is then not made.
+
+        What was made before comes first all the same: a run that goes on has the attempts in the same order.
+        """
+        if not self.store.redraws(step):
+            return False
+        return not self.cached_calls.has_drawn(prompt, source, self._seed(step, draws))
+
+    def _redraws(
+        self, step: Step, source: Picture | None
+    ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
+        """Make the attempts that a person asked for, after the step's own; returns which of them is the
+        step's result (None: there is none), and why it ended before the last of them.
+
+        Several that are not made yet: only the newest is, for each takes the place of the one before. A
+        person's word stands above the critic's, which is heard but neither refuses nor refines it.
+        """
+        done, result = 0, None
+        while later := {number: what for number, what in self.store.redraws(step).items() if number > done}:
+            done, prompt = next(iter(later.items()))
+            seed = redraw_seed(self.settings, step.number, done, prompt, self.attempts)
+            if not self.cached_calls.has_drawn(prompt, source, seed):
+                pick = self.store.user_selected(step.number)
+                if len(later) > 1 or user_selected(self.attempts, pick) is not None:
+                    continue
+                if time.monotonic() >= self.deadline:
+                    return result, StopReason.budget
+            first = len(self.attempts)
+            yield from self._draw(step, prompt, source, seed, Redraw(number=done))
+            several = len(self.attempts) - first > 1
+            if self.settings.judge_last and (self.settings.max_attempts > 1 or several):
+                yield from self._judge(step, first)
+            best = choose(self.attempts[first:], self.settings)
+            result = result if best is None else first + best
+        return result, None
 
     def _seed(self, step: Step, number: int) -> int:
         settings = self.settings
@@ -198,15 +259,17 @@ class _Run:
             yield from self._draw(step, prompt, source, seed)
         return None
 
-    def _draw(self, step: Step, prompt: str, source: Picture | None, seed: int) -> Iterator[Event]:
+    def _draw(
+        self, step: Step, prompt: str, source: Picture | None, seed: int, redraw: Redraw | None = None
+    ) -> Iterator[Event]:
         """Make one draw; each of its images is an attempt."""
-        yield AttemptStarted(step, len(self.attempts), prompt, seed)
+        yield AttemptStarted(step, len(self.attempts), prompt, seed, redraw)
         drawn, reused = self.cached_calls.draw(prompt, source, seed)
         images = drawn.images or (None,)
         for place, image in enumerate(images):
             number = len(self.attempts)
             if place:
-                yield AttemptStarted(step, number, prompt, seed)
+                yield AttemptStarted(step, number, prompt, seed, redraw)
             attempt = Attempt(
                 prompt=prompt,
                 seed=seed,
@@ -215,6 +278,7 @@ class _Run:
                 error=drawn.error,
                 seconds=drawn.seconds / len(images),
                 place=place,
+                redraw=redraw,
             )
             self.attempts.append(attempt)
             yield AttemptDrawn(step, number, attempt, reused, len(images))

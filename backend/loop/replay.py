@@ -55,7 +55,7 @@ class _Past:
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan = journal.written_plan, journal.plan
         self.drawn, self.judged = journal.draw_record, journal.judge_record
-        self.user_selected = journal.user_selected
+        self.user_selected, self.redraws = journal.user_selected, journal.redraws
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
         pass

@@ -24,7 +24,7 @@ from .progress import (
     running_prompt,
     small_preview,
 )
-from .routes import Route, register_routes
+from .routes import Content, Route, register_routes
 from .sampling import (
     Guidance,
     Sampling,
@@ -60,6 +60,7 @@ from .text import chat_marks, check_writes, write_text
 __all__ = [
     "AGENT_FOLDER",
     "AgentModel",
+    "Content",
     "Guidance",
     "ManagedModel",
     "NewName",

@@ -23,6 +23,15 @@ from server import PromptServer
 from ...backend.errors import InterleaveError
 
 MAX_BODY = 256 * 1024
+KEPT = "private, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True)
+class Content:
+    """An answer that is no JSON, and never another one for the same question."""
+
+    data: bytes
+    media_type: str
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Route:
     method: str
     path: str
     model: type[BaseModel]
-    answer: Callable[[Any], BaseModel]
+    answer: Callable[[Any], BaseModel | Content]
 
 
 def register_routes(routes: Sequence[Route]) -> None:
@@ -63,6 +72,9 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
             return _refused(400, f"{place or 'request'}: {fault['msg']}")
         except InterleaveError as error:
             return _refused(404 if request.method == "GET" else 400, str(error))
+        if isinstance(answer, Content):
+            headers = {"Cache-Control": KEPT}
+            return web.Response(body=answer.data, content_type=answer.media_type, headers=headers)
         return web.json_response(text=answer.model_dump_json())
 
     return handle

@@ -49,6 +49,8 @@ LONGER = 1.3
 MOST_RUNS = 64
 
 Send = Callable[[Message], None]
+Place = tuple[int, int]
+"""Numbers of a step and of one of its attempts."""
 
 
 def nowhere(message: Message) -> None:
@@ -67,7 +69,10 @@ class LiveTarget:
 
 
 class LiveRun:
-    """Follows one execution and sends what changed; `state` is the newest message of every key."""
+    """Follows one execution and sends what changed; `state` is the newest message of every key.
+
+    What is on its way is kept by step and attempt: several candidates, or steps, may be at once.
+    """
 
     def __init__(
         self,
@@ -88,9 +93,9 @@ class LiveRun:
         self._seq = 0
         self._state: dict[str, Message] = {}
         self._lock = threading.Lock()
-        self._attempts: dict[int, AttemptShown] = {}
-        self._last_prompt = ""
-        self._words = _Words()
+        self._attempts: dict[Place, AttemptShown] = {}
+        self._words: dict[Place, _Words] = {}
+        self._last_prompts: dict[int, str] = {}
 
     def follow(self, event: Event) -> None:
         """Take in one event of the loop and send what it changes."""
@@ -100,11 +105,13 @@ class LiveRun:
                 self._show(step_shown(step))
         elif isinstance(event, AttemptStarted):
             self._begin(event)
-        elif isinstance(event, AttemptDrawn) and event.attempt in self._attempts:
-            begun = self._attempts[event.attempt]
-            self._attempts[event.attempt] = attempt_drawn(begun, event.record, event.reused, event.of)
-            self._show(self._attempts[event.attempt])
-        elif isinstance(event, AttemptJudged) and event.attempt in self._attempts:
+        elif isinstance(event, AttemptDrawn):
+            place = event.step.number, event.attempt
+            if place in self._attempts:
+                drawn = attempt_drawn(self._attempts[place], event.record, event.reused, event.of)
+                self._attempts[place] = drawn
+                self._show(drawn)
+        elif isinstance(event, AttemptJudged):
             self._settle(event)
         elif isinstance(event, StepFinished):
             self._finish_step(event)
@@ -115,15 +122,16 @@ class LiveRun:
 
     def hear(self, text: str) -> None:
         """Take in a piece of the critic's text on the attempt at hand."""
-        not_done = [attempt for attempt in self._attempts.values() if attempt.status != "done"]
-        if not not_done:
+        # Candidates are judged in their order.
+        place = next((place for place, one in self._attempts.items() if one.status != "done"), None)
+        if place is None:
             return
-        due = self._words.add(text, self._clock())
+        words = self._words.setdefault(place, _Words())
+        due = words.add(text, self._clock())
         if due:
-            at = self._words.sent - len(due)
-            # Candidates are judged in their order.
-            step, attempt = not_done[0].step, not_done[0].attempt
-            self._show(WordsShown(step=step, attempt=attempt, at=at, text=due), whole=self._words.sent_text)
+            step, attempt = place
+            shown = WordsShown(step=step, attempt=attempt, at=words.sent - len(due), text=due)
+            self._show(shown, whole=words.sent_text)
 
     def fail(self, error: BaseException) -> None:
         """The run ended with an error; one that is not ours is named by its class too."""
@@ -146,32 +154,40 @@ class LiveRun:
             return sorted(self._state.values(), key=lambda message: message.seq)
 
     def _begin(self, event: AttemptStarted) -> None:
-        before = event.prompt if event.attempt == 0 else self._last_prompt
-        self._last_prompt = event.prompt
-        self._words = _Words()
-        begun = attempt_begun(event.step, event.attempt, event.prompt, before, event.seed)
+        step = event.step.number
+        before = event.prompt if event.attempt == 0 else self._last_prompts.get(step, event.prompt)
+        self._last_prompts[step] = event.prompt
+        begun = attempt_begun(event, before)
         if event.attempt == 0:
-            self._attempts.clear()
+            self._forget(step)
             self._show(step_shown(event.step).model_copy(update={"status": "running"}))
-        self._attempts[event.attempt] = begun
+        self._attempts[step, event.attempt] = begun
         self._show(begun)
 
     def _settle(self, event: AttemptJudged) -> None:
-        self._words = _Words()
-        done = attempt_done(self._attempts[event.attempt], event.record, self._settings)
-        self._attempts[event.attempt] = done
+        place = event.step.number, event.attempt
+        if place not in self._attempts:
+            return
+        done = attempt_done(self._attempts[place], event.record, self._settings)
+        self._attempts[place] = done
+        self._words.pop(place, None)
         with self._lock:
             # The verdict holds the reasoning; the raw text was only for the time until then.
             self._state.pop(f"words {done.step} {done.attempt}", None)
         self._show(done)
 
     def _finish_step(self, event: StepFinished) -> None:
-        attempts = event.result.attempts
-        for number, shown in self._attempts.items():
-            if shown.status != "done" and number < len(attempts):
+        attempts, step = event.result.attempts, event.result.step.number
+        for (of_step, number), shown in self._attempts.items():
+            if of_step == step and shown.status != "done" and number < len(attempts):
                 self._show(attempt_done(shown, attempts[number], self._settings))
-        self._attempts.clear()
+        self._forget(step)
         self._show(step_done(event.result))
+
+    def _forget(self, step: int) -> None:
+        """Nothing of this step is on its way."""
+        self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
+        self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
     def _send_run(self, status: str) -> None:
         self.status = status
@@ -258,7 +274,8 @@ def replayed(run: str, trajectory: Trajectory) -> LiveRun:
     for result in trajectory.results:
         of = batches_of(result.attempts)
         for number, attempt in enumerate(result.attempts):
-            live.follow(AttemptStarted(result.step, number, attempt.prompt, attempt.seed))
+            begun = AttemptStarted(result.step, number, attempt.prompt, attempt.seed, attempt.redraw)
+            live.follow(begun)
             live.follow(AttemptDrawn(result.step, number, attempt, of=of[number]))
             if attempt.verdict or (attempt.error and attempt.image):
                 live.follow(AttemptJudged(result.step, number, attempt))

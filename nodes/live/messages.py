@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.feedback.log import Feedback
+from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
 from ...backend.report.outcomes import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.prompt_diff import changes
@@ -84,7 +85,8 @@ class AttemptShown(Part):
     """An attempt: its prompt with what changed since the one before, its image, the critic's verdict.
 
     `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
-    `place` (from 0) among the `of` images that its draw gave.
+    `place` (from 0) among the `of` images that its draw gave. `redraw`: number of the redraw that a person
+    asked for, 0 for the loop's own attempts.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -106,6 +108,7 @@ class AttemptShown(Part):
     seconds: float = 0.0
     place: int = 0
     of: int = 1
+    redraw: int = 0
 
     @property
     def key(self) -> str:
@@ -142,12 +145,13 @@ class Message(Part):
 
 
 class State(Part):
-    """The newest message of every key, the images picked for the next run by step number, people's
-    feedback."""
+    """The newest message of every key; what people decided by step number (images picked for the next run,
+    the number of the newest redraw that was asked for); their feedback."""
 
     version: Literal[1] = VERSION
     messages: list[Message] = []
     choices: dict[int, str] = {}
+    redraws: dict[int, int] = {}
     feedback: list[Feedback] = []
 
 
@@ -174,15 +178,16 @@ def step_done(result: StepResult) -> StepShown:
     )
 
 
-def attempt_begun(step: Step, number: int, prompt: str, before: str, seed: int) -> AttemptShown:
+def attempt_begun(event: AttemptStarted, before: str) -> AttemptShown:
     """An attempt that is being drawn; `before` is the prompt of the one before it."""
     return AttemptShown(
-        step=step.number,
-        attempt=number,
+        step=event.step.number,
+        attempt=event.attempt,
         status="drawing",
-        prompt=marked(before, prompt),
-        clipped=clip(prompt, PROMPT_BYTES) != prompt,
-        seed=seed,
+        prompt=marked(before, event.prompt),
+        clipped=clip(event.prompt, PROMPT_BYTES) != event.prompt,
+        seed=event.seed,
+        redraw=event.redraw.number if event.redraw else 0,
     )
 
 

@@ -68,7 +68,7 @@ class RunView:
 
     def within_try(self, share: float) -> float:
         """Share of the whole run when the current draw is at `share` (0..1)."""
-        return self.share + share / self._all_tries
+        return min(1.0, self.share + share / self._all_tries)
 
     @property
     def _all_tries(self) -> int:
@@ -76,10 +76,12 @@ class RunView:
 
     def _position(self, number: int, tries: int) -> float:
         steps_before = sum(one < number for one in self._drawn)
-        return (steps_before * self.tries + (tries if number in self._drawn else 0)) / self._all_tries
+        within = min(tries, self.tries) if number in self._drawn else 0
+        return (steps_before * self.tries + within) / self._all_tries
 
     def _try(self, step: Step, attempt: int, what: str) -> str:
-        return f"Step {step.number}, try {attempt + 1} of {self.tries}: {what}"
+        # What a person asks for comes on top of the tries that are allowed.
+        return f"Step {step.number}, try {attempt + 1} of {max(self.tries, attempt + 1)}: {what}"
 
 
 class Allowance:

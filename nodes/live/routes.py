@@ -1,8 +1,9 @@
-"""What a browser may ask of the pack's runs: their state, and to note a person's choice or word.
+"""What a browser may ask of the pack's runs: their state and small pictures, and to note a person's choice,
+redraw or word.
 
 Decision: a run is named, never given as a path, and only runs directly below output/interleave-thinker are
-answered for. Nothing here draws or judges: a choice is a file in the run's folder that the next queued run
-reads.
+answered for. Nothing here draws or judges: a choice or a redraw is a line in a file of the run's folder,
+which the loop reads, the running one or the next.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.feedback.log import Feedback, read_feedback, record_feedback
+from ...backend.feedback.log import MAX_NOTE, Feedback, read_feedback, record_feedback
 from ...backend.journal.picks import pick, read_choices
+from ...backend.journal.redraws import ask_redraw, newest_redraws
 from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import DIGEST
 from .. import host
 from ..inputs.run_folder import PARENT, known_run
 from .live_run import LIVE_RUNS, replayed
 from .messages import EVENT, Message, State
+from .thumbnails import SIZES, THUMBNAILS
 
 NodeId = Annotated[str, Field(max_length=200)]
 RunName = Annotated[str, Field(max_length=100)]
@@ -51,6 +54,25 @@ class AskChoice(Asked):
     run: RunName
     step: int = Field(ge=1)
     picture: str | None = Field(pattern=DIGEST.pattern)
+
+
+class AskRedraw(Asked):
+    """One more try at a step: with `prompt`, or with that of the try which drew `picture`, or the step's own.
+    `feedback` is noted with it."""
+
+    run: RunName
+    step: int = Field(ge=1)
+    prompt: str | None = Field(default=None, max_length=MAX_NOTE)
+    picture: str | None = Field(default=None, pattern=DIGEST.pattern)
+    feedback: Feedback | None = None
+
+
+class AskThumbnail(Asked):
+    """A picture of a run, its longer side `size` pixels or a little more."""
+
+    run: RunName
+    picture: str = Field(pattern=DIGEST.pattern)
+    size: int = Field(default=SIZES[0], ge=1, le=SIZES[-1])
 
 
 class AskFeedback(Asked):
@@ -85,6 +107,21 @@ def note_choice(asked: AskChoice) -> State:
     return _state(folder, [])
 
 
+def note_redraw(asked: AskRedraw) -> State:
+    """Ask for a redraw; the answer has the newest redraw of every step and no messages."""
+    folder = known_run(host.output_folder(), asked.run)
+    if asked.feedback is not None:
+        record_feedback(folder, asked.feedback)
+    ask_redraw(folder, asked.step, asked.prompt, asked.picture)
+    return _state(folder, [])
+
+
+def thumbnail_of(asked: AskThumbnail) -> host.Content:
+    """A small WebP of a picture; raises SettingsError, JournalError."""
+    folder = known_run(host.output_folder(), asked.run)
+    return host.Content(THUMBNAILS.webp(folder, asked.picture, asked.size), "image/webp")
+
+
 def note_feedback(asked: AskFeedback) -> State:
     """Write feedback on an attempt; the answer has all feedback on the run and no messages."""
     folder = known_run(host.output_folder(), asked.run)
@@ -96,6 +133,7 @@ def _state(folder: Path, messages: list[Message]) -> State:
     return State(
         messages=messages,
         choices=dict(read_choices(folder).steps),
+        redraws=newest_redraws(folder),
         feedback=read_feedback(folder),
     )
 
@@ -105,6 +143,8 @@ def routes() -> list[host.Route]:
     return [
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
         host.Route("GET", f"{PREFIX}/run", AskRun, run_state),
+        host.Route("GET", f"{PREFIX}/thumbnail", AskThumbnail, thumbnail_of),
         host.Route("POST", f"{PREFIX}/choice", AskChoice, note_choice),
+        host.Route("POST", f"{PREFIX}/redraw", AskRedraw, note_redraw),
         host.Route("POST", f"{PREFIX}/feedback", AskFeedback, note_feedback),
     ]

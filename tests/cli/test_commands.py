@@ -13,7 +13,9 @@ from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdi
 
 from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.loop import run as run_loop
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.machine import libraries
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request
@@ -58,6 +60,22 @@ def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, 
         assert said in result.output
     as_json = call("judge", "none", tmp_path / "a.png", "a house", *scripts.critic(*replies), "--json")
     assert json.loads(as_json.output)["success"] == {0: True, 3: False, 1: None}[code]
+
+
+def test_a_redraw_is_drawn_by_the_same_command(tmp_path: Path, scripts: Scripts) -> None:
+    arguments = ["run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True)]
+    assert call(*arguments).exit_code == 0
+    asked = call("redraw", tmp_path / "out", "--step", 1, "--prompt", "a green house")
+    assert asked.exit_code == 0 and "same command again" in asked.output
+    assert "try 2" in call(*arguments).output
+    results = load_trajectory(tmp_path / "out").results
+    assert results[0].attempts[-1].prompt == "a green house" and results[0].chosen == 1
+    assert call("redraw", tmp_path / "out", "--step", 1, "--attempt", 2).exit_code == 0
+    prompts = [one.prompt for one in read_choices(tmp_path / "out").redraws[1]]
+    assert prompts == ["a green house", "a green house"], "that try's prompt"
+    assert call("redraw", tmp_path / "out", "--step", 9).exit_code == 1
+    both = call("redraw", tmp_path / "out", "--step", 1, "--attempt", 1, "--prompt", "b")
+    assert both.exit_code == 2
 
 
 @pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record", "pdf", "comic", "gif", "webp"])

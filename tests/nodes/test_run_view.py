@@ -4,19 +4,24 @@ recorded."""
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Attempt, Plan, RunSettings, Step, Verdict
+from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, ChoiceWatch, known_run
+from interleave_thinker.nodes.live import thumbnails
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
+from interleave_thinker.nodes.live.thumbnails import Thumbnails
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]
 
@@ -147,3 +152,60 @@ def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str)
     assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
     with pytest.raises(SettingsError, match="There is no run"):
         known_run(tmp_path, name)
+
+
+def test_candidates_and_steps_at_once_are_kept_apart() -> None:
+    """What is on its way is known by step and attempt: a verdict or a word finds its own."""
+    plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")))
+    now = [0.0]
+    live = LiveRun("run", plan, RunSettings(), True, clock=lambda: now[0])
+    live.follow(PlanReady(plan))
+    image = Picture.white((64, 64))
+    for step, attempt in ((0, 0), (1, 0), (0, 1)):
+        live.follow(AttemptStarted(plan.steps[step], attempt, "ab"[step], attempt))
+        live.follow(
+            AttemptDrawn(plan.steps[step], attempt, Attempt(prompt="ab"[step], seed=attempt, image=image))
+        )
+    live.hear("seen")
+    right = Attempt(prompt="b", seed=0, image=image, verdict=Verdict(success=True))
+    live.follow(AttemptJudged(plan.steps[1], 0, right))
+    state = newest(live.state())
+    assert state["words 1 0"].shown.text == "seen", "words on step 1 stay, though step 2 was judged"
+    statuses = {key: one.shown.status for key, one in state.items() if key.startswith("attempt")}
+    assert statuses == {"attempt 1 0": "judging", "attempt 1 1": "judging", "attempt 2 0": "done"}
+    assert state["attempt 2 0"].shown.outcome == "accepted"
+
+
+def test_a_redraw_is_shown_as_one() -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a"),))
+    live = LiveRun("run", plan, RunSettings(max_attempts=1), True)
+    live.follow(PlanReady(plan))
+    live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
+    live.follow(AttemptStarted(plan.steps[0], 1, "a b", 2, Redraw(number=3)))
+    state = newest(live.state())
+    assert [state[f"attempt 1 {number}"].shown.redraw for number in (0, 1)] == [0, 3]
+    assert state["run"].shown.line == "Step 1, try 2 of 2: drawing" and state["run"].shown.share <= 1.0
+
+
+@pytest.mark.parametrize(("asked", "side"), [(1, 256), (256, 256), (257, 512), (1024, 1024), (4000, 1024)])
+def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, side: int) -> None:
+    picture = Picture(Image.effect_noise((1600, 1200), 64).convert("RGB"))
+    RunFiles(tmp_path).write_picture(picture)
+    data = Thumbnails().webp(tmp_path, picture.digest, asked)
+    small = Image.open(BytesIO(data))
+    assert (small.format, small.size) == ("WEBP", (side, side * 3 // 4))
+    assert len(data) < len(picture.png()) / 2
+    with pytest.raises(SettingsError, match="no picture"):
+        Thumbnails().webp(tmp_path, "f" * 40, asked)
+
+
+def test_thumbnails_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Thumbnails()
+    pictures = [Picture(Image.effect_noise((64, 64), 64 + number).convert("RGB")) for number in range(6)]
+    for picture in pictures:
+        RunFiles(tmp_path).write_picture(picture)
+    size = len(made.webp(tmp_path, pictures[0].digest, 256))
+    monkeypatch.setattr(thumbnails, "MOST_BYTES", 3 * size)
+    for picture in pictures:
+        made.webp(tmp_path, picture.digest, 256)
+    assert made._bytes <= 3 * size and made._bytes == sum(map(len, made._made.values()))
