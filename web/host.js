@@ -38,6 +38,11 @@ export function rootGraph() {
   return app.rootGraph ?? app.graph;
 }
 
+/** Queue the graph once; false if the host did not take it. */
+export async function queueGraph() {
+  return (await app.queuePrompt(0, 1)) !== false;
+}
+
 /** Leave out the images that the front end would show on a node by itself. */
 export function showNoImages(node) {
   node.hideOutputImages = true;

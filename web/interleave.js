@@ -3,7 +3,7 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
-import { holdsElements, laysOutNodes, rootGraph, showNoImages } from "./host.js";
+import { holdsElements, laysOutNodes, queueGraph, rootGraph, showNoImages } from "./host.js";
 import { Requests } from "./live/requests.js";
 import { RunState } from "./live/state.js";
 import { RunView } from "./live/view.js";
@@ -56,7 +56,7 @@ function shownFor(node) {
 
 function attach(node) {
   const state = new RunState();
-  const view = new RunView(state, requests, { again: () => app.queuePrompt(0, 1) });
+  const view = new RunView(state, requests, { again: () => queueGraph() });
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,

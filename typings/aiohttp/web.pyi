@@ -12,7 +12,10 @@ class Request:
     content_type: str
     content: StreamReader
 
-class Response: ...
+class Response:
+    def __init__(
+        self, *, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
+    ) -> None: ...
 
 def json_response(data: Any = None, *, text: str | None = None, status: int = 200) -> Response: ...
 

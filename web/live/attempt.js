@@ -1,19 +1,21 @@
 // One attempt, folded: its summary in a line, and inside its image, prompt, verdict, and what a person may say of it.
 
 import { heard, say } from "../words.js";
-import { iconButton, make, marked, set, setText, show, textButton } from "./elements.js";
+import { iconButton, make, marked, picture, set, setText, show, textButton } from "./elements.js";
 
 export class AttemptView {
-  /** `acts`: {choose(attempt), say(attempt, word)}, both asynchronous. */
-  constructor(state, pictureUrl, acts) {
-    Object.assign(this, { state, pictureUrl, acts, touched: false });
+  /** `acts`: {choose(step, digest), say(word), redraw(request)}, asynchronous, the last gives a word on it; and open(attempt). */
+  constructor(state, pictures, acts) {
+    Object.assign(this, { state, pictures, acts, touched: false });
     this.dot = make("span", "it-dot");
+    this.dot.setAttribute("aria-hidden", "true");
     this.title = make("span", "it-attempt-title");
     this.word = make("span", "it-attempt-word");
     this.kept = make("span", "it-badge", {}, say("kept"));
     const summary = make("summary", "it-summary", {}, this.dot, this.title, this.word, this.kept);
     summary.addEventListener("click", () => (this.touched = true));
     this.image = make("img", "it-image", { alt: "", decoding: "async" });
+    this.frame = picture("it-image-frame", () => this.attempt.image && acts.open(this.attempt), this.image);
     this.prompt = make("p", "it-prompt");
     this.reasoning = make("p", "it-reasoning");
     this.refinedTitle = make("p", "it-label", {}, say("The critic would draw"));
@@ -34,7 +36,8 @@ export class AttemptView {
       this.actions,
       this.editor,
     );
-    this.element = make("details", "it-attempt", {}, summary, make("div", "it-attempt-body", {}, this.image, words));
+    this.element = make("details", "it-attempt", {}, summary, make("div", "it-attempt-body", {}, this.frame, words));
+    this.item = make("li", "it-try", {}, this.element);
   }
 
   /** Show what is known now; `open` is obeyed until a person folds or unfolds it. */
@@ -64,21 +67,23 @@ export class AttemptView {
   preview(url) {
     if (this.attempt?.status !== "drawing") return false;
     set(this.image, "src", url);
-    show(this.image, true);
+    show(this.frame, true);
     return true;
   }
 
   #showImage(attempt) {
-    if (attempt.image) {
-      set(this.image, "src", this.pictureUrl(attempt.image.digest));
-      set(this.image, "alt", say("Try {number}", { number: attempt.attempt + 1 }));
-      this.image.style.aspectRatio = `${attempt.image.width} / ${attempt.image.height}`;
-      show(this.image, true);
-    } else if (attempt.status !== "drawing") {
-      show(this.image, false);
-    } else if (!this.image.getAttribute("src")) {
-      show(this.image, false);
+    const { image } = attempt;
+    if (image) {
+      const label = say("Try {number} in full size", { number: attempt.attempt + 1 });
+      set(this.image, "src", this.pictures.small(image.digest));
+      set(this.frame, "title", label);
+      this.frame.setAttribute("aria-label", label);
+      this.image.style.aspectRatio = `${image.width} / ${image.height}`;
+    } else if (attempt.status === "drawing") {
+      this.frame.setAttribute("aria-label", say("drawing…"));
     }
+    set(this.frame, "disabled", !image);
+    show(this.frame, Boolean(image) || (attempt.status === "drawing" && Boolean(this.image.getAttribute("src"))));
   }
 
   #showPieces(element, pieces) {
@@ -93,18 +98,31 @@ export class AttemptView {
     this.down = iconButton("pi-thumbs-down", say("This image is wrong"), () => this.#say({ accepted: false }));
     this.better = textButton(say("Better prompt"), say("Write the prompt that should have been drawn with"), () => this.#edit());
     this.use = textButton("", "", () => this.#choose());
+    this.again = textButton(say("Redraw"), say("One more try with this prompt and another seed, now"), () => this.#redraw());
     this.note = make("span", "it-quiet");
-    this.actions = make("div", "it-actions", {}, this.use, this.up, this.down, this.better, this.note);
+    this.note.setAttribute("role", "status");
+    this.actions = make("div", "it-actions", {}, this.use, this.again, this.better, this.up, this.down, this.note);
     this.text = make("textarea", "it-textarea", { rows: 3, maxLength: 20000, spellcheck: true });
     this.text.setAttribute("aria-label", say("Better prompt"));
-    const save = textButton(say("Save"), say("Keep it as feedback for training"), () => this.#saveBetter());
-    const leave = textButton(say("Cancel"), say("Leave it as it was"), () => show(this.editor, false));
-    this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, save, leave));
+    const draw = textButton(say("Redraw with it"), say("One more try with this prompt, now; it is kept as feedback, too"), () =>
+      this.#redrawBetter(),
+    );
+    draw.classList.add("it-first");
+    this.save = textButton(say("Save"), say("Keep it as feedback for training"), () => this.#saveBetter());
+    const leave = textButton(say("Cancel"), say("Leave it as it was"), () => this.#fold());
+    this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, draw, this.save, leave));
+    this.editor.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.#fold();
+      event.stopPropagation();
+    });
   }
 
   #updateActions(attempt, chosen) {
     const word = this.state.wordOn(attempt);
-    show(this.actions, Boolean(attempt.image));
+    // Before there is an image, a better prompt can still be the next try's.
+    const drawn = Boolean(attempt.image);
+    show(this.actions, drawn || this.state.isAt(attempt.step));
+    for (const button of [this.use, this.again, this.up, this.down, this.save]) show(button, drawn);
     for (const [button, value] of [[this.up, true], [this.down, false]])
       button.setAttribute("aria-pressed", String(word?.accepted === value));
     this.better.setAttribute("aria-pressed", String(Boolean(word?.better_prompt)));
@@ -120,14 +138,40 @@ export class AttemptView {
 
   #edit() {
     const word = this.state.wordOn(this.attempt);
-    const whole = this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
-    this.text.value = word?.better_prompt ?? (this.attempt.clipped ? "" : whole);
+    this.text.value = word?.better_prompt ?? (this.attempt.clipped ? "" : this.#prompt());
     show(this.editor, true);
     this.text.focus();
   }
 
+  #fold() {
+    show(this.editor, false);
+    this.better.focus();
+  }
+
+  /** What the attempt was drawn with, as far as it was sent. */
+  #prompt() {
+    return this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
+  }
+
   async #saveBetter() {
-    if (await this.#say({ better_prompt: this.text.value.trim() || null })) show(this.editor, false);
+    if (await this.#say({ better_prompt: this.text.value.trim() || null })) this.#fold();
+  }
+
+  #redraw() {
+    const { step, image } = this.attempt;
+    return this.#doing(() => this.acts.redraw({ step, picture: image.digest }));
+  }
+
+  /** With the artist's own prompt, which is feedback on this try at the same time; without one, as it is. */
+  async #redrawBetter() {
+    const { step, image, clipped } = this.attempt;
+    const text = this.text.value.trim();
+    const own = text && (clipped || text !== this.#prompt().trim());
+    const done = await this.#doing(() => {
+      const feedback = own && image ? this.#word({ better_prompt: text }) : null;
+      return this.acts.redraw({ step, prompt: text || null, picture: text ? null : (image?.digest ?? null), feedback });
+    });
+    if (done) this.#fold();
   }
 
   #say(part) {
@@ -166,8 +210,7 @@ export class AttemptView {
 
   async #tried(act) {
     try {
-      await act();
-      setText(this.note, "");
+      setText(this.note, (await act()) ?? "");
       return true;
     } catch (error) {
       setText(this.note, error.message);
@@ -178,9 +221,10 @@ export class AttemptView {
 
 /** Of a batch with its place: all its images were drawn with one prompt and one seed. */
 function nameOf(attempt) {
-  const name = say("Try {number}", { number: attempt.attempt + 1 });
-  if (!(attempt.of > 1)) return name;
-  return `${name} · ${say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of })}`;
+  const parts = [say("Try {number}", { number: attempt.attempt + 1 })];
+  if (attempt.of > 1) parts.push(say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of }));
+  if (attempt.redraw) parts.push(say("asked for by hand"));
+  return parts.join(" · ");
 }
 
 function wordOf(attempt, running) {

@@ -26,7 +26,9 @@ export function show(element, visible) {
 export function iconButton(icon, label, onclick) {
   const button = make("button", "it-button it-icon", { type: "button", title: label, onclick });
   button.setAttribute("aria-label", label);
-  button.append(make("i", `pi ${icon}`));
+  const image = make("i", `pi ${icon}`);
+  image.setAttribute("aria-hidden", "true");
+  button.append(image);
   return button;
 }
 
@@ -38,4 +40,9 @@ export function textButton(label, title, onclick) {
 export function marked(pieces) {
   const tags = { ins: "ins", del: "del" };
   return pieces.map(([kind, text]) => (tags[kind] ? make(tags[kind], "", {}, text) : document.createTextNode(text)));
+}
+
+/** A button that is a picture: its children, named by whoever shows it. */
+export function picture(className, onclick, ...children) {
+  return make("button", `it-picture ${className}`, { type: "button", onclick }, ...children);
 }

@@ -29,6 +29,17 @@ export class Requests {
     return this.#post("/interleave-thinker/feedback", { run, feedback });
   }
 
+  /** Ask for one more try at a step: {step, prompt, picture, feedback}. Throws what the server refused. */
+  redraw(run, request) {
+    return this.#post("/interleave-thinker/redraw", { run, ...request });
+  }
+
+  /** A small copy of a picture, its longer side `size` pixels or a little more. */
+  thumbnail(run, picture, size) {
+    return this.api.apiURL(`/interleave-thinker/thumbnail?${new URLSearchParams({ run, picture, size })}`);
+  }
+
+  /** A picture as it was drawn. */
   picture(run, digest) {
     const query = new URLSearchParams({
       filename: `${digest}.png`,

@@ -4,8 +4,7 @@ export class RunState {
   constructor() {
     this.version = 0;
     this.#clear(null);
-    this.choices = {};
-    this.feedback = new Map();
+    this.#forget();
   }
 
   get isEmpty() {
@@ -71,8 +70,29 @@ export class RunState {
   /** Choices and words of people, as the server has them now. */
   noted(received) {
     this.choices = received.choices ?? {};
+    this.redraws = received.redraws ?? {};
     this.feedback = new Map((received.feedback ?? []).map((word) => [`${word.step} ${word.attempt}`, word]));
     this.version += 1;
+  }
+
+  /** Whether the loop is at this step: it takes what is asked for as its next try. */
+  isAt(step) {
+    return this.running && this.steps.get(step)?.status === "running";
+  }
+
+  /** The attempt that is being drawn now; of several the one that began last. */
+  get drawn() {
+    for (const step of this.order.toReversed())
+      for (const attempt of (this.attempts.get(step) ?? []).toReversed()) if (attempt?.status === "drawing") return attempt;
+    return undefined;
+  }
+
+  /** Steps whose newest redraw was asked for and is not drawn yet. */
+  get redrawsWaiting() {
+    return this.order.filter((step) => {
+      const drawn = (this.attempts.get(step) ?? []).map((attempt) => attempt?.redraw ?? 0);
+      return (this.redraws[step] ?? 0) > Math.max(0, ...drawn);
+    });
   }
 
   wordsOf(attempt) {
@@ -105,6 +125,7 @@ export class RunState {
 
   #forget() {
     this.choices = {};
+    this.redraws = {};
     this.feedback = new Map();
   }
 }

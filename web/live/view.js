@@ -3,45 +3,67 @@
 
 import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
+import { Card } from "./card.js";
 import { Compare } from "./compare.js";
 import { make, set, setText, show, textButton } from "./elements.js";
+import { openPictures, slidesOf } from "./lightbox.js";
+
+const SMALL = 256;
 
 export class RunView {
-  /** `acts`: {again()} queues the graph once more. */
+  /** `acts`: {again()} queues the graph once more; false, or a promise of it, says that the host did not take it. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
-    this.pictureUrl = (digest) => requests.picture(state.run, digest);
+    // Whole addresses: compared with what an image shows, an unchanged one is left alone.
+    const whole = (url) => new URL(url, location.href).href;
+    this.pictures = {
+      full: (digest) => whole(requests.picture(state.run, digest)),
+      small: (digest, pixels = SMALL) => whole(requests.thumbnail(state.run, digest, sizeFor(pixels))),
+    };
     this.line = make("p", "it-line", {}, say("Every step is shown here while it is drawn and judged."));
+    this.line.setAttribute("role", "status");
     this.bar = make("div", "it-bar-fill");
-    this.barFrame = make("div", "it-bar", { role: "progressbar" }, this.bar);
-    this.row = make("div", "it-cards", { role: "list" });
+    this.barFrame = make("div", "it-bar", {}, this.bar);
+    named(this.barFrame, "progressbar", say("Progress of the story"));
+    for (const [name, value] of [["aria-valuemin", "0"], ["aria-valuemax", "100"]]) this.barFrame.setAttribute(name, value);
+    this.row = make("ol", "it-cards");
+    named(this.row, "list", say("Steps"));
     this.pending = make("span");
-    this.notice = make(
-      "div",
-      "it-notice",
-      { hidden: true },
-      this.pending,
-      textButton(say("Run again"), say("Queue the graph: only what follows from it is drawn"), () => acts.again()),
-    );
+    this.pending.setAttribute("role", "status");
+    this.runAgain = textButton(say("Run again"), say("Queue the graph: only what follows from it is drawn"), () => this.#again());
+    this.notice = make("div", "it-notice", { hidden: true }, this.pending, this.runAgain);
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
     this.caption = make("p", "it-caption");
-    this.compare = new Compare(this.pictureUrl);
-    this.list = make("div", "it-attempts");
+    this.said = make("span", "it-quiet");
+    this.said.setAttribute("role", "status");
+    this.redrawStep = textButton(say("Redraw this step"), say("One more try with the prompt of the kept one and another seed, now"), () =>
+      this.#redrawShown(),
+    );
+    this.compare = new Compare(this.pictures.small, { open: (name) => this.#open(this.#shownStep(), undefined, name) });
+    this.list = make("ol", "it-attempts");
+    named(this.list, "list", say("Tries"));
     this.detail = make(
       "div",
       "it-detail",
       {},
-      make("header", "it-step-head", {}, this.name, this.sentence),
+      make("header", "it-step-head", {}, this.name, this.sentence, this.said, this.redrawStep),
       this.caption,
       this.list,
       this.compare.element,
     );
+    named(this.detail, "group", say("The step that is shown"));
     this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice, this.row, this.detail);
+    named(this.element, "region", say("Story, step by step"));
     // The wheel scrolls what can be scrolled here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.detail])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
+    // The comparison grows with the node, as high as it is seen as a whole.
+    this.watch = new ResizeObserver(() =>
+      this.compare.element.style.setProperty("--it-room", `${Math.max(220, this.detail.clientHeight - 48)}px`),
+    );
+    this.watch.observe(this.detail);
     this.draw();
   }
 
@@ -55,8 +77,8 @@ export class RunView {
 
   /** The latent preview of the draw that is going on, as a blob. */
   preview(blob) {
-    const attempts = this.state.attempts.get(this.state.current) ?? [];
-    const view = this.attempts.get(`${this.state.current} ${attempts.length - 1}`);
+    const { drawn } = this.state;
+    const view = drawn && this.attempts.get(`${drawn.step} ${drawn.attempt}`);
     if (!view) return;
     const url = URL.createObjectURL(blob);
     if (!view.preview(url)) return URL.revokeObjectURL(url);
@@ -67,6 +89,8 @@ export class RunView {
   dispose() {
     if (this.frame) cancelAnimationFrame(this.frame);
     if (this.previewUrl) URL.revokeObjectURL(this.previewUrl);
+    this.watch.disconnect();
+    this.compare.dispose();
   }
 
   draw() {
@@ -78,7 +102,8 @@ export class RunView {
     setText(this.line, line);
     set(this.line, "title", line);
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
-    this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * state.share)));
+    this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));
+    this.#queueMissed();
     this.#drawNotice();
     this.#drawCards();
     this.#drawDetail(this.#shownStep());
@@ -92,17 +117,69 @@ export class RunView {
     return doubtful ?? state.current ?? state.order[0];
   }
 
+  /** What a person asked of the step at hand came too late for the loop: the next run draws it. */
+  #queueMissed() {
+    if (this.askedOf !== this.state.id || this.state.running) return;
+    this.askedOf = undefined;
+    if (this.state.about.status === "finished" && this.state.redrawsWaiting.length) this.#again();
+  }
+
   #drawNotice() {
     const { state } = this;
+    const queued = this.queuedAfter === state.id;
     const open = Object.entries(state.choices).filter(([step, digest]) => {
       const shown = state.steps.get(Number(step));
       const attempts = state.attempts.get(Number(step)) ?? [];
       return attempts.some((one) => one?.image?.digest === digest) && attempts[shown?.chosen]?.image?.digest !== digest;
     });
     const taken = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
-    const steps = [...open.map(([step]) => Number(step)), ...taken];
-    show(this.notice, steps.length > 0 && !state.running);
-    if (steps.length) setText(this.pending, pendingWords(open.length > 0, steps));
+    const waiting = state.redrawsWaiting.filter((step) => !state.isAt(step));
+    const steps = waiting.length ? waiting : [...open.map(([step]) => Number(step)), ...taken];
+    show(this.notice, steps.length > 0 && (queued || !state.running));
+    show(this.runAgain, !queued);
+    if (waiting.length) setText(this.pending, redrawWords(queued, waiting));
+    else if (steps.length) setText(this.pending, pendingWords(open.length > 0, steps));
+  }
+
+  async #again() {
+    this.queuedAfter = this.state.id;
+    this.draw();
+    if ((await this.acts.again()) !== false) return;
+    this.queuedAfter = undefined;
+    this.draw();
+  }
+
+  /** One more try: the loop takes it as its next one where it is at this step; else the graph is queued at once. */
+  async #redraw(request) {
+    const { state } = this;
+    const id = state.id;
+    await this.#noted(this.requests.redraw(state.run, { prompt: null, picture: null, feedback: null, ...request }));
+    if (state.isAt(request.step)) {
+      this.askedOf = id;
+      return say("Drawn next.");
+    }
+    this.#again();
+    return "";
+  }
+
+  async #redrawShown() {
+    const { state } = this;
+    const step = this.#shownStep();
+    const picture = state.imageOf(step)?.digest ?? null;
+    try {
+      setText(this.said, await this.#redraw({ step, picture }));
+    } catch (error) {
+      setText(this.said, error.message);
+    }
+  }
+
+  /** Open a step's kept picture, or that of one of its tries, in full size; with `against` its comparison with that one. */
+  #open(step, attempt, against) {
+    const { state } = this;
+    const slides = slidesOf(state, (one) => this.#optionsOf(one));
+    const wanted = attempt ?? state.steps.get(step)?.chosen ?? slides.findLast((one) => one.step === step)?.attempt;
+    const index = slides.findIndex((one) => one.step === step && one.attempt === wanted);
+    openPictures(slides, index, { pictures: this.pictures, compare: against !== undefined, preferred: against });
   }
 
   #drawCards() {
@@ -110,12 +187,21 @@ export class RunView {
     const wanted = state.order.filter((step) => state.steps.has(step));
     for (const [step, card] of this.cards) if (!wanted.includes(step)) this.#drop(step, card);
     wanted.forEach((step, index) => {
-      if (!this.cards.has(step)) this.cards.set(step, new Card(step, () => this.#select(step)));
+      if (!this.cards.has(step)) this.cards.set(step, this.#card(step));
       const card = this.cards.get(step);
       if (this.row.children[index] !== card.element) this.row.insertBefore(card.element, this.row.children[index] ?? null);
-      card.update(state, this.pictureUrl, step === this.#shownStep());
+      card.update(state, this.pictures, step === this.#shownStep());
     });
     this.#bringIntoView(this.cards.get(this.#shownStep()));
+  }
+
+  #card(step) {
+    const open = () => {
+      this.selected = step;
+      this.draw();
+      this.#open(step);
+    };
+    return new Card(step, { select: () => this.#select(step), open });
   }
 
   /** Only the row is scrolled, and only when another step is shown: a person may look around in the meantime. */
@@ -144,9 +230,12 @@ export class RunView {
     setText(this.sentence, heard(shown.sentence));
     setText(this.caption, shown.text);
     show(this.caption, Boolean(shown.text));
+    show(this.redrawStep, Boolean(shown.prompt) && shown.status !== "waiting");
+    if (step !== this.saidOf) setText(this.said, "");
+    this.saidOf = step;
     const attempts = (state.attempts.get(step) ?? []).filter(Boolean);
     const views = attempts.map((attempt) => this.#attemptView(attempt));
-    const elements = views.map((view) => view.element);
+    const elements = views.map((view) => view.item);
     if (elements.length !== this.list.children.length || elements.some((one, index) => one !== this.list.children[index]))
       this.list.replaceChildren(...elements);
     attempts.forEach((attempt, index) =>
@@ -156,18 +245,26 @@ export class RunView {
       }),
     );
     const drawn = attempts.filter((attempt) => attempt.image);
+    this.compare.offer(step, this.#optionsOf(step), tryName(shown.chosen ?? drawn.at(-1)?.attempt ?? 0));
+  }
+
+  /** The pictures of a step that can be compared, the one before it first. */
+  #optionsOf(step) {
+    const drawn = (this.state.attempts.get(step) ?? []).filter((attempt) => attempt?.image);
     const options = drawn.map((attempt) => ({ name: tryName(attempt.attempt), image: attempt.image }));
     if (drawn[0]?.source) options.unshift({ name: say("Before"), image: drawn[0].source });
-    this.compare.offer(step, options, tryName(shown.chosen ?? drawn.at(-1)?.attempt ?? 0));
+    return options;
   }
 
   #attemptView(attempt) {
     const key = `${attempt.step} ${attempt.attempt}`;
     const known = this.attempts.get(key);
     if (known?.run === this.state.id && known.attempt?.seed === attempt.seed) return known;
-    const view = new AttemptView(this.state, this.pictureUrl, {
+    const view = new AttemptView(this.state, this.pictures, {
       choose: (step, digest) => this.#noted(this.requests.choose(this.state.run, step, digest)),
       say: (word) => this.#noted(this.requests.say(this.state.run, word)),
+      redraw: (request) => this.#redraw(request),
+      open: (attempt) => this.#open(attempt.step, attempt.attempt),
     });
     view.run = this.state.id;
     this.attempts.set(key, view);
@@ -180,53 +277,8 @@ export class RunView {
   }
 }
 
-class Card {
-  constructor(step, onclick) {
-    this.step = step;
-    this.image = make("img", "it-card-image", { alt: "", loading: "lazy", decoding: "async", hidden: true });
-    this.blank = make("span", "it-card-blank");
-    this.dot = make("span", "it-dot");
-    this.name = make("span", "it-card-name");
-    this.state = make("span", "it-card-state");
-    this.element = make(
-      "button",
-      "it-card",
-      { type: "button", onclick },
-      make("span", "it-card-frame", {}, this.image, this.blank),
-      make("span", "it-card-head", {}, this.dot, this.name),
-      this.state,
-    );
-    this.element.setAttribute("role", "listitem");
-  }
-
-  update(state, pictureUrl, selected) {
-    const shown = state.steps.get(this.step);
-    const image = state.imageOf(this.step);
-    const tries = (state.attempts.get(this.step) ?? []).length;
-    this.element.setAttribute("aria-current", String(selected));
-    this.element.dataset.status = shown.status;
-    this.dot.dataset.tone = shown.status === "running" && state.running ? "busy" : shown.tone;
-    setText(this.name, `${this.step}. ${shown.name}`);
-    const sentence = heard(shown.sentence);
-    setText(this.state, doing(shown.status, tries, state.running) ?? sentence);
-    set(this.element, "title", [shown.name, sentence, shown.text].filter(Boolean).join("\n"));
-    show(this.image, Boolean(image));
-    show(this.blank, !image);
-    setText(this.blank, shown.prompt ? "" : shown.text);
-    if (!image) return;
-    set(this.image, "src", pictureUrl(image.digest));
-  }
-}
-
 function tryName(attempt) {
   return say("Try {number}", { number: attempt + 1 });
-}
-
-function doing(status, tries, running) {
-  if (status === "waiting") return say("waiting");
-  if (status !== "running") return undefined;
-  if (!running) return say("stopped");
-  return tries ? say("try {number}…", { number: tries }) : say("starting…");
 }
 
 /** What the next run takes over: a person's choices, or steps that are the critic's again. */
@@ -236,6 +288,23 @@ function pendingWords(isChoice, steps) {
   if (isChoice) return say("Your choice for steps {steps} is taken with the next run.", values);
   if (steps.length === 1) return say("The critic chooses step {step} again with the next run.", values);
   return say("The critic chooses steps {steps} again with the next run.", values);
+}
+
+/** Where another try that was asked for stands. */
+function redrawWords(queued, steps) {
+  const values = { steps: steps.join(", ") };
+  if (queued) return say("Queued: step {steps} is drawn again, and what follows from it.", values);
+  return say("Step {steps} is drawn again with the next run.", values);
+}
+
+function named(element, role, label) {
+  element.setAttribute("role", role);
+  element.setAttribute("aria-label", label);
+}
+
+/** A few sizes, so that the browser asks for a picture seldom. */
+function sizeFor(pixels) {
+  return [256, 512, 1024].find((one) => one >= pixels) ?? 1024;
 }
 
 function keepWheel(event, element) {

@@ -56,7 +56,7 @@ def test_a_story_is_told_in_french(french: Any, tmp_path: Path) -> None:
     page.get_by_text("2 étapes · 4 images dessinées · 1 images sur 2 acceptées").first.wait_for()
     cards = page.locator(".it-card-state").all_text_contents()
     assert cards[0] == "Accepté à l'essai 2" and cards[1].startswith("Jamais accepté : 2 essais"), cards
-    page.locator(".it-card").first.click()
+    page.locator(".it-card-head").first.click()
     words = page.locator(".it-attempt-word").all_text_contents()
     assert words[0].startswith("refusé · P(réussite) 25 % · ") and words[1].startswith("accepté"), words
     page.locator(".it-attempt").nth(0).locator("summary").click()

@@ -100,7 +100,7 @@ def test_a_person_compares_corrects_and_goes_on(
     kind, detail = page.evaluate(RUN)
     assert kind == "execution_success", json.dumps(detail)[:2000]
     page.wait_for_selector(".it-live[data-status=finished]")
-    page.locator(".it-card").first.click()
+    page.locator(".it-card-head").first.click()
     tries = page.locator(".it-attempt")
     assert tries.count() == 2 and "<script>" in (
         page.locator(".it-prompt ins").first.text_content(timeout=60_000)

@@ -49,7 +49,7 @@ def test_the_live_view_is_on_its_node(vue: Any, tmp_path: Path) -> None:
     page.wait_for_timeout(1000)
     photographed(page, "vue-finished", tmp_path)
     assert page.evaluate(INSIDE, ".it-live")
-    page.locator(".it-card").first.click()
+    page.locator(".it-card-head").first.click()
     page.locator(".it-attempt summary").first.click()
     page.locator(".it-attempt").first.get_by_text("Use this try").click()
     page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for()

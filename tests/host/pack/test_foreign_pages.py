@@ -52,7 +52,9 @@ def requests_of(host: ComfyServer) -> list[tuple[str, str, Any]]:
     return [
         ("POST", "choice", {"run": RUN, "step": 1, "picture": picture}),
         ("POST", "feedback", {"run": RUN, "feedback": {"step": 1, "attempt": 0, "accepted": False}}),
+        ("POST", "redraw", {"run": RUN, "step": 1, "prompt": "a house"}),
         ("GET", "run", {"run": RUN}),
+        ("GET", "thumbnail", {"run": RUN, "picture": picture}),
     ]
 
 

@@ -1,0 +1,201 @@
+"""A step redrawn from the live view in a real browser: with the artist's own prompt and with another seed,
+when the run is over and while it goes on; its pictures in full size, and what a screen reader finds.
+
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import Graph, story
+from ..graphs.replies import verdict
+from ..server.comfy_server import ComfyServer
+from ..server.runs import journals
+from .page import LOOP, READY, opened_graph, ran, screenshot, setting
+
+SIZE = (192, 128)
+OWN = "a red house with a green door"
+TALL = f"""() => {{
+  const node = {LOOP};
+  node.setSize([620, 900]);
+  app.canvas.ds.scale = 1.0;
+  app.canvas.ds.offset[0] = 420 - node.pos[0];
+  app.canvas.ds.offset[1] = 90 - node.pos[1];
+  app.canvas.setDirty(true, true);
+}}"""
+STARTED = "() => { app.queuePrompt(0, 1) }"
+FINISHED = ".it-live[data-status=finished]"
+
+
+@pytest.fixture(params=["canvas", "vue"])
+def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+    """The page in one of the front end's two ways to show nodes, as wide as a laptop's."""
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", True)
+        page.reload()
+        page.wait_for_function(READY)
+    yield page, request.param
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", False)
+
+
+def judged(request: str, **settings: Any) -> Graph:
+    """A story of two steps, the first right at its second try; what follows is accepted."""
+    # The scripted critic counts its replies, those of this request alone.
+    refused = verdict(False, "a house, larger", 0.2)
+    refused["text"] = refused["text"].replace("looked", request)
+    replies = [refused, *[verdict(True, "", 0.9)] * 8]
+    return story(request, ["a house", "a tree"], SIZE, critic=json.dumps(replies), max_attempts=3, **settings)
+
+
+def requests_of(page: Any) -> list[str]:
+    """Addresses that the page asks for from now on."""
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(request.url))
+    return seen
+
+
+def drawn(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "attempts").iterdir()}
+
+
+def test_a_step_is_redrawn_with_the_artists_prompt(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, how = canvas
+    request = f"redrawn in {how}"
+    opened_graph(page, judged(request))
+    ran(page)
+    page.wait_for_selector(FINISHED)
+    page.evaluate(TALL)
+    (folder,) = journals(host, request)
+    before = drawn(folder)
+    page.locator(".it-card-head").first.click()
+    tries = page.locator(".it-attempt")
+    assert tries.count() == 2
+    tries.nth(1).get_by_text("Better prompt", exact=True).click()
+    tries.nth(1).locator("textarea").fill(OWN)
+    screenshot(page, f"redraw-{how}-prompt", tmp_path)
+    tries.nth(1).get_by_text("Redraw with it").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 3")
+    page.wait_for_selector(FINISHED)
+    assert "asked for by hand" in tries.nth(2).inner_text() and "kept" in tries.nth(2).inner_text()
+    trajectory = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
+    first, second = trajectory["results"]
+    assert first["chosen"] == 2 and first["attempts"][2]["prompt"] == OWN
+    assert first["attempts"][2]["redraw"] == {"by": "user", "number": 1}
+    assert second["attempts"][0]["source"] == first["attempts"][2]["image"], "what follows is drawn from it"
+    assert len(drawn(folder) - before) == 2, "this step and what follows from it, and nothing else"
+    words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
+    assert (words[-1]["attempt"], words[-1]["better_prompt"]) == (1, OWN), "it is feedback at the same time"
+    page.wait_for_timeout(500)
+    screenshot(page, f"redraw-{how}-redrawn", tmp_path)
+    page.get_by_text("Redraw this step").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 4")
+    page.wait_for_selector(FINISHED)
+    again = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"][0]
+    assert again["chosen"] == 3 and again["attempts"][3]["prompt"] == OWN
+    assert again["attempts"][3]["seed"] != again["attempts"][2]["seed"]
+    assert page.outside == [] and page.faults == []
+
+
+def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host: ComfyServer) -> None:
+    request = "redrawn while it is drawn"
+    graph = judged(request)
+    graph["critic"]["inputs"]["seconds_per_word"] = 0.4
+    opened_graph(page, graph)
+    page.evaluate(STARTED)
+    page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 1")
+    only = page.locator(".it-attempt").first
+    only.get_by_text("Better prompt", exact=True).click()
+    only.locator("textarea").fill(OWN)
+    only.get_by_text("Redraw with it").click()
+    only.get_by_text("Drawn next.").wait_for()
+    page.wait_for_selector(FINISHED)
+    (folder,) = journals(host, request)
+    first = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"][0]
+    assert [one["prompt"] for one in first["attempts"]] == ["a house", OWN] and first["chosen"] == 1
+    history = host.history() if hasattr(host, "history") else None
+    assert history is None or history
+
+
+def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> None:
+    page, how = canvas
+    opened_graph(page, judged(f"full size in {how}"))
+    seen = requests_of(page)
+    ran(page)
+    page.wait_for_selector(FINISHED)
+    page.evaluate(TALL)
+    page.wait_for_function("() => document.querySelectorAll('.it-card-image:not([hidden])').length === 2")
+    page.wait_for_timeout(500)
+    assert any("/thumbnail?" in url for url in seen)
+    assert not any("/view?" in url and ".png" in url for url in seen), "no full picture before it is opened"
+    card = page.get_by_role("button", name="Step 1 in full size")
+    card.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Picture in full size")
+    title = dialog.locator(".it-lightbox-title")
+    assert title.inner_text() == "1. Step 1 · Try 2 · accepted · kept"
+    page.wait_for_function("() => document.querySelector('.it-lightbox-image').naturalWidth === 192")
+    assert any("/view?" in url for url in seen)
+    screenshot(page, f"lightbox-{how}-try", tmp_path)
+    for key, shown in (
+        ("ArrowLeft", "1. Step 1 · Try 1 · refused"),
+        ("ArrowDown", "2. Step 2 · Try 1 · accepted · kept"),
+        ("ArrowRight", "1. Step 1 · Try 1 · refused"),
+        ("End", "2. Step 2 · Try 1 · accepted · kept"),
+        ("ArrowUp", "1. Step 1 · Try 2 · accepted · kept"),
+    ):
+        page.keyboard.press(key)
+        assert title.inner_text() == shown, key
+    dialog.get_by_role("button", name="Compare two pictures").click()
+    slider = dialog.get_by_role("slider", name="Where the left image ends")
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "60 %"
+    screenshot(page, f"lightbox-{how}-compare", tmp_path)
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+    assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Step 1 in full size"
+    page.locator(".it-attempt").nth(1).get_by_role("button", name="Try 2 in full size").click()
+    assert dialog.is_visible()
+    page.keyboard.press("Escape")
+    assert page.outside == [] and page.faults == []
+
+
+TREE = """- region "Story, step by step":
+  - status: /2 steps · 3 images drawn/
+  - progressbar "Progress of the story"
+  - list "Steps":
+    - listitem:
+      - button "Step 1 in full size"
+      - button "1. Step 1 Accepted at try 2"
+    - listitem:
+      - button "Step 2 in full size"
+      - button "2. Step 2 Accepted at try 1"
+"""
+
+
+def test_a_screen_reader_finds_steps_tries_and_verdicts(page: Any) -> None:
+    opened_graph(page, judged("for a screen reader"))
+    ran(page)
+    page.wait_for_selector(FINISHED)
+    page.locator(".it-card-head").first.click()
+    page.locator(".it-attempt summary").nth(0).click()
+    view = page.get_by_role("region", name="Story, step by step")
+    tree = view.aria_snapshot()
+    print(tree)
+    expect(tree)
+
+
+def expect(tree: str) -> None:
+    for line in ('- list "Tries"', "- slider"):
+        assert line in tree, line

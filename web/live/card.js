@@ -1,0 +1,57 @@
+// One step in the row of steps: its picture, which opens in full size, and its name and state, which show its tries below.
+
+import { heard, say } from "../words.js";
+import { make, picture, set, setText, show } from "./elements.js";
+
+export class Card {
+  /** `acts`: {select(step), open(step)}. */
+  constructor(step, acts) {
+    this.step = step;
+    this.image = make("img", "it-card-image", { alt: "", loading: "lazy", decoding: "async", hidden: true });
+    this.blank = make("span", "it-card-blank");
+    this.frame = picture("it-card-frame", () => acts.open(step), this.image, this.blank);
+    this.dot = make("span", "it-dot");
+    this.dot.setAttribute("aria-hidden", "true");
+    this.name = make("span", "it-card-name");
+    this.state = make("span", "it-card-state");
+    this.head = make(
+      "button",
+      "it-card-head",
+      { type: "button", onclick: () => acts.select(step) },
+      make("span", "it-card-title", {}, this.dot, this.name),
+      this.state,
+    );
+    this.element = make("li", "it-card", {}, this.frame, this.head);
+  }
+
+  update(state, pictures, selected) {
+    const shown = state.steps.get(this.step);
+    const image = state.imageOf(this.step);
+    const tries = (state.attempts.get(this.step) ?? []).length;
+    this.head.setAttribute("aria-current", selected ? "step" : "false");
+    this.element.classList.toggle("it-current", selected);
+    this.element.dataset.status = shown.status;
+    this.dot.dataset.tone = shown.status === "running" && state.running ? "busy" : shown.tone;
+    setText(this.name, `${this.step}. ${shown.name}`);
+    const sentence = heard(shown.sentence);
+    setText(this.state, doing(shown.status, tries, state.running) ?? sentence);
+    set(this.head, "title", [shown.name, sentence, shown.text].filter(Boolean).join("\n"));
+    const label = say("Step {step} in full size", { step: this.step });
+    if (this.frame.title !== label) {
+      this.frame.title = label;
+      this.frame.setAttribute("aria-label", label);
+    }
+    set(this.frame, "disabled", !image);
+    show(this.image, Boolean(image));
+    show(this.blank, !image);
+    setText(this.blank, shown.prompt ? "" : shown.text);
+    if (image) set(this.image, "src", pictures.small(image.digest));
+  }
+}
+
+function doing(status, tries, running) {
+  if (status === "waiting") return say("waiting");
+  if (status !== "running") return undefined;
+  if (!running) return say("stopped");
+  return tries ? say("try {number}…", { number: tries }) : say("starting…");
+}

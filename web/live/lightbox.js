@@ -1,0 +1,151 @@
+// A picture in full size, over everything: the tries of a story one after another, or any two of a step with a line between.
+//
+// Decision: the browser's own modal dialog, so that Escape closes it, nothing behind it can be reached with the keyboard, and
+// the focus goes back to where it was. One dialog serves all nodes; full pictures are fetched only here.
+
+import { heard, say } from "../words.js";
+import { Compare } from "./compare.js";
+import { iconButton, make, set, setText, show } from "./elements.js";
+
+class Lightbox {
+  constructor() {
+    this.title = make("p", "it-lightbox-title");
+    this.title.setAttribute("aria-live", "polite");
+    this.both = iconButton("pi-arrows-h", say("Compare two pictures"), () => this.#compare(this.compare.element.hidden));
+    this.own = make("a", "it-button it-icon", { target: "_blank", rel: "noopener", title: say("Open the file in a new tab") });
+    this.own.setAttribute("aria-label", this.own.title);
+    this.own.append(make("i", "pi pi-external-link", { ariaHidden: "true" }));
+    this.closing = iconButton("pi-times", say("Close"), () => this.dialog.close());
+    this.before = iconButton("pi-chevron-left", say("Previous try"), () => this.#go(-1));
+    this.after = iconButton("pi-chevron-right", say("Next try"), () => this.#go(1));
+    this.image = make("img", "it-lightbox-image", { alt: "" });
+    this.compare = new Compare(() => "", {});
+    this.stage = make("div", "it-lightbox-stage", {}, this.before, this.image, this.compare.element, this.after);
+    this.caption = make("p", "it-lightbox-caption");
+    this.dialog = make(
+      "dialog",
+      "it-live it-lightbox",
+      {},
+      make("header", "it-lightbox-head", {}, this.title, this.both, this.own, this.closing),
+      this.stage,
+      this.caption,
+    );
+    this.dialog.setAttribute("aria-label", say("Picture in full size"));
+    // The front end's shortcuts are not meant while a picture is open.
+    for (const kind of ["keydown", "keyup", "keypress", "paste", "copy"])
+      this.dialog.addEventListener(kind, (event) => event.stopPropagation());
+    this.dialog.addEventListener("keydown", (event) => this.#key(event));
+    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+    this.dialog.addEventListener("wheel", (event) => event.stopPropagation(), { passive: true });
+    this.dialog.addEventListener("close", () => {
+      this.image.removeAttribute("src");
+      this.opener?.focus?.({ preventScroll: true });
+    });
+  }
+
+  /** Show `slides[index]`, each {step, name, attempt, image, options}; `options` are what the step offers to compare. */
+  open(slides, index, { pictures, compare = false, preferred } = {}) {
+    Object.assign(this, { slides, index, pictures });
+    this.compare.pictureUrl = (digest) => pictures.full(digest);
+    this.opener = document.activeElement;
+    if (!this.dialog.isConnected) document.body.append(this.dialog);
+    if (!this.dialog.open) this.dialog.showModal();
+    this.preferred = preferred;
+    this.#compare(compare);
+    (compare ? this.compare.slider : this.after).focus();
+  }
+
+  #compare(wanted) {
+    const { options, label } = this.slides[this.index];
+    const compares = wanted && options.length > 1;
+    show(this.both, options.length > 1);
+    this.both.setAttribute("aria-pressed", String(compares));
+    if (compares) this.compare.offer(this.slides[this.index].step, options, this.preferred ?? label);
+    this.compare.show(compares);
+    show(this.image, !compares);
+    for (const button of [this.before, this.after]) show(button, !compares && this.slides.length > 1);
+    this.#draw();
+  }
+
+  #go(by) {
+    this.#at((this.index + by + this.slides.length) % this.slides.length);
+  }
+
+  /** The kept picture of the step before or after. */
+  #goStep(by) {
+    const steps = [...new Set(this.slides.map(({ step }) => step))];
+    const at = steps.indexOf(this.slides[this.index].step);
+    const step = steps[(at + by + steps.length) % steps.length];
+    const kept = this.slides.findIndex((one) => one.step === step && one.kept);
+    this.#at(kept >= 0 ? kept : this.slides.findIndex((one) => one.step === step));
+  }
+
+  #at(index) {
+    this.index = index;
+    this.preferred = undefined;
+    this.#compare(false);
+  }
+
+  #draw() {
+    const slide = this.slides[this.index];
+    const url = this.pictures.full(slide.image.digest);
+    setText(this.title, slide.title);
+    setText(this.caption, slide.caption);
+    set(this.image, "src", new URL(url, location.href).href);
+    set(this.image, "alt", slide.title);
+    set(this.own, "href", new URL(url, location.href).href);
+  }
+
+  #key(event) {
+    // In the comparison the arrows move its line.
+    if (!this.compare.element.hidden || event.altKey || event.ctrlKey || event.metaKey) return;
+    const acts = {
+      ArrowLeft: () => this.#go(-1),
+      ArrowRight: () => this.#go(1),
+      ArrowUp: () => this.#goStep(-1),
+      ArrowDown: () => this.#goStep(1),
+      Home: () => this.#at(0),
+      End: () => this.#at(this.slides.length - 1),
+    };
+    if (!acts[event.key]) return;
+    acts[event.key]();
+    event.preventDefault();
+  }
+}
+
+let lightbox;
+
+/** Open pictures in full size; see Lightbox.open. */
+export function openPictures(slides, index, how) {
+  if (!slides.length || index < 0) return;
+  // Made again for every opening: its words are in the language of now.
+  if (!lightbox?.dialog.open) {
+    lightbox?.dialog.remove();
+    lightbox = new Lightbox();
+  }
+  lightbox.open(slides, index, how);
+}
+
+/** All pictures of a run in their order, as the lightbox takes them. */
+export function slidesOf(state, optionsOf) {
+  return state.order.flatMap((step) => {
+    const shown = state.steps.get(step);
+    const attempts = (state.attempts.get(step) ?? []).filter((attempt) => attempt?.image);
+    const options = optionsOf(step);
+    return attempts.map((attempt) => {
+      const label = say("Try {number}", { number: attempt.attempt + 1 });
+      const outcome = attempt.status === "done" ? heard(attempt.outcome || "not judged") : "";
+      const kept = shown?.chosen === attempt.attempt;
+      return {
+        step,
+        attempt: attempt.attempt,
+        image: attempt.image,
+        kept,
+        label,
+        options,
+        title: [`${step}. ${shown?.name ?? ""}`, label, outcome, kept ? say("kept") : ""].filter(Boolean).join(" · "),
+        caption: attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join(""),
+      };
+    });
+  });
+}
