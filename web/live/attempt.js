@@ -46,6 +46,7 @@ export class AttemptView {
     if (!this.touched) set(this.element, "open", open);
     this.dot.dataset.tone = attempt.tone;
     setText(this.title, nameOf(attempt));
+    this.element.setAttribute("aria-label", say("Try {number}", { number: attempt.attempt + 1 }));
     setText(this.word, wordOf(attempt, this.state.running));
     show(this.kept, chosen);
     this.#showImage(attempt);
