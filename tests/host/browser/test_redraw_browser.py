@@ -174,7 +174,7 @@ def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> 
 
 TREE = """
 - region "Story, step by step":
-  - status: /2 steps · 3 images drawn · 2 of 2 pictures accepted/
+  - status /2 steps · 3 images drawn · 2 of 2 pictures accepted/
   - progressbar "Progress of the story"
   - list "Steps":
     - listitem:
@@ -192,11 +192,11 @@ TREE = """
     - list "Tries":
       - listitem:
         - group "Try 1":
-          - text: /Try 1 refused · P\\(success\\) 20 %/
+          - text: /Try 1 refused · P.success. 20 %/
           - button "Try 1 in full size"
       - listitem:
         - group "Try 2":
-          - text: /Try 2 accepted · P\\(success\\) 90 %/
+          - text: /Try 2 accepted · P.success. 90 %/
           - button "Try 2 in full size"
           - button "Use this try" [disabled]
           - button "Redraw"
