@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "demo": (".commands.demo:command", "Tell a built-in story in the tiny world and write a page of it."),
     "run": (".commands.run:command", "Plan, draw, judge and redraw a request; the same --out again goes on."),
-    "redraw": (".commands.redraw:command", "Ask for one more try at a step of a run; the next run draws it."),
+    "redraw": (".commands.run:redraw", "Ask for one more try at a step of a run; the next run draws it."),
     "plan": (".commands.plan:command", "Print the plan of a request without drawing it."),
     "judge": (".commands.judge:command", "Ask the critic about one pair of images."),
     "export": (".commands.export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
