@@ -25,13 +25,14 @@ HIGH = (
     r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|"
     r"[1-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
 )
+BLANKS = rf"({BLANK}|\\[nrt]|\\u[0-9a-fA-F]{{4}})*"
 WORDS = rf"""
 THOUGHT: /(?s:.*)/ & ~/(?is:.*{TAG}.*)/
 GAP: /[ \n]{{1,4}}/
 W: /[ \n\t]{{1,24}}/
 S: /[ \t]{{1,4}}/
 RULED_OUT: /(?is:.*(step_number|{TAG}).*)/
-NOTHING: /({BLANK}|\\[nrt]|\\u[0-9a-fA-F]{{4}})*(None)?({BLANK}|\\[nrt]|\\u[0-9a-fA-F]{{4}})*/
+NOTHING: /{BLANKS}([nN][oO][nN][eE]|[nN][uU][lL][lL])?{BLANKS}/
 CHARACTERS: /([^"\\\x00-\x1f]|\\(["\\\/nrt]|{HIGH}))*/ & ~RULED_OUT
 DOUBLE: /([^"\\\x00-\x1f]|\\["'\\nrt])*/ & ~RULED_OUT
 SINGLE: /([^'\\\x00-\x1f]|\\["'\\nrt])*/ & ~RULED_OUT

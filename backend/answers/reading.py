@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Plan, Several, Step, Text, Verdict
 from .found_object import FoundObject
+from .plan_shapes import normal_key, shaped_plans, steps_in
 from .published_plan import shift_of, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
 
@@ -53,7 +54,7 @@ SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
 
 
 def _none_from_word(value: object) -> object:
-    return None if isinstance(value, str) and value.strip() == "None" else value
+    return None if isinstance(value, str) and value.strip().lower() in ("none", "null") else value
 
 
 def _bool_from_word(value: object) -> object:
@@ -94,7 +95,13 @@ def read_plan(text: str) -> Plan:
 def find_plan(text: str) -> tuple[Plan, FoundObject]:
     """As `read_plan`, with the object that the plan was read from (the last, if several say the same)."""
     reply = split_reply(text)
-    found, _ = answers_in(reply, PLAN_KEYS)
+    try:
+        found, _ = answers_in(reply, PLAN_KEYS)
+    except AnswerError:
+        found = shaped_plans(reply.places)
+        if not found:
+            raise
+    found = found or shaped_plans(reply.places)
     if not found:
         raise AnswerError("There is no execution_plan in the reply.", text or "(empty)", GRAMMAR_OF_PLANS)
     plans = [_plan_of(one, reply.reasoning) for one in found]
@@ -174,10 +181,6 @@ def _write(reasoning: str, value: Mapping[str, object]) -> str:
     return f"<think>{frame(reasoning)}</think>\n\n<answer>{body}</answer>"
 
 
-def normal_key(key: object) -> str:
-    return re.sub(r"[\s-]+", "_", str(key).strip().lower())
-
-
 def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
     """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds
     an object but no answer, and for an answer that stands within a sentence."""
@@ -237,7 +240,7 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
     # The outermost brace may be missing; an open list may have had further steps.
     if found.open_string or found.open_depth > 1:
         raise AnswerError("The plan is cut off.", found.raw[-200:])
-    value = only_value(found, PLAN_KEYS)
+    value = {name: steps_in(steps) for name, steps in only_value(found, PLAN_KEYS).items()}
     try:
         steps = _PlanAnswer.model_validate(value).execution_plan
     except ValidationError as error:

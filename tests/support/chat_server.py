@@ -22,6 +22,8 @@ class ChatServer(ThreadingHTTPServer):
     def __init__(self, text: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.text = text
+        self.script: list[str] = []
+        """Texts of the first answers, in order; after them it is `text`."""
         self.finish = "stop"
         self.streams = True
         self.has_logprobs = True
@@ -60,6 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, b"no such page", "text/plain")
         if self.server.raw is not None:
             return self._send(200, self.server.raw, "application/json")
+        if self.server.script:
+            self.server.text = self.server.script.pop(0)
         tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
         wanted = bool(body.get("logprobs")) and self.server.has_logprobs
         if not (body["stream"] and self.server.streams):

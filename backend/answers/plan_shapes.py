@@ -1,0 +1,137 @@
+"""The shapes in which untrained agents write a plan, brought into the one that they were asked for.
+
+Decision: only what can mean one thing alone. A list that stands without its object, is wrapped in another one
+or written as a text is the plan; steps under their numbers are a list of them; a key in capitals, with spaces
+or under a usual other name is that key, unless the asked one is there as well. Steps that have no numbers at
+all are counted. What could mean two things stays as it is, and fails where it is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from .found_object import FoundObject
+from .objects import read_object
+from .reply_text import Place, find_objects
+
+PLAN = "execution_plan"
+LIST_KEYS = (PLAN, "plan", "steps")
+OTHER_NAMES = {
+    "step": "step_number",
+    "number": "step_number",
+    "title": "step_name",
+    "name": "step_name",
+    "image_prompt": "prompt",
+    "caption": "auxiliary_text",
+    "text": "auxiliary_text",
+}
+STEP_KEYS = ("step_number", "step_name", "instruction", "prompt", "auxiliary_text")
+NUMBER = re.compile(r"\s*(?:step|第)?[\s_#-]{0,3}(\d{1,4})\s*[步.:)]?\s*", re.IGNORECASE)
+LONE_LIST = re.compile(r"\s*(\[\s*\{.*\}\s*\])\s*", re.DOTALL)
+FENCE = "```"
+LANGUAGE = re.compile(r"[\w+-]{0,20}")
+MAX_STEP_KEYS = 40
+
+
+def normal_key(key: object) -> str:
+    """A key as it is compared: lower case, with underscores."""
+    return re.sub(r"[\s-]+", "_", str(key).strip().lower())
+
+
+def shaped_plans(places: tuple[Place, ...]) -> list[FoundObject]:
+    """Plans in places that hold no object with `execution_plan`: within another object, under another name,
+    or a list alone. Raises AnswerError for an object that cannot be read."""
+    found = []
+    for place in places:
+        lists = _lists(place.content)
+        if lists:
+            found += [_as_plan(text) for text in lists]
+            continue
+        for one in find_objects(place):
+            if one.alone:
+                found += [replace(one, value={PLAN: value}) for value in _within(one.value)]
+    return found
+
+
+def _lists(content: str) -> list[str]:
+    """Lists of objects that stand alone in a place, or alone in its fences."""
+    pieces = [content, *(LANGUAGE.sub("", fenced, count=1) for fenced in content.split(FENCE)[1::2])]
+    return [found[1] for piece in pieces if (found := LONE_LIST.fullmatch(piece))]
+
+
+def _as_plan(text: str) -> FoundObject:
+    source = f'{{"{PLAN}": {text}}}'
+    return read_object(source, 0, len(source))
+
+
+def _within(value: dict[str, Any]) -> Iterator[Any]:
+    """What an object without `execution_plan` has as a plan: under another name, or one level below."""
+    names = {normal_key(key): one for key, one in value.items()}
+    for key in LIST_KEYS[1:]:
+        if isinstance(names.get(key), (list, dict)):
+            yield names[key]
+            return
+    for one in value.values():
+        below = {normal_key(key): item for key, item in one.items()} if isinstance(one, dict) else {}
+        if PLAN in below:
+            yield below[PLAN]
+
+
+def steps_in(value: Any) -> Any:
+    """The steps as a list of objects with the asked names, where that is what was meant; else the value."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _as_plan(value).value.get(PLAN)
+    if isinstance(value, dict):
+        value = _listed(value)
+    if not isinstance(value, list):
+        return value
+    steps = [_named(step) if isinstance(step, dict) else step for step in value]
+    if steps and all(isinstance(step, dict) and "step_number" not in step for step in steps):
+        return [{"step_number": place, **step} for place, step in enumerate(steps, 1)]
+    return steps
+
+
+def _listed(value: dict[str, Any]) -> Any:
+    """An object in the place of the list: it wraps the list, has a step under each number, or is a step."""
+    names = {normal_key(key): one for key, one in value.items()}
+    for key in LIST_KEYS:
+        if isinstance(names.get(key), list):
+            return names[key]
+    numbers = [NUMBER.fullmatch(str(key)) for key in value]
+    if value and all(numbers) and all(isinstance(one, dict) for one in value.values()):
+        return [
+            {"step_number": number[1] if number else None, **step}
+            for number, step in zip(numbers, value.values(), strict=True)
+        ]
+    return [value] if "prompt" in names or "auxiliary_text" in names else value
+
+
+def _named(step: dict[str, Any]) -> dict[str, Any]:
+    """A step with the asked names."""
+    named = dict(step)
+    if len(step) > MAX_STEP_KEYS:
+        return named
+    for key, value in step.items():
+        name = normal_key(key)
+        name = name if name in STEP_KEYS else OTHER_NAMES.get(name, name)
+        if name in STEP_KEYS:
+            named.setdefault(name, value)
+    number = named.get("step_number")
+    if isinstance(number, str) and (found := NUMBER.fullmatch(number)):
+        named["step_number"] = found[1]
+    named["auxiliary_text"] = _words(named.get("auxiliary_text"))
+    return named
+
+
+def _words(value: Any) -> Any:
+    """Words for the reader: texts one below another, a number as it is written, false for none."""
+    if value is False:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(value) or None
+    return value
