@@ -19,7 +19,7 @@ GrammarName = Literal["plan", "verdict", "outline", "part"]
 
 # White space as Python's `\s` and `strip` know it; other engines leave the separators 1c..1f out.
 BLANK = r"[\s\x1c-\x1f]"
-TAG = rf"<{BLANK}*\/?{BLANK}*(think|answer){BLANK}*>"
+TAG = rf"<{BLANK}*\/?{BLANK}*(think|thinking|thought|reasoning|answer){BLANK}*>"
 # Escapes that stand for plain letters are left out: they could spell what is ruled out below.
 HIGH = (
     r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|"

@@ -46,7 +46,9 @@ GRAMMAR_OF_VERDICTS_FIRST = (
 
 # A verdict as it may stand anywhere in a text, but for a form that names both words.
 STATED_VERDICT = re.compile(
-    r"success\\?[\"'“”]?\s*[:=]\s*\\?[\"'“”]?\s*(true|false)\b(?!\s*[\"'“”]?\s*(?:or\b|/|\|))", re.IGNORECASE
+    r"success\\?[\"'“”]?\s*(?:[:=]|is\b|should be\b)\s*\\?[\"'“”]?\s*(true|false)\b"
+    r"(?!\s*[\"'“”]?\s*(?:or\b|/|\|))",
+    re.IGNORECASE,
 )
 # A name in quotes before a colon: a piece of an object of which the braces are missing.
 PIECE = re.compile(r"[\"'“][\w -]{1,40}[\"'”]\s{0,30}:")

@@ -22,9 +22,20 @@ from .found_object import FoundObject, open_quote
 from .object_patterns import OBJECT_START
 from .objects import read_object, strict_or_end
 
-__all__ = ["TAG", "FoundObject", "Place", "SplitReply", "find_objects", "frame", "open_quote", "split_reply"]
+__all__ = [
+    "TAG",
+    "FoundObject",
+    "Place",
+    "SplitReply",
+    "find_objects",
+    "frame",
+    "open_quote",
+    "split_reply",
+    "tag_name",
+]
 
-TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think|answer)\s*>", re.IGNORECASE)
+TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think(?:ing)?|thought|reasoning|answer)\s*>", re.IGNORECASE)
+"""Agents of other families call their thoughts otherwise; what is thought is no answer by any name."""
 TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
 MAX_ANSWERS = 20
 MAX_BRACKETS = 5_000
@@ -95,6 +106,11 @@ def frame(reasoning: str) -> str:
     return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
 
 
+def tag_name(tag: re.Match[str]) -> str:
+    """`answer` or `think`, whatever a thought is called there; with a slash before it where it ends."""
+    return tag.group(1) + ("answer" if tag.group(2).lower() == "answer" else "think")
+
+
 class _Splitter:
     """Goes through a reply from tag to tag."""
 
@@ -111,7 +127,7 @@ class _Splitter:
         text, position, begins_with = self._text, 0, ""
         outside_from, tags = 0, 0
         while tag := self._tag_after(position):
-            name, position = tag.group(1) + tag.group(2).lower(), tag.end()
+            name, position = tag_name(tag), tag.end()
             if not tags and not text[: tag.start()].strip():
                 begins_with = name
             tags += 1
@@ -119,7 +135,7 @@ class _Splitter:
             if name == "answer":
                 position = self._answer(tag.end())
             elif name == "think":
-                closing = self._closing_thought(tag.end())
+                closing = self._closing_thought(tag.end(), tag.group(2).lower())
                 if closing is None:
                     if self._reasoning is None:
                         self._reasoning = text[tag.end() :]
@@ -168,9 +184,9 @@ class _Splitter:
         if begin < end:
             self._outside.append(Place(self._text, begin, end, closed=closed))
 
-    def _closing_thought(self, position: int) -> re.Match[str] | None:
+    def _closing_thought(self, position: int, opened: str) -> re.Match[str] | None:
         for tag in TAG.finditer(self._text, position):
-            if tag.group(1) and tag.group(2).lower() == "think":
+            if tag.group(1) and tag.group(2).lower() == opened:
                 return tag
         return None
 

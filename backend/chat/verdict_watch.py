@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ..answers.reading import find_verdict
-from ..answers.reply_text import TAG
+from ..answers.reply_text import TAG, tag_name
 from ..errors import AnswerError
 from ..types import MAX_TEXT
 
@@ -125,7 +125,7 @@ def _may_stop(text: str, start: int) -> bool:
     before it: it follows the reply's first <answer> or the end of its thought, and at most a code fence
     stands between."""
     tags = list(TAG.finditer(text, 0, start))
-    names = [tag.group(1) + tag.group(2).lower() for tag in tags]
+    names = [tag_name(tag) for tag in tags]
     if (
         not tags
         or len(TAG.findall(text)) > len(tags)

@@ -76,8 +76,11 @@ class RunFiles:
         """The path of a file below the folder; raises JournalError if it would leave it (also by a link)."""
         path = self.folder.joinpath(*parts)
         plain = all(PART.fullmatch(part) for part in parts)
-        # Unlike Path.resolve, realpath takes a link to itself as it is; reading it is then the error.
-        inside = plain and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder))
+        try:
+            # Unlike Path.resolve, realpath takes a link to itself as it is; reading it is then the error.
+            inside = plain and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder))
+        except ValueError as error:
+            raise JournalError(f"No folder can have the name {str(self.folder)!r} ({error}).") from error
         if not inside:
             raise JournalError(
                 f"{'/'.join(parts)!r} leads out of the run's folder {str(self.folder)!r}.",

@@ -6,6 +6,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from ..inputs.connected import CLIP, check_connected
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import only_text
 from .host_chat import HostChat
@@ -41,6 +42,7 @@ class HostAgent(io.ComfyNode):
 
     @classmethod
     def execute(cls, clip: Any, prompts: str = FROM_THE_AGENT, **replies: Any) -> io.NodeOutput:
+        check_connected("Host Agent", CLIP, clip=clip)
         only_text("Host Agent", prompts=prompts)
         settings = reply_settings("Host Agent", replies)
         return io.NodeOutput(HostChat(clip, settings, chosen_prompts(prompts)))

@@ -68,7 +68,7 @@ class HostChat:
             host.explaining_out_of_memory(),
             boundary(ChatError, "The host's text encoder"),
         ):
-            text = host.write_text(
+            written = host.write_text(
                 self._clip,
                 prompt,
                 images,
@@ -77,8 +77,9 @@ class HostChat:
             )
         host.stop_if_interrupted()
         if on_token is not None:
-            on_token(text)
-        return Reply(text=text)
+            on_token(written.text)
+        finish = "length" if written.is_full else "end"
+        return Reply(text=written.text, tokens=written.tokens, finish=finish)
 
 
 def chat_prompt(messages: Sequence[Message]) -> str:

@@ -8,6 +8,7 @@ from comfy_api.latest import io
 
 from ...backend.generators.color_match import MATCHES, OFF, color_matched
 from .. import host
+from ..inputs.connected import CLIP, MODEL, VAE, Kind, check_connected, check_optional, instance_of
 from ..inputs.images import to_pictures
 from ..inputs.sockets import CATEGORY, GeneratorSocket, StepOptionsSocket
 from ..inputs.validation import checked
@@ -18,6 +19,7 @@ from ..sampling.step_options import StepOptions
 from .color_match_input import COLOR_MATCH_TIP
 
 FIELDS = DrawSettings.model_fields
+OPTIONS = Kind("Step Options", instance_of(StepOptions))
 
 
 class StepGenerator(io.ComfyNode):
@@ -111,6 +113,10 @@ class StepGenerator(io.ComfyNode):
         options: StepOptions | None = None,
         **settings: Any,
     ) -> io.NodeOutput:
+        check_connected("Step Generator", MODEL, model=model)
+        check_connected("Step Generator", CLIP, clip=clip)
+        check_connected("Step Generator", VAE, vae=vae)
+        check_optional("Step Generator", OPTIONS, options=options)
         pinned = [
             picture
             for batch in (references or {}).values()

@@ -6,7 +6,8 @@ images swallows them without a word, so what became of them is read from its tok
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
 import comfy.model_management as memory
@@ -17,6 +18,15 @@ from ...backend.errors import Cancelled, ChatError, SettingsError
 from .interrupt import STOPPED
 
 WRITING = ("tokenize", "generate", "decode")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text, of how many tokens it is (0: unknown), and whether no more were allowed: it may be cut off."""
+
+    text: str
+    tokens: int
+    is_full: bool
 
 
 def check_writes(clip: Any) -> None:
@@ -51,9 +61,8 @@ def write_text(
     images: Sequence[torch.Tensor],
     ready: bool,
     settings: ReplySettings,
-) -> str:
-    """The text that a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own
-    template.
+) -> Written:
+    """What a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own template.
 
     Raises Cancelled if the user stops it, ChatError if it does not see the images.
     """
@@ -79,7 +88,8 @@ def write_text(
     except memory.InterruptProcessingException as interrupt:
         memory.interrupt_current_processing()
         raise Cancelled(STOPPED) from interrupt
-    return clip.decode(written)
+    tokens = 0 if isinstance(written, str) or not isinstance(written, Sized) else len(written)
+    return Written(clip.decode(written), tokens, tokens >= settings.limit)
 
 
 def seen(tokens: Any) -> int:

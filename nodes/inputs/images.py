@@ -13,18 +13,50 @@ import torch
 from PIL import Image
 
 from ...backend.errors import SettingsError
+from ...backend.files.image_decoding import MAX_PIXELS
 from ...backend.pictures import Picture
 
+LOOK = "Look at what is connected to it."
 
-def to_pictures(batch: torch.Tensor) -> tuple[Picture, ...]:
-    """Pictures of an image batch `[B, H, W, C]`, values 0..1, C of 3 or 4; raises SettingsError for another
-    shape."""
+
+def to_pictures(batch: object) -> tuple[Picture, ...]:
+    """Pictures of an image batch `[B, H, W, C]` of floats, values 0..1, C of 3 or 4; raises SettingsError for
+    anything else that is connected, and for images that no file of a run could be read with."""
+    return tuple(_picture(one) for one in checked_batch(batch))
+
+
+def checked_batch(batch: object) -> torch.Tensor:
+    """The same if it is an image batch; raises SettingsError if not."""
+    if not isinstance(batch, torch.Tensor):
+        found = "Nothing" if batch is None else f"A value of the kind {type(batch).__name__:.60}"
+        raise SettingsError(f"{found} is connected where an image is wanted.", LOOK)
     if batch.ndim != 4 or batch.shape[-1] not in (3, 4):
         raise SettingsError(
             f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, 3] is wanted."
         )
-    pixels = np.clip(255.0 * batch.cpu().numpy(), 0, 255).astype(np.uint8)
-    return tuple(Picture(Image.fromarray(one)) for one in pixels)
+    count, height, width, _ = batch.shape
+    if not count * height * width or not batch.is_floating_point() or batch.is_meta:
+        raise SettingsError(
+            f"Images of shape {tuple(batch.shape)} and type {batch.dtype} cannot be used: an image has "
+            "pixels, of floating point.",
+            LOOK,
+        )
+    if height * width > MAX_PIXELS:
+        raise SettingsError(
+            f"An image of {width}x{height} pixels is connected; at most {MAX_PIXELS} are read.",
+            "Scale it down first.",
+        )
+    return batch
+
+
+def _picture(image: torch.Tensor) -> Picture:
+    # numpy has no bfloat16, and reads nothing that is still being learned.
+    floats = image.detach().cpu()
+    floats = floats.float() if floats.dtype is torch.bfloat16 else floats
+    with np.errstate(invalid="ignore"):
+        # A model that overflowed gives NaN, and black pixels for it, here as in the host's Save Image.
+        pixels = np.clip(255.0 * floats.numpy(), 0, 255).astype(np.uint8)
+    return Picture(Image.fromarray(pixels))
 
 
 def to_batch(image: Image.Image) -> torch.Tensor:

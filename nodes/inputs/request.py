@@ -14,7 +14,7 @@ from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
 from ...backend.types import MAX_TEXT, Request
-from .images import to_pictures
+from .images import checked_batch, to_pictures
 
 MAX_INPUTS = 16
 MAX_IMAGES = 64
@@ -33,7 +33,7 @@ def asked_request(text: str, images: Mapping[str, Any] | None) -> Request:
         raise SettingsError(f"The request has {len(text)} characters; at most {MAX_TEXT} are read.")
     if not text.isprintable() and any("\ud800" <= character <= "\udfff" for character in text):
         raise SettingsError("The request holds half a character.", "Type it anew.")
-    batches = [batch for batch in (images or {}).values() if batch is not None]
+    batches = [checked_batch(batch) for batch in (images or {}).values() if batch is not None]
     count = sum(len(batch) for batch in batches)
     if count > MAX_IMAGES:
         raise SettingsError(

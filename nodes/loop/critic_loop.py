@@ -18,6 +18,7 @@ from .. import host
 from ..agents.interruptible import critic_with  # noqa: F401 - others import it from here
 from ..agents.strictness import accept_at_of
 from ..inputs.candidates_input import candidates_input
+from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
 from ..inputs.run_folder import ChoiceWatch, run_folder
 from ..inputs.sockets import (
@@ -151,6 +152,9 @@ class CriticLoop(io.ComfyNode):
         time_budget: float = NO_LIMIT,
         **settings: Any,
     ) -> io.NodeOutput:
+        check_connected("Critic Loop", PLAN, plan=plan)
+        check_connected("Critic Loop", GENERATOR, generator=generator)
+        check_optional("Critic Loop", AGENT, critic=critic)
         own = {"accept_at": accept_at_of(critic, accept_at), "time_budget": time_budget or None}
         policy = checked(RunSettings, "Critic Loop", **own, **settings)
         folder = run_folder(host.output_folder(), plan.request)

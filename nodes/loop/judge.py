@@ -21,6 +21,7 @@ from ..agents.interruptible import ListenedCritic
 from ..agents.reply_inputs import settings_of
 from ..agents.strictness import accept_at_of
 from ..host import expansion
+from ..inputs.connected import AGENT, check_connected
 from ..inputs.images import only_picture
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, AgentSocket
@@ -120,6 +121,7 @@ class Judge(io.ComfyNode):
     ) -> io.NodeOutput:
         check_texts(instruction, prompt)
         in_range("Judge", 0, 1, accept_at=accept_at)
+        check_connected("Judge", AGENT, agent=agent)
         shown = only_picture(after, "after")
         earlier = None if before is None else only_picture(before, "before")
         with host.host_interrupts():

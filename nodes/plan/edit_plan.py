@@ -19,6 +19,7 @@ from ...backend.plan_editor.merge import Outcome, apply_edits, editable, read_ed
 from ...backend.plan_editor.outline import write_outline
 from ...backend.types import MAX_TEXT, Plan, Request
 from .. import host
+from ..inputs.connected import PLAN, check_optional
 from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket
 from .outline_text import plan_text
@@ -107,6 +108,7 @@ class EditPlan(io.ComfyNode):
         request: str = "",
         images: dict[str, Any] | None = None,
     ) -> io.NodeOutput:
+        check_optional("Edit Plan", PLAN, plan=plan)
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
         return io.NodeOutput(

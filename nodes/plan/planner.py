@@ -17,6 +17,7 @@ from ...backend.errors import SettingsError
 from ...backend.types import MAX_STEPS, Plan, Request
 from .. import host
 from ..agents.reply_inputs import settings_of
+from ..inputs.connected import AGENT, check_connected
 from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 from ..inputs.validation import checked, in_range
@@ -127,6 +128,7 @@ class Planner(io.ComfyNode):
         images: dict[str, Any] | None = None,
         **wishes: Any,
     ) -> io.NodeOutput:
+        check_connected("Planner", AGENT, agent=agent)
         asked = asked_request(request, images)
         if not asked.text.strip():
             raise SettingsError("The request is empty.", "Write what is to be shown and told.")

@@ -16,6 +16,7 @@ from ...backend.exporters.layout.typesetting import font_note
 from ...backend.files.atomic import writing, writing_folder
 from ...backend.types import Trajectory
 from .. import host
+from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import in_range
 
@@ -88,6 +89,7 @@ class Export(io.ComfyNode):
     def execute(
         cls, trajectory: Trajectory, format: str, filename_prefix: str, seconds: float, attempts: bool
     ) -> io.NodeOutput:
+        check_connected("Export", TRAJECTORY, trajectory=trajectory)
         if format not in FORMATS:
             raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
         in_range("Export", 0.1, 60, seconds=seconds)

@@ -16,6 +16,7 @@ from ...backend.journal.journal import RUN
 from ...backend.prompts import PromptSet
 from ...backend.types import Trajectory
 from .. import host
+from ..inputs.connected import AGENT, TRAJECTORY, check_connected, check_optional
 from ..inputs.run_folder import PARENT, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket, TrajectorySocket
 
@@ -100,6 +101,8 @@ class FeedbackNode(io.ComfyNode):
         reason: str = "",
         critic: ChatModel | None = None,
     ) -> io.NodeOutput:
+        check_connected("Feedback", TRAJECTORY, trajectory=trajectory)
+        check_optional("Feedback", AGENT, critic=critic)
         given = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
         data = record(trajectory, given, None if critic is None else critic.prompt_set)
         line = f"{data.rows} {'row' if data.rows == 1 else 'rows'} in {data.path}"

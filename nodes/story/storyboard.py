@@ -10,6 +10,7 @@ from ...backend.exporters.layout.typesetting import font_note
 from ...backend.exporters.sheet import contact_sheet
 from ...backend.types import Trajectory
 from .. import host
+from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.images import to_batch
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import in_range
@@ -64,6 +65,7 @@ class Storyboard(io.ComfyNode):
         cell: int,
         captions: bool,
     ) -> io.NodeOutput:
+        check_connected("Storyboard", TRAJECTORY, trajectory=trajectory)
         in_range("Storyboard", 0, 100, columns=columns)
         in_range("Storyboard", 48, 2048, cell=cell)
         host.NodeProgress().say(font_note(trajectory) if captions else "")

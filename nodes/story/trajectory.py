@@ -13,6 +13,7 @@ from ...backend.report.outcomes import summarize
 from ...backend.report.text import report
 from ...backend.types import Trajectory
 from .. import host
+from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from .export import display_of, write_export
 from .saved_runs import find_choice, load_choice, stamp, trajectory_names
@@ -72,6 +73,7 @@ class SaveTrajectory(io.ComfyNode):
 
     @classmethod
     def execute(cls, trajectory: Trajectory, filename_prefix: str, form: str = FOLDER) -> io.NodeOutput:
+        check_connected("Save Trajectory", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
             raise SettingsError(f"There is no form {form!r}.", f"Known: {FOLDER}, {ONE_FILE}.")
         name = host.new_name(filename_prefix)

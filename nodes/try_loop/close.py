@@ -27,12 +27,13 @@ from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..host.internals import settle_changes
 from ..inputs.candidates_input import candidates_input
+from ..inputs.connected import AGENT, check_connected, check_optional
 from ..inputs.run_folder import ChoiceWatch, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
 from .next_try import Carried, Story, begin, go_on, only_batch
-from .open import OpenedTry, TrySocket
+from .open import TRY, OpenedTry, TrySocket
 from .results import closed_outputs
 from .shown import ShownTries, target_at
 from .subgraph import Body, body_digest, find_body, image_nodes
@@ -110,6 +111,7 @@ class TryClose(io.ComfyNode):
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> list[str]:
+        check_tries(opened, image, critic)
         if image[0] is not None:
             return []
         limits = settings_of(critic[0], settings)
@@ -145,6 +147,7 @@ class TryClose(io.ComfyNode):
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> io.NodeOutput:
+        check_tries(opened, image, critic)
         name = cls.hidden.unique_id
         graph = expansion.graph_of(cls.hidden.dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
@@ -170,6 +173,17 @@ class TryClose(io.ComfyNode):
         """Where the tries are shown."""
         shown_at = cls.hidden.dynprompt.get_display_node_id(body.closed)
         return target_at(str(shown_at), workflow_of(cls.hidden))
+
+
+def check_tries(
+    opened: Sequence[OpenedTry], image: Sequence[torch.Tensor | None], critic: Sequence[ChatModel | None]
+) -> None:
+    """Raise SettingsError for sockets that something else is connected to, or a list of nothing."""
+    if not (opened and image and critic):
+        raise SettingsError("Try Close is given an empty list.", "Look at what is connected to it.")
+    for one in opened:
+        check_connected("Try Close", TRY, opened=one)
+    check_optional("Try Close", AGENT, critic=critic[0])
 
 
 def check_source(opened: OpenedTry, body: Body) -> None:

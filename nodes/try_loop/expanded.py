@@ -14,12 +14,16 @@ from typing import Any
 import torch
 from comfy_api.latest import io
 
+from ...backend.errors import SettingsError
+from ..inputs.connected import Kind, check_connected, check_optional, instance_of
 from ..inputs.sockets import CATEGORY
+from ..inputs.validation import in_range
 from .next_try import Carried, go_on, only_batch
-from .open import OpenedTry, TrySocket, opened_outputs, opened_values
+from .open import TRY, OpenedTry, TrySocket, opened_outputs, opened_values
 from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
 
+CARRIED = Kind("the state of the tries", instance_of(Carried))
 CarriedSocket = io.Custom("INTERLEAVE_CARRIED")
 HeldSocket = io.Custom("INTERLEAVE_HELD")
 ALIASES = ["try loop internals"]
@@ -30,6 +34,14 @@ class HeldValues:
     """The values of some outputs, each a list as the host has it."""
 
     values: tuple[list[Any], ...]
+
+
+VALUES = Kind("held values", instance_of(HeldValues))
+
+
+def first_of(values: Sequence[Any]) -> Any:
+    """The first of what arrives at a socket, None of an empty list."""
+    return values[0] if values else None
 
 
 class TryAgain(io.ComfyNode):
@@ -50,6 +62,7 @@ class TryAgain(io.ComfyNode):
 
     @classmethod
     def execute(cls, opened: OpenedTry) -> io.NodeOutput:
+        check_connected("Try Again", TRY, opened=opened)
         return opened_values(opened)
 
 
@@ -83,6 +96,8 @@ class TryNext(io.ComfyNode):
         carried: Sequence[Carried],
         held: Sequence[HeldValues | None] = (None,),
     ) -> io.NodeOutput:
+        check_connected("Try Next", CARRIED, carried=first_of(carried))
+        check_optional("Try Next", VALUES, held=first_of(held))
         return go_on(cls, carried[0], only_batch(carried[0].wanted, image), held[0])
 
 
@@ -108,7 +123,10 @@ class TryHold(io.ComfyNode):
 
     @classmethod
     def execute(cls, **values: list[Any]) -> io.NodeOutput:
-        return io.NodeOutput(HeldValues(tuple(values[f"value{number}"] for number in range(len(values)))))
+        names = [f"value{number}" for number in range(len(values))]
+        if set(names) != set(values):
+            raise SettingsError("Try Hold is made by Try Close alone.", "Take it out of the graph.")
+        return io.NodeOutput(HeldValues(tuple(values[name] for name in names)))
 
 
 class TryHeld(io.ComfyNode):
@@ -134,6 +152,8 @@ class TryHeld(io.ComfyNode):
 
     @classmethod
     def execute(cls, box: HeldValues, index: int) -> io.NodeOutput:
+        check_connected("Try Held", VALUES, box=box)
+        in_range("Try Held", 0, len(box.values) - 1, index=index)
         return io.NodeOutput(box.values[index])
 
 

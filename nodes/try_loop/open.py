@@ -15,6 +15,7 @@ from ...backend.loop.external import ALL_STEPS, Trial, Wanted, first_try, trial_
 from ...backend.pictures import Picture
 from ...backend.types import MAX_STEPS, RunSettings, Trajectory, Value
 from ..host import expansion
+from ..inputs.connected import PLAN, TRAJECTORY, Kind, check_optional, instance_of
 from ..inputs.images import only_picture, to_batch
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySocket
@@ -29,6 +30,9 @@ class OpenedTry(Value):
 
     trial: Trial
     wanted: Wanted
+
+
+TRY = Kind("a try", instance_of(OpenedTry))
 
 
 def opened_outputs() -> list[io.Output]:
@@ -140,6 +144,8 @@ class TryOpen(io.ComfyNode):
             raise SettingsError(
                 f"Try Open's seed is {seed}.", f"Give one from 0 to {LARGEST_SEED} (2 to the 48th)."
             )
+        check_optional("Try Open", PLAN, plan=plan)
+        check_optional("Try Open", TRAJECTORY, story=story)
         source = None if source_image is None else only_picture(source_image, "source_image")
         trial = trial_of(prompt, step, seed, plan, story, source)
         return opened_values(OpenedTry(trial=trial, wanted=first_try(trial)))

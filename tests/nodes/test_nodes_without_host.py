@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from importlib import metadata
 from pathlib import Path
 
@@ -40,6 +41,24 @@ def test_images_survive_the_way_there_and_back() -> None:
     assert torch.equal(to_batch(picture.image), batch)
     with pytest.raises(SettingsError, match="shape"):
         to_pictures(torch.zeros(1, 16, 16))
+
+
+def test_images_of_every_kind_of_float_are_read_and_nothing_else() -> None:
+    grey = torch.full((2, 4, 6, 3), 0.5)
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    for batch in (*(grey.to(kind) for kind in kinds), torch.nn.Parameter(grey)):
+        assert [picture.image.getpixel((0, 0)) for picture in to_pictures(batch)] == [(127, 127, 127)] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_pictures(torch.full((1, 4, 6, 3), float("nan")))
+    wrong = [
+        None, 5, "image", [grey], {"samples": grey}, grey[0], grey[..., :1], grey[:0], grey[:, :0],
+        grey.byte(), grey.bool(), grey.to(torch.complex64), torch.empty(1, 4, 6, 3, device="meta"),
+        torch.zeros(1, 1, 1, 3).expand(1, 60_000, 60_000, 3),
+    ]  # fmt: skip
+    for value in wrong:
+        with pytest.raises(SettingsError):
+            to_pictures(value)
 
 
 class Weights:

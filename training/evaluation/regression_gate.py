@@ -26,7 +26,7 @@ from ..rows.conversations import as_prompt_completion
 from ..rows.row_sets import RowSet
 from ..trainer.policy import quiet
 from ..trainer.resume import digest_of
-from .gate_rows import GateSettings, truth_of
+from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
 from .held_out import greedy_answers
 
@@ -65,8 +65,9 @@ class RegressionGate:
     def measure_learned(self, before: Path, after: Path, annotated: RowSet, out: Path) -> Gate:
         """Ask both critics about annotated images of runs that were not trained on, log what was learned and
         write it to `out`. Nothing is refused by it."""
-        rows = [row for row in annotated.rows if truth_of(row) is not None][: self.settings.gate_rows]
-        asked = RowSet(rows, annotated.folder)
+        asked = RowSet(
+            chosen(annotated.rows, self.settings.gate_rows, self.settings.gate_seed), annotated.folder
+        )
         learned = self._compared(before, after, asked, out / LEARNED_FILE, ANNOTATED_RUNS)
         self._show(learned, ANNOTATED_RUNS)
         self.log(learned_line(learned))

@@ -122,6 +122,8 @@ WILD_VERDICTS = {
     "fence": f"<answer>\n```json\n{{{WHOLE}}}\n```\n</answer>",
     "fence alone": f"```\n{{{WHOLE}}}\n```",
     "empty think": f"<think></think><answer>{{{WHOLE}}}</answer>",
+    "thought of another name": f"<thinking>It is red.</thinking>\n<answer>{{{WHOLE}}}</answer>",
+    "reasoning": f'<Reasoning>Not {{"success": true}}: red.</Reasoning>{{{WHOLE}}}',
     "think not opened": f"It is red.</think>\n<answer>{{{WHOLE}}}</answer>",
     "answer not closed": f"<think>It is red.</think><answer>{{{WHOLE}}}",
     "brace not closed": f"<think>It is red.</think><answer>{{{WHOLE}</answer>",
@@ -175,7 +177,7 @@ def test_a_name_without_quotes_keeps_its_prompt() -> None:
     assert (verdict.success, verdict.refined_prompt) == (False, "x")
 
 
-@pytest.mark.parametrize("name", ["plain", "think not opened", "tags in capitals"])
+@pytest.mark.parametrize("name", ["plain", "think not opened", "thought of another name", "tags in capitals"])
 def test_the_reasoning_is_what_was_thought(name: str) -> None:
     assert read_verdict(WILD_VERDICTS[name]).reasoning.strip() == "It is red."
 
@@ -251,6 +253,7 @@ NEVER_GUESSED = {
     ),
     "corrected": '<answer>{"success": true}</answer> Correction: {"success": false, "refine_prompt": "x"}',
     "corrected in words": '<answer>{"success": true}</answer> Wait: success is wrong, success: false',
+    "corrected in a sentence": '<answer>{"success": true}</answer> No: previous_step_success is false.',
     "corrected, cut off": '<answer>{"success": true}</answer> Correction: <answer>{"success": fal',
     "corrected after its thought": (
         '<answer>{"success": true}</answer>so</think><answer>{"success": false, '
@@ -267,6 +270,10 @@ NEVER_GUESSED = {
         '{"success": true, "refine_prompt": "a "success": false" sign"}'
     ),
     "quoted": 'The prompt says "<answer>{"success": true}</answer>" and "refine_prompt": "x"',
+    "in a thought of another name": '<thinking>Is it <answer>{"success": true}</answer>?</thinking> No hat.',
+    "alone in a thought of another name": '<reasoning>\n{"success": true}\n</reasoning>\nThere is no hat.',
+    "in an open thought of another name": '<thinking>Were it\n{"success": true}\nthen there',
+    "in a thought that names another's end": '<think>Not </thinking>\n{"success": true}\nNo.</think> No hat.',
     "many brackets": "[" * 6000 + '\n{"success": true}',
     "too long": '{"success": true, "refine_prompt": "' + "a" * MAX_TEXT + '"}',
     "too deep": '{"success": ' * 500,

@@ -146,6 +146,11 @@ def test_paths_stay_inside(tmp_path: Path, part: str) -> None:
         RunFiles(tmp_path).path(part)
 
 
+def test_a_folder_of_no_possible_name_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="No folder can have the name"):
+        load_trajectory(tmp_path / "a\0b")
+
+
 def test_file_larger_than_any_run_is_not_read(tmp_path: Path) -> None:
     tell(tmp_path / "run")
     with (tmp_path / "run" / "plan.json").open("r+b") as file:

@@ -91,7 +91,7 @@ class WritingClip:
         return {
             "required": {
                 "reply": ("STRING", {"multiline": True}),
-                "kind": (["sees", "blind", "cannot", "slow"],),
+                "kind": (["sees", "blind", "cannot", "slow", "cut"],),
             },
             "optional": {"clip": ("CLIP",)},
         }
@@ -116,16 +116,16 @@ class _Clip:
         shown = [({"type": "image", "data": image}, 1.0) for image in images]
         return {"qwen3vl": [[(1, 1.0), *([] if self._kind == "blind" else shown)]]}
 
-    def generate(self, tokens: Any, do_sample: bool, max_length: int, **options: Any) -> str:
+    def generate(self, tokens: Any, do_sample: bool, max_length: int, **options: Any) -> Any:
         import comfy.model_management
 
         for _ in range(200 if self._kind == "slow" else 0):
             comfy.model_management.throw_exception_if_processing_interrupted()
             time.sleep(0.1)
-        return self._reply
+        return [1] * max_length if self._kind == "cut" else self._reply
 
-    def decode(self, written: str) -> str:
-        return written
+    def decode(self, written: Any) -> str:
+        return self._reply
 
 
 NODE_CLASS_MAPPINGS: dict[str, type] = {

@@ -1,0 +1,45 @@
+"""What fits every socket by its kind and none by its value, and what pages may send, is one line of the
+pack's in the real host. benchmarks/hostile_inputs.py has all of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from support.image_service import image_service
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.journal.copy import save_trajectory
+
+from ..server.comfy_server import ComfyServer
+from .hostile_requests import fault_of_answer, requests
+from .hostile_runs import a_run, drive
+from .hostile_sockets import sockets
+
+SHARE = 13
+"""One in so many sockets' values: others for each socket, since there are not as many values."""
+
+
+@pytest.fixture(scope="module")
+def story_name(host: ComfyServer) -> Iterator[str]:
+    folder = host.base / "input" / "hostile-good"
+    save_trajectory(make_trajectory(3, request="Hostile"), folder)
+    yield "input/hostile-good"
+    shutil.rmtree(folder)
+
+
+def test_every_socket_of_every_node(host: ComfyServer, story_name: str) -> None:
+    with image_service() as service:
+        cases = list(sockets(host.get("/object_info"), story_name, service.url))
+        ends = drive(host, cases[::SHARE])
+    assert len(cases) >= 2000 and ends["error"] >= len(cases) // SHARE // 2
+
+
+def test_requests_of_pages(host: ComfyServer) -> None:
+    run, picture = a_run(host)
+    with httpx.Client(base_url=host.url, timeout=60) as client:
+        asked = list(requests(run, picture))
+        faults = [f"{one.name}: {fault}" for one in asked if (fault := fault_of_answer(client, one))]
+    assert len(asked) >= 300 and not faults, "\n".join(faults)
