@@ -148,4 +148,7 @@ def _is_conditioning(value: Any) -> bool:
 
 def _is_finite(value: Any) -> bool:
     """Nothing, or a tensor of numbers: NaN would make a black image."""
-    return value is None or (isinstance(value, torch.Tensor) and bool(torch.isfinite(value).all()))
+    if value is None:
+        return True
+    is_real = isinstance(value, torch.Tensor) and not value.is_meta and not value.is_complex()
+    return is_real and bool(torch.isfinite(value).all())
