@@ -5,6 +5,7 @@
 // different now; everything else works.
 
 import { app } from "../../scripts/app.js";
+import { api } from "../../scripts/api.js";
 
 const VUE_NODES = "Comfy.VueNodes.Enabled";
 const LANGUAGE = "Comfy.Locale";
@@ -73,8 +74,23 @@ export function holdsElements(node) {
   return Boolean(node.addDOMWidget);
 }
 
+/** Have this pack's templates listed from first to last: the host names them in the order of the disk. */
+function orderTemplates() {
+  const list = api.getWorkflowTemplates;
+  if (!list) return missing("getWorkflowTemplates", "the templates stand in the order in which the disk has them");
+  const pack = decodeURIComponent(new URL(import.meta.url).pathname.split("/extensions/").pop().split("/")[0]);
+  api.getWorkflowTemplates = async function (...given) {
+    const packs = await list.apply(this, given);
+    if (Array.isArray(packs?.[pack])) packs[pack].sort();
+    return packs;
+  };
+}
+
 app.registerExtension({
   name: "InterleaveThinker.Host",
+  init() {
+    orderTemplates();
+  },
   setup() {
     if (setting(LANGUAGE) === undefined) missing("setting for the language", "everything is in English");
     if (globalThis.LiteGraph?.vueNodesMode === undefined && setting(VUE_NODES) === undefined)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..graphs.template_names import FILE_NAMES
 from ..server.comfy_server import ComfyServer
 
 READY = (
@@ -19,7 +20,7 @@ WORKFLOW_READY = """window.app && app.vueAppReady && app.graph && 'InterleaveCri
   && app.extensionManager?.workflow?.activeWorkflow"""
 OPEN = """async name => {
   const answer = await fetch(`/api/workflow_templates/interleave-thinker/${name}.json`);
-  await app.loadGraphData(await answer.json(), true, true, name);
+  await app.loadGraphData(await answer.json(), true, true, name, {openSource: 'template'});
 }"""
 RUN = """async () => {
   const ended = new Promise(resolve => {
@@ -54,7 +55,7 @@ CLOSE_UP = f"""() => {{
 
 def opened(page: Any, name: str) -> None:
     """Open an example graph from the templates."""
-    page.evaluate(OPEN, name)
+    page.evaluate(OPEN, FILE_NAMES[name])
     page.wait_for_timeout(500)
     assert page.locator(".p-dialog").count() == 0, page.locator(".p-dialog").first.inner_text()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..graphs.examples import REQUEST, requirements, twin
 from ..server.comfy_server import PACK, ComfyServer
-from .page import photographed, ran
+from .page import keeps_progress, photographed, ran
 
 NAME = "Interleaved Story"
 WIRE = """async request => {
@@ -25,7 +25,7 @@ WIRE = """async request => {
   await wire('CLIPLoader', {clip_name: 'qwen_3_4b.safetensors', type: 'flux2'}, [[0, 'clip']], 100, 260);
   await wire('VAELoader', {vae_name: 'flux2-vae.safetensors'}, [[0, 'vae']], 100, 440);
   await wire('InterleaveLoadAgent', {agent: 'tiny world planner'}, [[0, 'planner']], 100, 560);
-  await wire('InterleaveLoadAgent', {agent: 'tiny world critic'}, [[0, 'critic']], 100, 820);
+  await wire('InterleaveLoadAgent', {agent: 'tiny world critic'}, [[0, "critic"]], 100, 980);
   const preview = LiteGraph.createNode('PreviewImage');
   preview.pos = [1240, 100];
   app.graph.add(preview);
@@ -35,6 +35,13 @@ WIRE = """async request => {
   return node.widgets.map(widget => widget.name);
 }"""
 SHOWN = "() => app.graph._nodes.find(node => node.type === 'PreviewImage').imgs?.length"
+SAID = """() => app.graph._nodes.find(node => node.isSubgraphNode?.()).widgets
+  .find(widget => widget.name === '$$node-text-preview')?.value"""
+EXPOSED = """() => {
+  const node = app.graph._nodes.find(one => one.isSubgraphNode?.());
+  const shown = node.serialize().properties;
+  return (shown.previewExposures ?? shown.proxyWidgets).map(one => one.sourcePreviewName ?? one[1]);
+}"""
 
 
 def found_by_name(page: Any) -> None:
@@ -73,14 +80,18 @@ def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: 
             "InterleaveStepGenerator",
             "InterleaveCriticLoop",
             "InterleaveStoryboard",
+            "PreviewImage",
         }
         by_class = {node["class_type"]: node["inputs"] for node in sent.values()}
         assert by_class["InterleavePlanner"]["request"] == REQUEST
         assert by_class["InterleaveStepGenerator"]["width"] == 128
         whole = {node["class_type"]: set(node["inputs"]) for node in twin("flux2_klein_4b_story").values()}
-        for name in inside:
+        for name in inside - {"PreviewImage"}:
             assert set(by_class[name]) == whole[name], f"{name} has other inputs than in the template"
         ran(page, settle_ms=1500)
     photographed(page, "blueprint", tmp_path)
     assert page.evaluate(SHOWN) == 2
+    assert "$$canvas-image-preview" in page.evaluate(EXPOSED)
+    if keeps_progress(page):
+        assert "2 of 2" in page.evaluate(SAID) or "accepted" in page.evaluate(SAID)
     assert page.faults == []

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ..graphs.examples import NAMES, requirements, twin
+from ..graphs.examples import need_models, requirements, twin
+from ..graphs.template_names import NAMES
 from ..server.comfy_server import ComfyServer
 from .page import opened, photographed, ran, setting
 
@@ -112,6 +113,7 @@ def test_a_template_opens_whole_tidy_and_runs(
         sent = page.evaluate("async () => (await app.graphToPrompt()).output")
         wanted = twin(name)
         assert comparable(sent, wanted) == comparable(wanted, wanted)
+        need_models(host, name)
         set_values(page, changes)
         ran(page)
         kinds = {node["class_type"] for node in wanted.values()} & SHOWN_KINDS

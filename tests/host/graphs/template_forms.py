@@ -1,19 +1,24 @@
-"""What newer front ends read in a template beside the graph: the names of widget values, and which inputs and
-outputs App mode shows.
+"""What a template has beside the graph: the names of widget values and which inputs and outputs App mode
+shows, both read by newer front ends alone, the part of the canvas that older ones open at, and the notes'
+colours.
 
-Decision: both are derived from the graph by one rule for all templates, so none is forgotten and none drifts.
-Older front ends pass them over. `python tests/host/graphs/template_forms.py` writes them into `workflows/`.
+Decision: all of it is derived from the graph by one rule for all templates, so none is forgotten and none
+drifts. `python tests/host/graphs/template_forms.py` writes it into `workflows/`.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import math
 from typing import Any
 
-WORKFLOWS = Path(__file__).resolve().parents[3] / "workflows"
 AFTER_RUN = ("fixed", "increment", "decrement", "randomize")
 SEEDS = ("seed", "noise_seed")
+NOTE_COLORS = {"color": "#2b3a4a", "bgcolor": "#14181d"}
+"""Dark, since newer front ends write notes in grey, and commands in them in blue, on whatever colour."""
+SCREEN = (1600, 900)
+MARGINS = (75, 100, 25, 40)
+"""Pixels left, top, right and bottom that the front ends' own bars take of a screen."""
 RUNS = 0
 """Mode of a node that is neither muted nor bypassed."""
 
@@ -37,11 +42,37 @@ WITHOUT_APP = {"feedback_round_trip": "its second half is unmuted on the canvas 
 
 
 def completed(workflow: dict[str, Any], name: str) -> dict[str, Any]:
-    """The template with both, in the front end's own form."""
-    nodes = [with_named_values(node) for node in workflow["nodes"]]
+    """The template with all of it, in the front end's own form."""
+    nodes = [colored(with_named_values(node)) for node in workflow["nodes"]]
     app = {} if name in WITHOUT_APP else {"linearData": shown_in_app(workflow), "linearMode": False}
     kept = {key: value for key, value in workflow["extra"].items() if not key.startswith("linear")}
-    return {**workflow, "nodes": nodes, "extra": {**kept, **app}}
+    return {**workflow, "nodes": nodes, "extra": {**kept, "ds": view(workflow), **app}}
+
+
+def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of all nodes, with their titles, and groups."""
+    boxes = [(*node["pos"], *node["size"], 30) for node in workflow["nodes"]]
+    boxes += [(*group["bounding"], 0) for group in workflow["groups"]]
+    return (
+        min(x for x, *_ in boxes),
+        min(y - title for _, y, _, _, title in boxes),
+        max(x + width for x, _, width, *_ in boxes),
+        max(y + height for _, y, _, height, _ in boxes),
+    )
+
+
+def view(workflow: dict[str, Any]) -> dict[str, Any]:
+    """Scale and offset at which the whole graph lies on SCREEN, clear of the bars."""
+    left, top, right, bottom = bounds(workflow)
+    width = SCREEN[0] - MARGINS[0] - MARGINS[2]
+    height = SCREEN[1] - MARGINS[1] - MARGINS[3]
+    scale = math.floor(100 * min(width / (right - left), height / (bottom - top))) / 100
+    return {"scale": scale, "offset": [round(MARGINS[0] / scale - left), round(MARGINS[1] / scale - top)]}
+
+
+def colored(node: dict[str, Any]) -> dict[str, Any]:
+    """A note in NOTE_COLORS; any other node as it is."""
+    return node | NOTE_COLORS if node["type"] == "MarkdownNote" else node
 
 
 def with_named_values(node: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +123,9 @@ def is_typed_in(node: dict[str, Any], name: str) -> bool:
 
 
 if __name__ == "__main__":
-    for path in sorted(WORKFLOWS.glob("*.json")):
+    from template_names import NAMES, template_path
+
+    for name in NAMES:
+        path = template_path(name)
         workflow = json.loads(path.read_text(encoding="utf-8"))
-        text = json.dumps(completed(workflow, path.stem), indent=2) + "\n"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(json.dumps(completed(workflow, name), indent=2) + "\n", encoding="utf-8")

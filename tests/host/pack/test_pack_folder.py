@@ -12,7 +12,8 @@ from support.published_files import published, write_archive
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
-from ..graphs.examples import NAMES, id_of, need_checkpoints, twin
+from ..graphs.examples import id_of, need_checkpoints, twin
+from ..graphs.template_names import FILE_NAMES
 from ..server.comfy_server import PACK, ComfyServer
 
 FOLDER = "Interleave Thinker v1.0 (copy)"
@@ -36,7 +37,7 @@ def test_the_published_files_in_a_folder_of_another_name_tell_a_story(
         for name, title in NODE_IDS.items():
             assert known[name]["python_module"] == f"custom_nodes.{FOLDER}"
             assert known[name]["display_name"] == title
-        assert set(server.get("/workflow_templates")[FOLDER]) == set(NAMES)
+        assert set(server.get("/workflow_templates")[FOLDER]) == set(FILE_NAMES.values())
         assert [one for one in server.get("/global_subgraphs").values() if FOLDER in str(one)]
         scripts = [
             name for name in server.get("/extensions") if name.startswith(f"/extensions/{quote(FOLDER)}/")

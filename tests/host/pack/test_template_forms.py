@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from ..graphs.examples import NAMES, WORKFLOWS, twin
+from ..graphs.examples import twin
 from ..graphs.template_forms import WITHOUT_APP, completed
+from ..graphs.template_names import NAMES, template_path
 
 HOW = "run `python tests/host/graphs/template_forms.py`, or name it in WITHOUT_APP with the reason"
 STORIES = {"InterleaveStoryboard", "SaveImage"}
 
 
 def workflow(name: str) -> dict[str, Any]:
-    return json.loads((WORKFLOWS / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads(template_path(name).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", NAMES)

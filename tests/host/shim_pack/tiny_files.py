@@ -18,17 +18,26 @@ import nodes
 
 from .tiny_control import control_net
 from .tiny_families import FAMILIES, SDXL_UNET
+from .writing_encoder import writing
 
 MODEL, CLIP, VAE = range(3)
 LONGEST = 100
+MAGE_FLOW = "mage flow, writing"
+"""The family whose text encoder answers as an agent would: random weights write nothing that can be read."""
 STAND_INS = {
     "diffusion_models/qwen_image_edit_2511_bf16.safetensors": "qwen image 2511",
     "text_encoders/qwen_2.5_vl_7b_fp8_scaled.safetensors": "qwen image 2511",
     "vae/qwen_image_vae.safetensors": "qwen image 2511",
     "checkpoints/sd_xl_base_1.0.safetensors": "sdxl",
     "controlnet/controlnet-canny-sdxl-1.0.safetensors": "sdxl control",
+    "diffusion_models/mage_flow_edit_turbo_int8_convrot.safetensors": MAGE_FLOW,
+    "text_encoders/qwen3vl_4b_bf16.safetensors": MAGE_FLOW,
+    "vae/mage_flow_vae_bf16.safetensors": MAGE_FLOW,
 }
 STAND_IN_MODELS = {**FAMILIES, "sdxl control": (lambda: control_net(SDXL_UNET),)}
+if "mage flow" in FAMILIES:
+    unet, clip, vae = FAMILIES["mage flow"]
+    STAND_IN_MODELS[MAGE_FLOW] = (unet, lambda: writing(clip()), vae)
 UPSCALER = "RealESRGAN_x4plus.safetensors"
 LORAS = ("Qwen-Image-Edit-2511-Lightning-4steps-V1.0-bf16.safetensors",)
 

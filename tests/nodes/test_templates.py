@@ -1,0 +1,121 @@
+"""How the templates look before anything runs: in order, called what one gets, inside a screen, their notes
+and pictures there.
+
+Decision: the graphs are read as files, so this runs without a host; that nodes need no more room than they
+have is seen by the browser tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
+LOCALES = Path(__file__).resolve().parents[2] / "locales"
+FILES = sorted(WORKFLOWS.glob("*.json"))
+FIRST = "01 Tiny world story, nothing to download"
+SHOWN_LETTERS = 30
+"""Letters of a name that a card of the front end shows in one line; the rest is in its tooltip."""
+SCREEN = (1600, 900)
+LEFT_BAR, TOP_BARS = 60, 90
+"""Pixels of the side bar, and of the tabs with the run bar below them."""
+READABLE = 0.571
+"""Scale below which the canvas writes no text; opened as a template a graph fills three quarters of it."""
+CANVAS = (1600, 866)
+TITLE = 30
+
+templates = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def corners(boxes: list[tuple[float, float, float, float]]) -> tuple[float, float, float, float]:
+    return (
+        min(x for x, *_ in boxes),
+        min(y for _, y, *_ in boxes),
+        max(x + width for x, _, width, _ in boxes),
+        max(y + height for _, y, _, height in boxes),
+    )
+
+
+def node_boxes(graph: dict[str, Any]) -> list[tuple[float, float, float, float]]:
+    """Place and size of every node with its title."""
+    return [
+        (node["pos"][0], node["pos"][1] - TITLE, node["size"][0], node["size"][1] + TITLE)
+        for node in graph["nodes"]
+    ]
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2 reckons it: 4.5 is enough for text."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_they_are_numbered_from_first_to_last_and_say_what_one_gets() -> None:
+    assert [path.stem[:3] for path in FILES] == [f"{number:02} " for number in range(1, len(FILES) + 1)]
+    assert FILES[0].stem == FIRST
+    for path in FILES:
+        # The front end puts spaces for these two, and a URL reads the others as its own.
+        assert not re.search(r"[_%#?&+]", path.stem), path.stem
+        title = path.stem.partition(",")[0]
+        assert 10 < len(title) <= SHOWN_LETTERS + 10, title
+
+
+def test_their_category_is_called_as_the_pack_in_every_language() -> None:
+    for folder in LOCALES.iterdir():
+        words = json.loads((folder / "main.json").read_text(encoding="utf-8"))
+        assert set(words["templateWorkflows"]["category"].values()) == {"InterleaveThinker"}, folder.name
+
+
+@templates
+def test_a_picture_of_what_one_gets_lies_beside_it(path: Path) -> None:
+    with Image.open(path.with_suffix(".jpg")) as picture:
+        assert picture.width == picture.height >= 300, "the front end shows squares"
+    assert path.with_suffix(".jpg").stat().st_size < 50_000
+
+
+@templates
+def test_all_of_it_is_on_the_screen_and_clear_of_the_bars(path: Path) -> None:
+    graph = read(path)
+    view = graph["extra"]["ds"]
+    groups = [tuple(group["bounding"]) for group in graph["groups"]]
+    left, top, right, bottom = corners([*node_boxes(graph), *groups])
+    assert (left + view["offset"][0]) * view["scale"] >= LEFT_BAR
+    assert (top + view["offset"][1]) * view["scale"] >= TOP_BARS
+    assert (right + view["offset"][0]) * view["scale"] <= SCREEN[0]
+    assert (bottom + view["offset"][1]) * view["scale"] <= SCREEN[1]
+
+
+@templates
+def test_its_text_is_drawn_when_a_newer_front_end_fits_it_into_view(path: Path) -> None:
+    left, top, right, bottom = corners(node_boxes(read(path)))
+    scale = 0.75 * min(CANVAS[0] / (right - left + 20), CANVAS[1] / (bottom - top + 20))
+    assert scale >= READABLE, f"{right - left:.0f} x {bottom - top:.0f} is too large"
+
+
+@templates
+def test_its_note_can_be_read_in_both_canvases(path: Path) -> None:
+    (note,) = [node for node in read(path)["nodes"] if node["type"] == "MarkdownNote"]
+    # What the newer canvas writes text, and commands, in.
+    assert contrast(note["bgcolor"], "#8a8a8a") >= 4.5 and contrast(note["bgcolor"], "#1c8ce8") >= 4.5
+
+
+@templates
+def test_a_loop_has_room_for_its_view(path: Path) -> None:
+    for node in read(path)["nodes"]:
+        if node["type"] in ("InterleaveCriticLoop", "InterleaveTryClose"):
+            assert node["size"][1] >= 1000, "the compared pictures stand at its lower end"
