@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..report.made_by import made_by
 from ..report.outcomes import (
     StoryStep,
     duration,
@@ -48,12 +49,12 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     lines.append("")
     for each in steps:
         lines += _step(each, pictures, trajectory.settings)
-    cached_calls = [(name, value) for name, value in trajectory.identities.model_dump().items() if value]
-    if cached_calls:
+    makers = made_by(trajectory)
+    if makers:
         lines += [
             "---",
             "",
-            *(f"- {name.replace('_', ' ')}: {_line(value)}" for name, value in cached_calls),
+            *(f"- {name}: {_line(value)}" for name, value in makers),
             "",
         ]
     path = folder / FILE_NAME

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..pictures import Picture
 from ..report.drift import StepDrift, drift_of_steps
+from ..report.made_by import made_by
 from ..report.outcomes import (
     duration,
     kept_word,
@@ -69,11 +70,7 @@ def render(trajectory: Trajectory) -> str:
             _step(shown.step, shown.result, trajectory.settings, drifts.get(shown.step.number))
             for shown in story_steps(trajectory)
         ],
-        identities=[
-            (name.replace("_", " "), value)
-            for name, value in trajectory.identities.model_dump().items()
-            if value
-        ],
+        identities=made_by(trajectory),
         settings=[
             (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))
             for name, value in trajectory.settings.model_dump().items()

@@ -6,6 +6,7 @@ the run.
 
 from __future__ import annotations
 
+from ..prompts.versions import described
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
 from .outcomes import Outcome, outcome, stop_sentence, story_steps, summarize
@@ -34,4 +35,6 @@ def report(trajectory: Trajectory) -> str:
             lines.append(f"     {attempt.prompt}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   drift: {words}")
+    if trajectory.identities.prompt_set:
+        lines += ["", f"Prompt set: {described(trajectory.identities.prompt_set)}"]
     return "\n".join(lines)

@@ -139,7 +139,9 @@ class Planner(io.ComfyNode):
         progress = host.NodeProgress()
         constraints = checked(PlanConstraints, "Planner", **wishes)
         settings = settings_of(agent).seeded(seed, temperature)
-        plan = planned(PlanningAgent(agent, settings=settings), asked, constraints, following(progress.say))
+        heard = PlanProgress(progress.say)
+        planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
+        plan = planned(planner, asked, constraints, heard)
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
         shown = {WARNING: [plan.warning]} if plan.warning else None
         return io.NodeOutput(
@@ -156,13 +158,19 @@ def planned(
         return plan_as_wished(planner, asked, constraints, say)
 
 
-def following(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Shows the end of what an agent is writing."""
-    shown = ""
+class PlanProgress:
+    """Shows the end of what an agent is writing, and which part of a long plan that is."""
 
-    def follow(text: str) -> None:
-        nonlocal shown
-        shown = f"{shown}{text}"[-SHOWN:]
-        say(f"planning: {shown}")
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._head = "planning"
+        self._shown = ""
 
-    return follow
+    def begin_part(self, part: str) -> None:
+        """From here on this part is written: "outline", "steps 1-10 of 40"."""
+        self._head, self._shown = f"planning {part}", ""
+        self("...")
+
+    def __call__(self, text: str) -> None:
+        self._shown = f"{self._shown}{text}"[-SHOWN:]
+        self._say(f"{self._head}: {self._shown}")

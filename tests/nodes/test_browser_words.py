@@ -96,6 +96,8 @@ def lines_of_the_server() -> Iterator[str]:
     yield from notes_of_edits()
     # These are said by nodes, which only a host can load.
     yield "planning: three steps, P(success) 3"
+    yield "planning outline: ..."
+    yield "planning steps 11-20 of 40: a fox"
     yield f"4 steps. {of_another_length().warning}"
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"

@@ -49,6 +49,14 @@ def test_of_plans_of_a_wrong_length_the_nearest_is_taken_with_a_warning(host: Co
         host.run(planned(reply("c", "d"), reply("a"), exact_count=True, **counts))
 
 
+def test_a_plan_of_many_steps_is_written_in_parts(host: ComfyServer) -> None:
+    outline = {"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": "ink"}
+    parts = reply(*"abcdef", thought="first half"), reply(*"ghijklm", thought="second half")
+    outputs = host.run(planned(json.dumps(outline), *parts, request="a walk", step_count=13))
+    assert "13. Step 7" in text_of(outputs, "planned") and "draw: m" in text_of(outputs, "planned")
+    assert "first half" in text_of(outputs, "thought") and "second half" in text_of(outputs, "thought")
+
+
 def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> None:
     graph = edited(
         "1. a red house\n2. add a tree", planned(reply("x"), request="styled", style="Ink on paper")
