@@ -8,12 +8,12 @@ from __future__ import annotations
 
 KNOWN = {
     "439dca4616566d46": "default 1",
-    "5a048e6a758f7e85": "default 2, plans in one reply",
-    "77ef5710aa0ac6b7": "default 2",
+    "82d5533c937df94a": "default 2, plans in one reply",
+    "bc0bcdc0a9556b15": "default 2",
     "e29100c48aae2bdb": "verdict-first 1",
-    "88dcdf5dc670d402": "verdict-first 2",
+    "226304b94783c5b4": "verdict-first 2",
     "374cb8cc3234acb9": "short 1",
-    "b84951c07b95161f": "short 2",
+    "062f4b214d040eeb": "short 2",
     "396e83d34a44e3b4": "tiny world 1",
 }
 """Digest: name and version. Of two with one number the templates of parts are the difference."""

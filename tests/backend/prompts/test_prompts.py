@@ -67,8 +67,8 @@ PLANNER_POINTS = {
     "drawn words in quotes": r"stand in 'quotes', letter by letter, in the instruction and in the prompt",
     "captions only if asked for": r'"auxiliary_text" is null unless the request asks for words',
     "captions share the prompt's nouns": r"by the same nouns as the prompt of its step",
-    "steps of words only if asked for": r"words alone",
-    "the number of steps": r"exactly",
+    "steps of words only if asked for": r"only where the request asks for words without a picture",
+    "the number of steps": r"number of images, follow it exactly|exactly as many pictures as it names",
     "numbers go on": r"number on from there; otherwise begin with 1",
 }
 CRITIC_POINTS = {
