@@ -20,9 +20,9 @@ from ..prompts import PromptSet, default_prompt_set, fill
 from ..types import MAX_TEXT
 
 IMAGE_MARK = "<image>"
-LONGER = (
-    "Allow longer answers: 'max_tokens' of the agent's node, --planner-max-tokens or --critic-max-tokens."
-)
+LONGER = "Allow longer answers: raise 'max_tokens' of the agent's node, or --{}-max-tokens."
+ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
+"""Who gives which answers, as the command line's options begin."""
 
 
 ConstrainedDecoding = Literal["never", "retry", "always"]
@@ -97,7 +97,7 @@ class Agent:
         try:
             return form.read(reply.whole), reply
         except AnswerError as error:
-            problem = _explained(error, reply)
+            problem = self._explained(error, reply)
         reason = f"Your answer could not be read. {problem.message} {form.grammar} Keep it short."
         retry = [
             message,
@@ -112,15 +112,14 @@ class Agent:
         try:
             return form.read(reply.whole), reply
         except AnswerError as error:
-            raise _explained(error, reply) from error
+            raise self._explained(error, reply) from error
 
-
-def _explained(error: AnswerError, reply: Reply) -> AnswerError:
-    if reply.finish != "length":
-        return error
-    problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
-    problem.quote, problem.hint = error.quote, LONGER
-    return problem
+    def _explained(self, error: AnswerError, reply: Reply) -> AnswerError:
+        if reply.finish != "length":
+            return error
+        problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
+        problem.quote, problem.hint = error.quote, LONGER.format(ROLES[self.answers])
+        return problem
 
 
 def filled_parts(template: str, **values: str) -> list[str]:

@@ -2,14 +2,15 @@
 
 Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot
 be read is a verdict of None, never a guess: the loop then redraws or stops as its policy says, and the
-attempt says what was wrong.
+attempt says what was wrong. A plan in place of a verdict is a planner's checkpoint, which is not asked again:
+what it wrote under the grammar of verdicts would be no judgement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_verdict
+from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
 from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
@@ -19,6 +20,7 @@ from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, messag
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
 FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")
+PLANNER = "The critic wrote a plan and no verdict: its checkpoint is a planner's."
 
 
 class Critic(Agent):
@@ -73,6 +75,8 @@ class Critic(Agent):
     def _verdict(
         self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
     ) -> Verdict:
+        if _is_plan_alone(first):
+            return Verdict(success=None, reasoning=PLANNER)
         try:
             form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
             verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
@@ -85,6 +89,19 @@ class Critic(Agent):
             reasoning=verdict.reasoning,
             probability=reply.probability,
         )
+
+
+def _is_plan_alone(reply: Reply) -> bool:
+    """Whether a reply holds a plan, and no verdict beside it."""
+    return _reads(read_plan, reply) and not _reads(read_verdict, reply)
+
+
+def _reads(read: Callable[[str], object], reply: Reply) -> bool:
+    try:
+        read(reply.whole)
+    except AnswerError:
+        return False
+    return True
 
 
 def critic_message(

@@ -47,6 +47,7 @@ from .policy import (
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
+from .unreadable import UnreadableVerdicts
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
@@ -69,8 +70,8 @@ def run(
     planner and request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged;
     of several images that one draw gave, a critic finds the best then too.
     A failed draw or judgement becomes the attempt's `error` and the next attempt follows; a failed planner
-    raises AnswerError or ChatError, an unusable journal JournalError, a source rule without its image
-    SettingsError.
+    raises AnswerError or ChatError, a critic whose verdicts cannot be read AnswerError, an unusable journal
+    JournalError, a source rule without its image SettingsError.
     """
     check_source(request, settings)
     return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
@@ -96,6 +97,7 @@ class _Run:
         self.settings = settings
         self.store = store
         self.cached_calls = CachedCalls(generator, store)
+        self.unreadable = UnreadableVerdicts(critic.identity if critic else "")
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
 
@@ -298,6 +300,7 @@ class _Run:
             update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
             self.attempts[number] = attempt.model_copy(update=update)
             yield AttemptJudged(step, number, self.attempts[number], reused)
+            self.unreadable.hear(found.verdict, reused)
 
     def _draw_ahead(self, step: Step, attempts: list[Attempt]) -> None:
         """Begin to draw what follows if this attempt is accepted, where the settings want that; which of

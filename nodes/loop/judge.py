@@ -127,7 +127,7 @@ class Judge(io.ComfyNode):
         with host.host_interrupts():
             verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
-            raise AnswerError(verdict.reasoning, hint="Try another agent, or give it more tokens.")
+            raise AnswerError(verdict.reasoning, hint="Try another agent.")
         return results(verdict, accepted(verdict, accept_at_of(agent, accept_at)))
 
 

@@ -280,7 +280,7 @@ def test_failed_judgement_is_never_acceptance() -> None:
 def test_critic_not_understood_is_redrawn_with_the_same_prompt() -> None:
     generator = Counting()
     result = tell(
-        REQUEST, OnePlan(HOUSE), generator, Verdicts(None, None), RunSettings(max_attempts=2)
+        REQUEST, OnePlan(HOUSE), generator, Verdicts(None, False), RunSettings(max_attempts=2)
     ).results[0]
     assert [prompt for prompt, *_ in generator.drawn] == ["a house", "a house"]
     assert result.stop_reason is StopReason.tries_used_up

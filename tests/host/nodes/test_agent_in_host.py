@@ -118,6 +118,18 @@ def test_cancel_stops_an_agent_in_the_middle_of_a_reply(host: ComfyServer, agent
     assert cancelled_within(host, started) < 30
 
 
+def test_a_planner_as_critic_is_stopped_and_a_critic_goes_on(host: ComfyServer) -> None:
+    need_checkpoints()
+    graph = story("planner as critic", ["a red house in the middle"], (64, 64), max_attempts=9)
+    graph["critic"] = node("InterleaveLoadAgent", agent="tiny world planner")
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    with pytest.raises(HostError, match=r"Two verdicts in a row .* the critic is .*planner.*images are kept"):
+        host.run(graph)
+    graph["critic"]["inputs"]["agent"] = "tiny world critic"
+    graph["loop"]["inputs"]["max_attempts"] = 2
+    assert "try 2: " in host.run(graph)["report"]["text"][0]
+
+
 def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
     """The tiny critic's own word against a probability that no image can have on this nonsense."""
     need_checkpoints()
@@ -200,7 +212,8 @@ def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServ
     graph["critic"] = node("InterleaveLoadAgent", agent="someone/tiny-glm", max_tokens=64)
     graph["loop"]["inputs"]["critic"] = ["critic", 0]
     before = log_of(host).count("Requested to load AgentModel")
-    assert "not understood" in host.run(graph)["report"]["text"][0]
+    with pytest.raises(HostError, match=r"Two verdicts in a row could not be read.*tiny-glm"):
+        host.run(graph)
     assert log_of(host).count("Requested to load AgentModel") == before + 1
     assert "tiny-glm: the untested family glm4v decodes by the library alone" in log_of(host)
 
