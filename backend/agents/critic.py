@@ -53,16 +53,21 @@ class Critic(Agent):
         return isinstance(self.chat, RepliesTogether)
 
     def judge_together(
-        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+        self,
+        before: Picture | None,
+        afters: Sequence[Picture],
+        original_prompt: str,
+        prompt_used: str,
+        on_token: OnToken | None = None,
     ) -> list[Verdict]:
         """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises
-        ChatError, also where the chat backend cannot do that (`judges_together`)."""
+        ChatError, also where the chat backend cannot do that (`judges_together`), Cancelled."""
         if not isinstance(self.chat, RepliesTogether):
             raise ChatError("This agent answers one question at a time.")
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
-        replies = self.chat.reply_together(questions, self.settings)
+        replies = self.chat.reply_together(questions, self.settings, on_token)
         return [
-            self._verdict(question, reply, prompt_used, None)
+            self._verdict(question, reply, prompt_used, on_token)
             for question, reply in zip(questions, replies, strict=True)
         ]
 

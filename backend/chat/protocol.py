@@ -149,8 +149,14 @@ class ChatModel(Protocol):
 class RepliesTogether(Protocol):
     """A chat backend that can answer several messages in the same passes through its model."""
 
-    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
-        """A reply to each message, as if each had been asked alone (but for rounding). Raises ChatError."""
+    def reply_together(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[Reply]:
+        """A reply to each message, as if each had been asked alone (but for rounding). `on_token` gets empty
+        text at every token and may raise Cancelled. Raises ChatError."""
         ...
 
 

@@ -63,7 +63,7 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
     pair = pair_pipelines(pipeline, options.edit)
     options.check_with(pair)
     lora = None if options.lora is None else lay_over(pipeline, Path(options.lora), options.lora_scale)
-    mask = None if options.mask is None else Picture.open(Path(options.mask))
+    mask = Picture.open(Path(options.mask)) if isinstance(options.mask, str) else options.mask
     if options.steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
         options = options.model_copy(update={"steps": pair.kind.distilled_steps})
     if options.negative is None and (options.guidance is None or options.guidance > 1):

@@ -62,33 +62,51 @@ class HealthAnswer(BaseModel):
         return self.identity or self.model or self.model_id or self.model_name or ""
 
 
+class DrawOptions(BaseModel):
+    """What a service may be asked for beside prompt, image and seed; `size` is WIDTHxHEIGHT in pixels."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    steps: int | None = None
+    guidance: float | None = None
+    size: str | None = None
+    negative: str | None = None
+
+
+OPTIONS = DrawOptions
+"""Whose fields `open` takes as options."""
+
+
 def open(
     argument: str,
     *,
-    steps: int | None = None,
-    guidance: float | None = None,
-    size: str | None = None,
-    negative: str | None = None,
     deadline: float = DEADLINE,
+    interrupted: Callable[[], bool] | None = None,
+    **given: Any,
 ) -> HttpGenerator:
     """Connect to a service at `http://HOST:PORT`, `https://...` or `//HOST:PORT`; `deadline` in seconds for
-    an image, all tries together.
+    an image, all tries together. `interrupted` is asked several times a second from the first question on,
+    `given`: fields of DrawOptions.
 
-    `size` is WIDTHxHEIGHT in pixels. Raises SettingsError for an unusable URL or option, GeneratorError if
-    nothing answers there.
+    Raises SettingsError for an unusable URL or option, GeneratorError if nothing answers there, Cancelled.
     """
     if not 0 < deadline < math.inf:
         raise SettingsError(f"The deadline must be above 0 seconds, but is {deadline}.")
-    width, height = _read_size(size)
+    try:
+        wanted = DrawOptions(**given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise SettingsError(f"Generator 'http', option {fault['loc'][0]}: {fault['msg']}.") from error
+    width, height = _read_size(wanted.size)
     options = {
-        "guidance_scale": guidance,
-        "num_inference_steps": steps,
+        "guidance_scale": wanted.guidance,
+        "num_inference_steps": wanted.steps,
         "width": width,
         "height": height,
-        "negative_prompt": negative,
+        "negative_prompt": wanted.negative,
     }
-    given = {key: value for key, value in options.items() if value is not None}
-    return HttpGenerator(_read_url(argument), given, deadline=deadline)
+    set_ones = {key: value for key, value in options.items() if value is not None}
+    return HttpGenerator(_read_url(argument), set_ones, deadline=deadline, interrupted=interrupted)
 
 
 def _read_size(size: str | None) -> tuple[int | None, int | None]:
@@ -103,11 +121,18 @@ def _read_size(size: str | None) -> tuple[int | None, int | None]:
 
 
 class HttpGenerator:
-    """A client of one service. Set `interrupted` to be asked several times a second while the service
-    draws."""
+    """A client of one service. `interrupted` is asked several times a second while the service is waited
+    for, also by the first question, which is asked here. Raises GeneratorError, Cancelled."""
 
-    def __init__(self, url: str, options: dict[str, Any], *, deadline: float = DEADLINE) -> None:
-        self.interrupted: Callable[[], bool] | None = None
+    def __init__(
+        self,
+        url: str,
+        options: dict[str, Any],
+        *,
+        deadline: float = DEADLINE,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> None:
+        self.interrupted = interrupted
         self._url = url
         self._options = options
         self._deadline = deadline

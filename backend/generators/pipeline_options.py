@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from pydantic import ValidationError, field_validator
 
 from ..errors import SettingsError
+from ..pictures import Picture
 from ..types import Value
 from .encoding_cache import EncodingCacheSettings
 from .pipeline_kinds import PipelinePair, arguments_of
@@ -28,8 +29,8 @@ class PipelineOptions(Value):
     `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
     much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
     edits, `encoding_cache` what is cached of encodings. `lora` is a safetensors file laid over the weights
-    as strongly as `lora_scale` (-10 to 10) says, `mask` an image file, white where an edit may change its
-    source.
+    as strongly as `lora_scale` (-10 to 10) says, `mask` an image or its file, white where an edit may change
+    its source.
     """
 
     steps: int | None = None
@@ -44,7 +45,7 @@ class PipelineOptions(Value):
     encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
     lora: str | None = None
     lora_scale: float = 1.0
-    mask: str | None = None
+    mask: str | Picture | None = None
 
     # Errors of ours pass through pydantic unchanged.
     @field_validator("size")
@@ -114,7 +115,8 @@ class PipelineOptions(Value):
             raise SettingsError(f"{edits} takes no mask.", "Leave out mask.")
         if self.mask is None and pair.kind.needs_mask:
             raise SettingsError(
-                f"{edits} repaints a part of an image.", "Say which: mask=FILE, an image that is white there."
+                f"{edits} repaints a part of an image.",
+                "Give a mask that is white there ('mask' of the node, --mask FILE).",
             )
         if pair.kind.edit == "img2img" and self.steps is not None and int(self.steps * self.strength) < 1:
             raise SettingsError(

@@ -31,9 +31,14 @@ class TinyWorldChat(TransformersChat):
         with one_thread():
             return super().reply(messages, settings, on_token)
 
-    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
+    def reply_together(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[Reply]:
         with one_thread():
-            return super().reply_together(messages, settings)
+            return super().reply_together(messages, settings, on_token)
 
 
 def open(

@@ -3,7 +3,7 @@ tokens as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
@@ -66,13 +66,24 @@ class ListenedCritic:
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
         """Judge, or raise Cancelled if the user pressed cancel."""
-
-        def hear(text: str) -> None:
-            host.stop_if_interrupted()
-            self._listener(text)
-
         host.stop_if_interrupted()
-        return self._critic.judge(before, after, original_prompt, prompt_used, hear)
+        return self._critic.judge(before, after, original_prompt, prompt_used, self._hear)
+
+    @property
+    def judges_together(self) -> bool:
+        return self._critic.judges_together
+
+    def judge_together(
+        self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+    ) -> list[Verdict]:
+        """Judge the candidates of a try in the same passes; the listener gets no words of them. Raises
+        Cancelled if the user pressed cancel."""
+        host.stop_if_interrupted()
+        return self._critic.judge_together(before, afters, original_prompt, prompt_used, self._hear)
+
+    def _hear(self, text: str) -> None:
+        host.stop_if_interrupted()
+        self._listener(text)
 
 
 def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:

@@ -28,7 +28,7 @@ from .folders import (
     places,
     weights_stamp,
 )
-from .managed_chat import ManagedChat
+from .managed_chat import managed
 from .precision import AUTO, SHARE_LEFT, check_gguf, check_precision, options_of, precisions
 from .reply_inputs import reply_inputs, reply_settings
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
@@ -176,7 +176,7 @@ class LoadAgent(io.ComfyNode):
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
         if (family := untested_family(chat)) is not None:
             host.NodeProgress().say(f"untested family: {family}")
-        return io.NodeOutput(ManagedChat(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
+        return io.NodeOutput(managed(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
 
 
 def untested_family(chat: ChatModel) -> str | None:

@@ -18,6 +18,7 @@ from ...backend.chat.protocol import (
     ChatModel,
     ChecksRequests,
     Message,
+    RepliesTogether,
     Reply,
     ReplySettings,
     Settles,
@@ -118,19 +119,51 @@ class ManagedChat:
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
         """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
+        self._come([messages], settings)
+        with host.explaining_out_of_memory():
+            return self._chat.reply(messages, settings, watching(on_token))
+
+    def _come(self, conversations: Sequence[Sequence[Message]], settings: ReplySettings) -> None:
+        """Load the model with room for answers to all of these. Raises Cancelled."""
         host.stop_if_interrupted()
         if self._residence is not None:
             # Few answers are as long as they may be, and room for those would send other models away.
             answer = min(settings.limit, MAX_TOKENS)
-            self._residence.ensure_loaded(self.working_bytes(messages, answer, settings.max_pixels))
+            work = (self.working_bytes(one, answer, settings.max_pixels) for one in conversations)
+            self._residence.ensure_loaded(sum(work))
 
-        def watch(text: str) -> None:
-            host.stop_if_interrupted()
-            if on_token is not None and text:
-                on_token(text)
 
+class ManagedBatchChat(ManagedChat):
+    """The same around a chat that answers several messages in the same passes."""
+
+    def reply_together(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[Reply]:
+        """Load the model, answer all, and raise Cancelled at the next token once the user presses cancel."""
+        assert isinstance(self._chat, RepliesTogether), "managed() gives others a ManagedChat"
+        self._come([[message] for message in messages], settings)
         with host.explaining_out_of_memory():
-            return self._chat.reply(messages, settings, watch)
+            return self._chat.reply_together(messages, settings, watching(on_token))
+
+
+def managed(chat: ChatModel, on_card: bool, accept_at: float | None, settings: ReplySettings) -> ManagedChat:
+    """The chat of a local agent under the host's memory management."""
+    kind = ManagedBatchChat if isinstance(chat, RepliesTogether) else ManagedChat
+    return kind(chat, on_card, accept_at, settings)
+
+
+def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:
+    """Hands text on, and raises Cancelled once the user presses cancel."""
+
+    def watch(text: str) -> None:
+        host.stop_if_interrupted()
+        if on_token is not None and text:
+            on_token(text)
+
+    return watch
 
 
 def others_leave(staying: object) -> None:

@@ -15,9 +15,11 @@ from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
 from .color_match_input import COLOR_MATCH_TIP
 from .managed_pipeline import ManagedPipeline
+from .pipeline_changes import LORA_DEFAULTS, changes_inputs, changes_options
 from .pipeline_names import pipeline_spec
 
 OWN = -1.0
+OWN_DEFAULTS: dict[str, Any] = {"strength": 0.6, "edit": "auto", "dtype": "auto"}
 DTYPES = ["auto", "bfloat16", "float16", "float32"]
 TO_LOOP = "Connect it to a Critic Loop."
 
@@ -99,24 +101,20 @@ class DiffusersGenerator(io.ComfyNode):
                     tooltip="Number format of the weights; auto takes 16 bits on a card and 32 without one.",
                 ),
                 _color_match_input(),
+                *changes_inputs(),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
         )
 
     @classmethod
     def execute(
-        cls,
-        pipeline: str,
-        download: bool,
-        strength: float = 0.6,
-        edit: str = "auto",
-        dtype: str = "auto",
-        color_match: str = OFF,
-        **common: Any,
+        cls, pipeline: str, download: bool, color_match: str = OFF, mask: Any = None, **given: Any
     ) -> io.NodeOutput:
-        in_range("Diffusers Generator", 0.01, 1, strength=strength)
-        options = {"strength": strength, "edit": edit, "dtype": dtype, "download": download}
-        generator = open_pipeline(pipeline, _options(**common) | options)
+        changes = {name: given.pop(name) for name in LORA_DEFAULTS if name in given}
+        own = {name: given.pop(name) for name in OWN_DEFAULTS if name in given}
+        options = {**OWN_DEFAULTS, **own, "download": download, **changes_options(mask, **changes)}
+        in_range("Diffusers Generator", 0.01, 1, strength=options["strength"])
+        generator = open_pipeline(pipeline, _options(**given) | options)
         return io.NodeOutput(color_matched(ManagedPipeline(generator), color_match))
 
 
@@ -177,9 +175,9 @@ class ServiceGenerator(io.ComfyNode):
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
         spec = check_service(url)
-        with require_library("httpx"):
-            generator: Any = open_generator(spec, deadline=timeout, **_options(**common))
-        generator.interrupted = host.interrupted
+        options = _options(**common)
+        with require_library("httpx"), host.host_interrupts():
+            generator = open_generator(spec, deadline=timeout, interrupted=host.interrupted, **options)
         return io.NodeOutput(color_matched(generator, color_match))
 
 

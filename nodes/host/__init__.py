@@ -7,7 +7,15 @@ functions, so that a change in the host is mended in one place.
 from __future__ import annotations
 
 from .expansion import nothing
-from .folders import AGENT_FOLDER, agent_roots, output_folder, pipeline_roots, register_folders
+from .folders import (
+    AGENT_FOLDER,
+    agent_roots,
+    lora_file,
+    lora_names,
+    output_folder,
+    pipeline_roots,
+    register_folders,
+)
 from .internals import report_missing
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
@@ -95,6 +103,8 @@ __all__ = [
     "last_sigmas",
     "lay_out_references",
     "listening_to_steps",
+    "lora_file",
+    "lora_names",
     "make_room",
     "model_sigmas",
     "model_traits",

@@ -30,6 +30,17 @@ def pipeline_roots() -> list[Path]:
     return [Path(root) for root in folder_paths.get_folder_paths("diffusers")]
 
 
+def lora_names() -> list[str]:
+    """The LoRAs in the host's folders, by their names in its lists; safetensors files alone."""
+    return [name for name in folder_paths.get_filename_list("loras") if name.endswith(".safetensors")]
+
+
+def lora_file(name: str) -> Path | None:
+    """The file of a LoRA in the list, None for a name that is not there."""
+    found = folder_paths.get_full_path("loras", name) if name in lora_names() else None
+    return Path(found) if found else None
+
+
 def output_folder() -> Path:
     """The host's output folder."""
     return Path(folder_paths.get_output_directory())

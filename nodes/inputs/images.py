@@ -65,6 +65,22 @@ def to_batch(image: Image.Image) -> torch.Tensor:
     return torch.from_numpy(pixels)[None]
 
 
+def mask_picture(mask: torch.Tensor, where: str) -> Picture:
+    """The only mask of a batch `[B, H, W]` or `[H, W]`, values 0..1, as an image that is white at 1. Raises
+    SettingsError if there are more, if it is of another shape, or empty."""
+    masks = mask.reshape((-1, *mask.shape[-2:])) if mask.ndim in (2, 3) else mask
+    if masks.ndim != 3 or len(masks) != 1 or not torch.isfinite(masks).all():
+        raise SettingsError(
+            f"{where} has the shape {tuple(mask.shape)}; one mask is wanted.", "Connect a MASK of one image."
+        )
+    if not torch.count_nonzero(masks):
+        raise SettingsError(
+            f"{where} is empty: no step could change anything.",
+            "Paint what a step may change, or disconnect the mask.",
+        )
+    return Picture(Image.fromarray(np.clip(255.0 * masks[0].cpu().numpy(), 0, 255).astype(np.uint8), "L"))
+
+
 def only_picture(batch: Any, where: str) -> Picture:
     """The only picture of an image batch; raises SettingsError if there are more."""
     pictures = to_pictures(batch)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from PIL import Image
@@ -27,6 +27,10 @@ class ImageService(ThreadingHTTPServer):
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
         self.faults: list[tuple[int, bytes]] = []
+        self.hangs_at = ""
+        """Path that is not answered before the service ends."""
+        self.ends = Event()
+        self.hanging = Event()
         self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
 
     @property
@@ -38,6 +42,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: ImageService
 
     def do_GET(self) -> None:
+        if self._hangs():
+            return
         if self.path == "/health" and self.server.health is not None:
             self._answer(200, json.dumps(self.server.health).encode())
         else:
@@ -47,6 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body)
         self.server.headers_seen.append(dict(self.headers))
+        if self._hangs():
+            return
         if self.server.faults:
             self._answer(*self.server.faults.pop(0))
             return
@@ -59,6 +67,14 @@ class _Handler(BaseHTTPRequestHandler):
             "processing_time": 0.01,
         }
         self._answer(200, json.dumps(answer).encode())
+
+    def _hangs(self) -> bool:
+        if self.path != self.server.hangs_at:
+            return False
+        self.server.hanging.set()
+        self.server.ends.wait()
+        self.close_connection = True
+        return True
 
     def _answer(self, status: int, data: bytes) -> None:
         self.send_response(status)
@@ -90,6 +106,7 @@ def image_service() -> Iterator[ImageService]:
     try:
         yield service
     finally:
+        service.ends.set()
         service.shutdown()
         service.server_close()
         thread.join()

@@ -102,9 +102,20 @@ class TransformersChat:
                 decode(answer, sampler, room)
             return sampler.listener.reply()
 
-    def reply_together(self, messages: Sequence[Message], settings: ReplySettings) -> list[Reply]:
+    def reply_together(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[Reply]:
         """A reply to each message, in the same passes where they differ in nothing but pictures of the same
-        shapes; else, and above temperature 0, one after another. Raises ChatError."""
+        shapes; else, and above temperature 0, one after another. `on_token` gets no text, since nobody could
+        tell whose it is. Raises ChatError, Cancelled."""
+
+        def hear(text: str) -> None:
+            if on_token is not None:
+                on_token("")
+
         with self._ready() as model:
             asked = [self._prompt([message], settings) for message in messages]
             prompts, shown = {prompt for prompt, _ in asked}, [pictures for _, pictures in asked]
@@ -114,10 +125,10 @@ class TransformersChat:
                 answers = engine.read_together(model, self.adapter, prompt, shown)
                 if answers is not None:
                     room = self._room(answers.ids.shape[1], settings)
-                    samplers = [self._sampler(prompt, settings, room, None) for _ in messages]
+                    samplers = [self._sampler(prompt, settings, room, hear) for _ in messages]
                     decode_together(answers, samplers, room)
                     return [sampler.listener.reply() for sampler in samplers]
-        return [self.reply([message], settings) for message in messages]
+        return [self.reply([message], settings, hear) for message in messages]
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:

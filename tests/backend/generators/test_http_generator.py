@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 
@@ -163,6 +164,22 @@ def test_cancelling_asks_nothing(service: ImageService) -> None:
     with pytest.raises(Cancelled):
         generator.draw("a boat", None, 1)
     assert service.requests == []
+
+
+@pytest.mark.parametrize("path", ["/health", "/edit"])
+def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService, path: str) -> None:
+    """Well under the 300 s that it is waited for otherwise (10 s for its health)."""
+    service.hangs_at = path
+    asked = threading.Event()
+
+    def interrupted() -> bool:
+        if service.hanging.is_set():
+            asked.set()
+        return asked.is_set()
+
+    with pytest.raises(Cancelled):
+        open_generator(service.url, interrupted=interrupted).draw("a boat", None, 1)
+    assert asked.is_set() and not service.ends.is_set()
 
 
 def test_unknown_option_is_refused(service: ImageService) -> None:

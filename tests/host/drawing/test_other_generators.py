@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 from support import tiny_pipelines
 from support.image_service import ImageService, image_service
 
 from ..graphs.klein import Graph, node, story
 from ..server.comfy_server import ComfyServer, HostError
 from ..server.pixels import pixels
+from ..server.runs import journals
 
 COMMON: dict[str, Any] = {"width": 64, "height": 64, "steps": 2, "guidance": -1.0}
 
@@ -49,6 +52,63 @@ def test_a_diffusers_pipeline_draws_and_edits(host: ComfyServer, pipeline: str) 
     assert first.shape == second.shape == (64, 64, 3) and not np.array_equal(first, second)
     assert "drift: colour" in outputs["report"]["text"][0]
     assert "Requested to load AgentModel" in host.log_path.read_text(errors="replace")
+
+
+def draws_of(host: ComfyServer, request: str) -> int:
+    """Draws in the journals of a request."""
+    return sum(len(list((folder / "attempts").iterdir())) for folder in journals(host, request))
+
+
+def test_a_mask_says_what_an_edit_may_change(host: ComfyServer) -> None:
+    folder = host.base / "models" / "diffusers" / "tiny-fill"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    tiny_pipelines.flux_fill(folder)
+
+    def drawn(value: float, **inputs: Any) -> np.ndarray:
+        graph = drawn_by(
+            "InterleaveDiffusersGenerator", "masked", ["a house", "a tree"], pipeline="tiny-fill",
+            download=False, mask="@mask", **inputs,
+        )  # fmt: skip
+        graph["mask"] = node("SolidMask", value=value, width=64, height=64)
+        return pixels(host, host.run(graph), index=1)
+
+    whole = drawn(1.0)
+    assert not np.array_equal(whole, drawn(0.5))
+    assert draws_of(host, "masked") == 4, "another mask is another generator"
+    assert np.array_equal(whole, drawn(1.0)) and draws_of(host, "masked") == 4
+    with pytest.raises(HostError, match="mask of Diffusers Generator is empty"):
+        drawn(0.0)
+
+
+def test_a_mask_that_the_pipeline_would_ignore_is_refused(host: ComfyServer, pipeline: str) -> None:
+    graph = drawn_by(
+        "InterleaveDiffusersGenerator", "no mask", ["a"], pipeline=pipeline, download=False, mask="@mask"
+    )
+    graph["mask"] = node("SolidMask", value=1.0, width=64, height=64)
+    with pytest.raises(HostError, match="takes no mask"):
+        host.run(graph)
+
+
+def test_a_lora_is_one_of_the_hosts_list_and_laid_over_the_pipeline(host: ComfyServer, pipeline: str) -> None:
+    loras = host.base / "models" / "loras"
+    loras.mkdir(parents=True, exist_ok=True)
+    save_file({"nobody.lora_A.weight": torch.ones(2, 2)}, loras / "of-another.safetensors")
+    (loras / "pickled.pt").write_bytes(b"no safetensors")
+
+    def drawn(lora: str) -> None:
+        host.run(
+            drawn_by(
+                "InterleaveDiffusersGenerator", "lora", ["a"], pipeline=pipeline, download=False, lora=lora
+            )
+        )
+
+    inputs = host.get("/object_info/InterleaveDiffusersGenerator")["InterleaveDiffusersGenerator"]["input"]
+    offered = inputs["optional"]["lora"][1]["options"]
+    assert offered[0] == "none" and "of-another.safetensors" in offered and "pickled.pt" not in offered
+    with pytest.raises(HostError, match=r"Nothing in 'of-another.safetensors' fits|needs peft"):
+        drawn("of-another.safetensors")
+    with pytest.raises(HostError, match=r"lora: .*not in"):
+        drawn("../diffusers/tiny-sd/unet/diffusion_pytorch_model.safetensors")
 
 
 @pytest.mark.parametrize("name", ["", "../agents", "/etc", "no-such-folder"])

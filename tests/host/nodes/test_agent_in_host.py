@@ -130,6 +130,19 @@ def test_a_planner_as_critic_is_stopped_and_a_critic_goes_on(host: ComfyServer) 
     assert "try 2: " in host.run(graph)["report"]["text"][0]
 
 
+def test_candidates_are_judged_together(host: ComfyServer) -> None:
+    """Each then has the same share of the seconds of all."""
+    need_checkpoints()
+    graph = story("together", ["a house"], (64, 64), max_attempts=4)
+    graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic")
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    graph["loop"]["inputs"]["candidates"] = 4
+    host.run(graph)
+    (folder,) = (host.base / "output" / "interleave-thinker").glob("together-*")
+    verdicts = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("verdicts/*.json")]
+    assert len(verdicts) == 4 and len({one["seconds"] for one in verdicts}) == 1
+
+
 def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
     """The tiny critic's own word against a probability that no image can have on this nonsense."""
     need_checkpoints()
