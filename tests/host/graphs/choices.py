@@ -4,6 +4,7 @@ from __future__ import annotations
 
 FOUND_HERE = {
     ("InterleaveLoadAgent", "agent"),
+    ("InterleaveDiffusersGenerator", "lora"),
     ("InterleaveLoadAgent", "adapter"),
     ("InterleaveLoadAgent", "prompts"),
     ("InterleaveHostAgent", "prompts"),

@@ -236,6 +236,17 @@ def test_a_killed_program_leaves_no_server(tmp_path: Path) -> None:
     assert is_gone(process)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems' kernels end no child with its parent")
+def test_a_killed_supervisor_leaves_no_server(tmp_path: Path) -> None:
+    """As when both it and the program that started it are killed at once."""
+    chat, program = opened(tmp_path)
+    chat.reply(question(200), PLAIN)
+    supervisor = chat.server.process.process_id
+    os.kill(supervisor, signal.SIGKILL)
+    ((process, _),) = starts_of(program)
+    assert is_gone(process)
+
+
 def test_options_that_cannot_be_are_refused(tmp_path: Path) -> None:
     for options in ({"context": 5}, {"threads": 0}, {"gpu_layers": -1}, {"context": "many"}):
         with pytest.raises(SettingsError, match="llamacpp"):
