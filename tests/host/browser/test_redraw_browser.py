@@ -21,13 +21,20 @@ from .page import LOOP, READY, opened_graph, ran, screenshot, setting
 
 SIZE = (192, 128)
 OWN = "a red house with a green door"
-TALL = f"""() => {{
+TALL = f"""async () => {{
   const node = {LOOP};
   node.setSize([620, 900]);
-  app.canvas.ds.scale = 1.0;
-  app.canvas.ds.offset[0] = 420 - node.pos[0];
-  app.canvas.ds.offset[1] = 90 - node.pos[1];
-  app.canvas.setDirty(true, true);
+  const place = (scale) => {{
+    app.canvas.ds.scale = scale;
+    app.canvas.ds.offset[0] = 420 / scale - node.pos[0];
+    app.canvas.ds.offset[1] = 90 / scale - node.pos[1];
+    app.canvas.setDirty(true, true);
+    return new Promise(placed => setTimeout(placed, 500));
+  }};
+  await place(1);
+  // Older front ends make a node higher than it was asked to be.
+  const bottom = document.querySelector('.it-live').getBoundingClientRect().bottom;
+  if (bottom > innerHeight - 20) await place((innerHeight - 110) / (bottom - 90));
 }}"""
 STARTED = "() => { app.queuePrompt(0, 1) }"
 FINISHED = ".it-live[data-status=finished]"
