@@ -50,9 +50,9 @@ def a_run(host: ComfyServer) -> Path:
 def requests_of(host: ComfyServer) -> list[tuple[str, str, Any]]:
     picture = next((a_run(host) / "pictures").iterdir()).stem
     return [
+        ("POST", "redraw", {"run": RUN, "step": 1, "prompt": "a house"}),
         ("POST", "choice", {"run": RUN, "step": 1, "picture": picture}),
         ("POST", "feedback", {"run": RUN, "feedback": {"step": 1, "attempt": 0, "accepted": False}}),
-        ("POST", "redraw", {"run": RUN, "step": 1, "prompt": "a house"}),
         ("GET", "run", {"run": RUN}),
         ("GET", "thumbnail", {"run": RUN, "picture": picture}),
     ]
@@ -102,7 +102,8 @@ def test_pages_of_other_sites_are_refused(which: str, request: pytest.FixtureReq
     assert not (folder / "choices.json").exists() and not (folder / "feedback.jsonl").exists()
     for headers in own(host):
         assert statuses(host, headers) == {200}, headers
-    assert read_choices(folder).steps
+    decided = read_choices(folder)
+    assert decided.steps and decided.redraws
 
 
 def test_the_page_that_the_artist_named_is_answered(host: ComfyServer, open_host: ComfyServer) -> None:
