@@ -167,7 +167,7 @@ def attempt_line(number: int, attempt: Attempt, reused: bool = False) -> str:
     else:
         word = {True: "right", False: "not right", None: "critic not understood"}[attempt.verdict.success]
         if attempt.verdict.probability is not None:
-            word += f", P(success) {attempt.verdict.probability:.2f}"
+            word += f", P(success) {attempt.verdict.probability:.4g}"
     return f"try {number + 1}: {word}, {'kept' if reused else f'{attempt.seconds:.1f} s'}"
 
 

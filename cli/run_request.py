@@ -183,10 +183,12 @@ def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory 
     elif trajectory is not None:
         drawn = [result for result in results if result.stop_reason is not StopReason.text_only]
         good = sum(result.stop_reason in GOOD for result in drawn)
-        word = "drawn" if not trajectory.identities.critic else "accepted"
+        judged = any(result.stop_reason is not StopReason.unjudged for result in drawn)
         missing = len(trajectory.plan.steps) - len(results)
         rest = f", {plural(missing, 'step')} not begun" if missing else ""
-        view.say(f"{good} of {plural(len(drawn), 'picture')} {word}{rest}.", "bold")
+        pictures_line = plural(len(drawn), "picture")
+        line = f"{good} of {pictures_line} accepted" if judged else f"{pictures_line}, not judged"
+        view.say(f"{line}{rest}.", "bold")
         for path in pictures:
             view.say(f"  {path}")
         if outcome.page:

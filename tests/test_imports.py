@@ -212,7 +212,10 @@ def test_every_registered_name_has_its_module() -> None:
             for seam in (chat, generators, scorers)
             for target in seam.REGISTRY.values()
         ),
-        *(importlib.util.resolve_name(target, exporters.__name__) for target in exporters.REGISTRY.values()),
+        *(
+            importlib.util.resolve_name(target.partition(":")[0], exporters.__name__)
+            for target in exporters.REGISTRY.values()
+        ),
         *(
             importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.cli")
             for target, _ in COMMANDS.values()

@@ -63,6 +63,16 @@ export function warn(summary, detail) {
   else missing("extensionManager.toast", `warnings stand here alone: ${detail}`);
 }
 
+/** Hear of a file that is dropped on the graph before the front end does; `take` says whether it has dealt with it. */
+export function onDroppedFile(take) {
+  const before = app.handleFile;
+  if (!before) return missing("handleFile", "a GIF of a story that is dropped on the graph does not open its workflow");
+  app.handleFile = async function (file, ...values) {
+    if (await take(file)) return undefined;
+    return before.call(this, file, ...values);
+  };
+}
+
 /** Have the canvas drawn again. */
 export function redraw() {
   app.graph?.setDirtyCanvas?.(true, true);

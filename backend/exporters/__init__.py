@@ -1,5 +1,5 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function, and a line in
-REGISTRY.
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function (or another one,
+named behind a colon), and a line in REGISTRY.
 
 Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an
 agent or a generator anything, so every run that can be read can be exported again, in any form, at any time.
@@ -23,6 +23,8 @@ REGISTRY = {
     "story": ".story",
     "pdf": ".pdf",
     "comic": ".comic",
+    "comic-pdf": ".comic:export_pdf",
+    "comic-png": ".comic:export_pictures",
     "gif": ".gif",
     "webp": ".webp",
     "zip": ".archive",
@@ -44,7 +46,8 @@ def open_exporter(name: str) -> Exporter:
     if name not in REGISTRY:
         raise SettingsError(f"There is no export {name!r}.", f"Known: {', '.join(REGISTRY)}.")
     try:
-        return import_module(REGISTRY[name], __package__).export
+        module, _, function = REGISTRY[name].partition(":")
+        return getattr(import_module(module, __package__), function or "export")
     except ImportError as error:
         missing = error.name or str(error)
         raise SettingsError(

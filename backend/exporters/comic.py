@@ -1,7 +1,9 @@
-"""A run as a comic archive (CBZ): the story's pages in order and a ComicInfo.xml, for comic readers.
+"""A story as a comic: a cover and pages of panels, as an archive for comic readers (CBZ), as pictures or as a
+PDF.
 
-Decision: a page is a picture with its text drawn on it, since comic readers show images and nothing else. The
-archive has fixed dates, so the same run gives the same file.
+Decision: one layout (layout/comic_pages.py) for the three. In the archive and the pictures all text is drawn,
+since comic readers show images and nothing else; in the PDF it can be selected. The archive has fixed dates,
+so the same run gives the same file.
 """
 
 from __future__ import annotations
@@ -12,46 +14,103 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from ..report.outcomes import summarize, title_of
+from ..report.audience import panels_of, title_for
+from ..report.outcomes import story_steps, summarize
 from ..types import Trajectory
+from .layout.comic_pages import Comic, Lettering, comic_pages
 from .layout.files import write_whole
-from .layout.pages import Page, page_image, smaller_file, story_pages
+from .layout.pages import Page, mark_of, page_image, smaller_file
+from .pdf import WIDTH as PDF_WIDTH
+from .pdf import pages_pdf
 
-FILE_NAME = "story.cbz"
-WIDTH = 1240
+FILE_NAME, PDF_NAME, PAGE_NAME = "story.cbz", "comic.pdf", "page_{number:04}.png"
+WIDTH = 1600
 NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+PANELS = 4
 
 
-def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/story.cbz and return its path; raises JournalError."""
+def export(
+    trajectory: Trajectory,
+    folder: Path,
+    audience: bool = False,
+    title: str = "",
+    panels: int = PANELS,
+    lettering: Lettering = "captions",
+) -> Path:
+    """Write `folder`/story.cbz and return its path; `panels` a page (1..9), `audience` without how each was
+    judged. Raises SettingsError and JournalError."""
+    pages = _pages(trajectory, _comic(trajectory, WIDTH, audience, title), panels, lettering)
     buffer = io.BytesIO()
-    pages = story_pages(trajectory, WIDTH)
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, page in enumerate(pages, start=1):
             ending, data = smaller_file(page_image(page))
             _add(archive, f"page_{number:04}{ending}", data)
-        _add(archive, "ComicInfo.xml", _info(trajectory, pages))
+        _add(archive, "ComicInfo.xml", _info(trajectory, pages, audience))
     path = Path(folder) / FILE_NAME
     write_whole(path, buffer.getvalue())
     return path
 
 
-def _info(trajectory: Trajectory, pages: list[Page]) -> bytes:
+def export_pdf(
+    trajectory: Trajectory,
+    folder: Path,
+    audience: bool = False,
+    title: str = "",
+    panels: int = PANELS,
+    lettering: Lettering = "captions",
+) -> Path:
+    """Write `folder`/comic.pdf and return its path; options and errors as those of `export`."""
+    pages = _pages(trajectory, _comic(trajectory, PDF_WIDTH, audience, title), panels, lettering)
+    path = Path(folder) / PDF_NAME
+    write_whole(path, pages_pdf(pages, title_for(trajectory, title)))
+    return path
+
+
+def export_pictures(
+    trajectory: Trajectory,
+    folder: Path,
+    audience: bool = False,
+    title: str = "",
+    panels: int = PANELS,
+    lettering: Lettering = "captions",
+) -> Path:
+    """Write `folder`/page_0001.png, the cover, and so on, and return its path; options and errors as those of
+    `export`."""
+    pages = _pages(trajectory, _comic(trajectory, WIDTH, audience, title), panels, lettering)
+    for number, page in enumerate(pages, start=1):
+        buffer = io.BytesIO()
+        page_image(page).save(buffer, "PNG", compress_level=6)
+        write_whole(Path(folder) / PAGE_NAME.format(number=number), buffer.getvalue())
+    return Path(folder) / PAGE_NAME.format(number=1)
+
+
+def _comic(trajectory: Trajectory, width: int, audience: bool, title: str) -> Comic:
+    marks = {} if audience else {shown.step.number: mark_of(shown) for shown in story_steps(trajectory)}
+    return Comic(width, title_for(trajectory, title), marks)
+
+
+def _pages(trajectory: Trajectory, comic: Comic, panels: int, lettering: Lettering) -> list[Page]:
+    return comic_pages(panels_of(trajectory), comic, panels, lettering)
+
+
+def _info(trajectory: Trajectory, pages: list[Page], audience: bool) -> bytes:
     """ComicInfo.xml, its elements in the order of schema 2.0 (github.com/anansi-project/comicinfo)."""
     root = ElementTree.Element("ComicInfo")
-    for tag, text in (
-        ("Title", title_of(trajectory)),
-        ("Summary", trajectory.request.text),
-        ("Notes", f"{summarize(trajectory).sentence}. Made with InterleaveThinker."),
-        ("PageCount", str(len(pages))),
-    ):
+    made = "Made with InterleaveThinker."
+    told = {} if audience else {"Summary": trajectory.request.text}
+    for tag, text in {
+        "Title": pages[0].name,
+        **told,
+        "Notes": made if audience else f"{summarize(trajectory).sentence}. {made}",
+        "PageCount": str(len(pages)),
+    }.items():
         ElementTree.SubElement(root, tag).text = NOT_XML.sub("", text)
     listed = ElementTree.SubElement(root, "Pages")
     for number, page in enumerate(pages):
         attributes = {"Image": str(number), "ImageWidth": str(page.size[0]), "ImageHeight": str(page.size[1])}
         if number == 0:
             attributes["Type"] = "FrontCover"
-        if page.name:
+        if page.name and not (audience and number):
             attributes["Bookmark"] = NOT_XML.sub("", page.name)
         ElementTree.SubElement(listed, "Page", attributes)
     ElementTree.indent(root)

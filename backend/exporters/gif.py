@@ -5,12 +5,14 @@ Decision: each frame has its own colours, so a drawing that has no more of them 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import Image
 
 from ..types import Trajectory
-from .layout.frames import film, write_film
+from .layout.frames import Film, film_frames, write_film
+from .layout.graph_in_image import gif_comment
 
 FILE_NAME = "story.gif"
 SIDE = 640
@@ -18,16 +20,22 @@ COLORS = 256
 
 
 def export(
-    trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
+    trajectory: Trajectory,
+    folder: Path,
+    seconds: float = 2.0,
+    attempts: bool = False,
+    audience: bool = False,
+    metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Write `folder`/story.gif, pictures at most 640 pixels a side, `seconds` (0.1..60) a step; returns its
     path.
 
-    Raises SettingsError and JournalError.
+    `audience` leaves out how the story was made; `metadata` (texts by name, the workflow among them) is put
+    into the file. Raises SettingsError and JournalError.
     """
-    frames, times = film(trajectory, SIDE, seconds, attempts, captions)
+    frames, times = film_frames(trajectory, SIDE, Film(seconds, attempts, audience=audience))
     few = [_few_colors(frame) for frame in frames]
-    return write_film(few, times, Path(folder) / FILE_NAME, "GIF", disposal=1)
+    return write_film(few, times, Path(folder) / FILE_NAME, "GIF", disposal=1, **gif_comment(metadata or {}))
 
 
 def _few_colors(image: Image.Image) -> Image.Image:

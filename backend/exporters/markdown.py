@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..report.audience import panels_of, title_for
 from ..report.made_by import made_by
 from ..report.outcomes import (
     StoryStep,
     duration,
     kept_word,
     outcome,
+    probability_words,
     stop_sentence,
     story_steps,
     summarize,
-    title_of,
 )
 from ..types import RunSettings, StepResult, Trajectory
 from .layout.files import PictureFolder, write_whole
@@ -28,11 +29,31 @@ SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
 LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
 
 
-def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/story.md and its images folder; returns the file's path. Raises JournalError."""
+def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
+    """Write `folder`/story.md and its images folder; returns the file's path. `audience` leaves out how the
+    story was made. Raises JournalError."""
     folder = Path(folder)
     pictures = PictureFolder(folder)
-    lines = [f"# {_line(title_of(trajectory))}", "", f"*{summarize(trajectory).sentence}*", ""]
+    lines = [f"# {_line(title_for(trajectory, title))}", ""]
+    lines += _story(trajectory, pictures) if audience else _run(trajectory, pictures)
+    path = folder / FILE_NAME
+    write_whole(path, "\n".join(lines).encode("utf-8"))
+    return path
+
+
+def _story(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:
+    lines = []
+    for panel in panels_of(trajectory):
+        if panel.picture:
+            file = pictures.add(panel.picture, f"picture-{panel.number:02d}")
+            lines += [f"![{_line(panel.text)}]({file})", ""]
+        lines += [escape(panel.text), ""] if panel.text else []
+    return lines
+
+
+def _run(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:
+    """All of it: request, plan, and every try of every step."""
+    lines = [f"*{summarize(trajectory).sentence}*", ""]
     lines += [
         "## The request",
         "",
@@ -51,15 +72,8 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         lines += _step(each, pictures, trajectory.settings)
     makers = made_by(trajectory)
     if makers:
-        lines += [
-            "---",
-            "",
-            *(f"- {name}: {_line(value)}" for name, value in makers),
-            "",
-        ]
-    path = folder / FILE_NAME
-    write_whole(path, "\n".join(lines).encode("utf-8"))
-    return path
+        lines += ["---", "", *(f"- {name}: {_line(value)}" for name, value in makers), ""]
+    return lines
 
 
 def escape(text: str) -> str:
@@ -89,8 +103,8 @@ def _attempt(result: StepResult, index: int, settings: RunSettings) -> str:
     parts = [f"Try {index + 1}: {outcome(attempt, settings).value}"]
     if kept := kept_word(result, index):
         parts.append(kept)
-    if attempt.verdict and attempt.verdict.probability is not None:
-        parts.append(f"P(success) {attempt.verdict.probability:.3f}")
+    if probability := probability_words(attempt, settings):
+        parts.append(f"P(success) {probability}")
     parts += [f"seed {attempt.seed}", duration(attempt.seconds), f"“{_line(attempt.prompt)}”"]
     if attempt.error:
         parts.append(f"{_line(attempt.error.where)}: {_line(attempt.error.message)}")

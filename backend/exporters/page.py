@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ..pictures import Picture
+from ..report.audience import panels_of, title_for
 from ..report.drift import StepDrift, drift_of_steps
 from ..report.made_by import made_by
 from ..report.outcomes import (
     duration,
     kept_word,
     outcome,
+    probability_words,
     stop_sentence,
     story_steps,
     summarize,
-    title_of,
     tone_of,
     tone_of_attempt,
 )
@@ -40,28 +41,20 @@ ENLARGED_SIDE = 512
 MAX_ENLARGEMENT = 4.0
 
 
-def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/index.html and return its path; raises JournalError."""
+def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
+    """Write `folder`/index.html and return its path; `audience` leaves out how the story was made. Raises
+    JournalError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, render(trajectory).encode("utf-8"))
+    write_whole(path, (render_story if audience else render)(trajectory, title).encode("utf-8"))
     return path
 
 
-def render(trajectory: Trajectory) -> str:
+def render(trajectory: Trajectory, title: str = "") -> str:
     """The whole page as HTML text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     drifts = drift_of_steps(trajectory)
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    return environment.get_template("page.html.j2").render(
-        title=title_of(trajectory),
+    return _rendered(
+        "page.html.j2",
+        title=title_for(trajectory, title),
         request=trajectory.request,
         request_images=[_show(picture, STORY_SIDE) for picture in trajectory.request.images],
         summary=summarize(trajectory).sentence,
@@ -75,10 +68,35 @@ def render(trajectory: Trajectory) -> str:
             (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))
             for name, value in trajectory.settings.model_dump().items()
         ],
+    )
+
+
+def render_story(trajectory: Trajectory, title: str = "") -> str:
+    """The page for an audience: title, pictures and texts."""
+    panels = [
+        {"image": one.picture and _show(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
+        for one in panels_of(trajectory)
+    ]
+    return _rendered("audience.html.j2", title=title_for(trajectory, title), panels=panels)
+
+
+def _rendered(template: str, **values: Any) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    return environment.get_template(template).render(
         style=style,
         style_digest=_content_digest(style),
         script=script,
         script_digest=_content_digest(script),
+        **values,
     )
 
 
@@ -102,7 +120,7 @@ def _step(
 
 
 def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) -> dict[str, Any]:
-    drawn, verdict = attempt.image, attempt.verdict
+    drawn = attempt.image
     before = attempt.source or (Picture.white(drawn.size) if drawn else None)
     what = outcome(attempt, settings)
     return {
@@ -114,7 +132,7 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) ->
         "blank": attempt.source is None,
         "after": drawn and _show(drawn, ATTEMPT_SIDE),
         "attempt": attempt,
-        "percent": _percent(verdict.probability if verdict else None),
+        "percent": probability_words(attempt, settings),
         "refined": _refined(attempt),
         "seconds": duration(attempt.seconds),
     }
@@ -123,13 +141,6 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) ->
 def _refined(attempt: Attempt) -> list[Piece] | None:
     refined = attempt.verdict.refined_prompt if attempt.verdict else ""
     return changes(attempt.prompt, refined) if refined and refined != attempt.prompt else None
-
-
-def _percent(probability: float | None) -> str:
-    if probability is None:
-        return ""
-    # 99.7 % must not read as certainty, nor 0.2 % as impossibility.
-    return f"{100 * probability:.1f} %" if not 0.01 <= probability <= 0.99 else f"{100 * probability:.0f} %"
 
 
 def _show(picture: Picture, longest: int, enlarge: bool = False) -> dict[str, Any]:

@@ -6,15 +6,17 @@ names every step. How text stays selectable without a PDF library is explained i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from ..report.outcomes import title_of
+from ..report.audience import title_for
 from ..types import Trajectory
 from .layout.files import write_whole
 from .layout.pages import PAPER, Page, Written, story_pages, write_text
 from .layout.pdf_writer import PdfFile, references, words
+from .layout.shapes import Shape
 
 FILE_NAME = "story.pdf"
 WIDTH = 2480
@@ -23,28 +25,34 @@ POINT = 72 / 300
 """Points (1/72 inch) of a pixel."""
 
 
-def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/story.pdf and return its path; raises JournalError."""
+def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
+    """Write `folder`/story.pdf and return its path; `audience` leaves out how the story was made. Raises
+    JournalError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, story_pdf(trajectory))
+    write_whole(path, story_pdf(trajectory, audience, title))
     return path
 
 
-def story_pdf(trajectory: Trajectory) -> bytes:
+def story_pdf(trajectory: Trajectory, audience: bool = False, title: str = "") -> bytes:
     """The file's content."""
-    file, pages = PdfFile(), story_pages(trajectory, WIDTH)
+    pages = story_pages(trajectory, WIDTH, audience, title)
+    return pages_pdf(pages, title_for(trajectory, title))
+
+
+def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
+    """These pages as a file's content."""
+    file = PdfFile()
     tree, fonts = file.reserve(), file.reserve()
     numbers = [_page(file, page, tree, fonts) for page in pages]
     file.put(f"<< {file.fonts()} >>".encode(), fonts)
     file.put(f"<< /Type /Pages /Count {len(pages)} /Kids {references(numbers)} >>".encode(), tree)
     named = [(page.name, number) for page, number in zip(pages, numbers, strict=True) if page.name]
     outline = _outline(file, named)
-    title = words(title_of(trajectory))
     root = file.put(
         f"<< /Type /Catalog /Pages {tree} 0 R /Outlines {outline} 0 R "
         "/ViewerPreferences << /DisplayDocTitle true >> >>".encode()
     )
-    info = file.put(f"<< /Title {title} /Creator {words('InterleaveThinker')} >>".encode())
+    info = file.put(f"<< /Title {words(title)} /Creator {words('InterleaveThinker')} >>".encode())
     return file.finish(root, info)
 
 
@@ -56,8 +64,9 @@ def _page(file: PdfFile, page: Page, tree: int, fonts: int) -> int:
     for picture, box in page.pictures:
         images.append(file.picture(picture.image, picture.digest))
         drawn.append(_place(len(images), box, height))
+    drawn += [_outline_of(shape, height) for shape in page.shapes]
     for text in page.texts:
-        images.append(file.shades(_shape(text), PAPER, text.color))
+        images.append(file.shades(_shape(text), text.paper, text.color))
         drawn.append(_place(len(images), text.box, height))
         drawn += _selectable(file, text, height)
     content = file.stream("\n".join(drawn).encode())
@@ -71,6 +80,15 @@ def _page(file: PdfFile, page: Page, tree: int, fonts: int) -> int:
 def _place(number: int, box: tuple[int, int, int, int], height: float) -> str:
     left, top, right, bottom = (side * POINT for side in box)
     return f"q {right - left:.3f} 0 0 {bottom - top:.3f} {left:.3f} {height - bottom:.3f} cm /I{number} Do Q"
+
+
+def _outline_of(shape: Shape, height: float) -> str:
+    """The shape as a path (8.5)."""
+    points = [f"{x * POINT:.3f} {height - y * POINT:.3f}" for x, y in shape.points()]
+    path = f"{points[0]} m {' '.join(f'{point} l' for point in points[1:])} h"
+    ink = " ".join(f"{part / 255:.4f}" for part in shape.color)
+    fill = "" if shape.fill is None else " ".join(f"{part / 255:.4f}" for part in shape.fill) + " rg "
+    return f"q {fill}{ink} RG {shape.line * POINT:.3f} w 1 j {path} {'B' if fill else 'S'} Q"
 
 
 def _shape(text: Written) -> Image.Image:

@@ -9,6 +9,7 @@ pixels, the cells shrink instead.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,18 +18,22 @@ from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
 from ..pictures import Picture
+from ..report.audience import Panel, panels_of
 from ..report.outcomes import (
     StoryStep,
     Tone,
     kept_word,
     outcome,
+    probability_words,
     stop_sentence,
     story_steps,
+    title_of,
     tone_of,
     tone_of_attempt,
 )
 from ..types import RunSettings, Trajectory
 from .layout.files import write_whole
+from .layout.graph_in_image import png_with
 from .layout.typesetting import Block, wrap
 
 FILE_NAME = "sheet.png"
@@ -46,7 +51,7 @@ TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BA
 @dataclass(frozen=True)
 class Card:
     """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its
-    outcome."""
+    outcome, empty where an audience looks."""
 
     picture: Picture | None
     text: str
@@ -56,10 +61,17 @@ class Card:
     tone: tuple[int, int, int]
 
 
-def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/sheet.png and return its path; raises JournalError."""
+def export(
+    trajectory: Trajectory,
+    folder: Path,
+    audience: bool = False,
+    metadata: Mapping[str, str] | None = None,
+) -> Path:
+    """Write `folder`/sheet.png and return its path; `audience` leaves out how the story was made, `metadata`
+    (texts by name, the workflow among them) is put into the file. Raises JournalError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, Picture(contact_sheet(trajectory)).png())
+    sheet = contact_sheet(trajectory, show="audience" if audience else "chosen")
+    write_whole(path, png_with(sheet, metadata or {}))
     return path
 
 
@@ -67,10 +79,11 @@ def contact_sheet(
     trajectory: Trajectory,
     columns: int | None = None,
     cell: int = 320,
-    show: Literal["chosen", "attempts"] = "chosen",
+    show: Literal["chosen", "attempts", "audience"] = "chosen",
     captions: bool = True,
 ) -> Image.Image:
-    """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side.
+    """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side, or
+    the story alone for an audience.
 
     `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000
     pixels), `columns` defaults to a near-square sheet. Raises SettingsError.
@@ -79,10 +92,13 @@ def contact_sheet(
         raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, but is {cell}.")
     if columns is not None and not 1 <= columns <= 100:
         raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
-    if show not in ("chosen", "attempts"):
-        raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts.")
+    if show not in ("chosen", "attempts", "audience"):
+        raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts, audience.")
     steps = story_steps(trajectory)
-    if show == "chosen":
+    if show == "audience":
+        panels = panels_of(trajectory) or (Panel(number=1, text=title_of(trajectory)),)
+        groups = [[_panel_card(panel)] for panel in panels]
+    elif show == "chosen":
         groups = [[_step_card(each)] for each in steps]
     else:
         groups = [_attempt_cards(each, trajectory.settings) for each in steps]
@@ -160,7 +176,9 @@ class _Sheet:
             return
         heading, lines = caption
         y = _write(canvas, heading, left, top + height + self._gap // 3, INK)
-        y = _write(canvas, lines, left, y, SOFT)
+        y = _write(canvas, lines, left, y, SOFT if card.mark else INK)
+        if not card.mark:
+            return
         dot = self._plain // 4 * 2
         middle = y + round(self._plain * 0.6)
         canvas.ellipse([left, middle - dot // 2, left + dot, middle + dot // 2], fill=card.tone)
@@ -179,10 +197,13 @@ class _Sheet:
 
     def _wrap_caption(self, card: Card) -> tuple[Block, Block]:
         width = self._cell[0]
-        return wrap(card.heading, self._bold, width, 2), wrap(card.caption, self._plain, width, CAPTION_LINES)
+        lines = CAPTION_LINES if card.mark else TEXT_LINES
+        size = self._plain if card.mark else self._bold
+        return wrap(card.heading, self._bold, width, 2), wrap(card.caption, size, width, lines)
 
     def _caption_height(self, heading: Block, lines: Block) -> int:
-        return heading.height + lines.height + lines.pitch + self._gap // 3 if self._captions else 0
+        mark = lines.pitch if any(card.mark for row in self._rows for card in row) else 0
+        return heading.height + lines.height + mark + self._gap // 3 if self._captions else 0
 
 
 def _write(
@@ -210,6 +231,10 @@ def _step_card(shown: StoryStep) -> Card:
     )
 
 
+def _panel_card(panel: Panel) -> Card:
+    return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
+
+
 def _attempt_cards(shown: StoryStep, settings: RunSettings) -> list[Card]:
     result = shown.result
     if result is None or not result.attempts:
@@ -217,8 +242,8 @@ def _attempt_cards(shown: StoryStep, settings: RunSettings) -> list[Card]:
     cards = []
     for index, attempt in enumerate(result.attempts):
         what = outcome(attempt, settings)
-        chance = attempt.verdict.probability if attempt.verdict else None
-        judged = what.value + ("" if chance is None else f" ({chance:.0%})")
+        chance = probability_words(attempt, settings)
+        judged = what.value + (f" ({chance})" if chance else "")
         mark = ", ".join(filter(None, [judged, kept_word(result, index)]))
         text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
         heading = (

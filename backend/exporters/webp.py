@@ -6,13 +6,15 @@ archive.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import features
 
 from ..errors import SettingsError
 from ..types import Trajectory
-from .layout.frames import film, write_film
+from .layout.frames import Film, film_frames, write_film
+from .layout.graph_in_image import exif_of
 
 FILE_NAME = "story.webp"
 SIDE = 1024
@@ -20,14 +22,21 @@ QUALITY = 90
 
 
 def export(
-    trajectory: Trajectory, folder: Path, seconds: float = 2.0, attempts: bool = False, captions: bool = True
+    trajectory: Trajectory,
+    folder: Path,
+    seconds: float = 2.0,
+    attempts: bool = False,
+    audience: bool = False,
+    metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Write `folder`/story.webp, pictures at most 1024 pixels a side, `seconds` (0.1..60) a step; returns its
     path.
 
-    Raises SettingsError and JournalError.
+    `audience` leaves out how the story was made; `metadata` (texts by name, the workflow among them) is put
+    into the file. Raises SettingsError and JournalError.
     """
     if not features.check("webp"):
         raise SettingsError("This installation of Pillow cannot write WebP.", "pip install --upgrade pillow")
-    frames, times = film(trajectory, SIDE, seconds, attempts, captions)
-    return write_film(frames, times, Path(folder) / FILE_NAME, "WEBP", quality=QUALITY, method=4)
+    frames, times = film_frames(trajectory, SIDE, Film(seconds, attempts, audience=audience))
+    exif = exif_of(metadata or {})
+    return write_film(frames, times, Path(folder) / FILE_NAME, "WEBP", quality=QUALITY, method=4, **exif)

@@ -103,6 +103,22 @@ def writing_folder(path: str | Path, kind: type[InterleaveError], what: str = "F
             raise
 
 
+@contextmanager
+def scratch_folder(parent: str | Path, kind: type[InterleaveError], what: str = "Folder") -> Iterator[Path]:
+    """Yield a new, empty folder below `parent`, gone at the end unless it was moved to its place before.
+
+    It has the rights that the user's umask gives, so that what becomes of it can be read by whom the user
+    wants (those of the `tempfile` module are the user's alone). Raises `kind`.
+    """
+    temporary = _temporary(Path(parent) / "scratch", "scratch")
+    with _errors(temporary, kind, what):
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
 def replace_folder(
     finished: str | Path, path: str | Path, kind: type[InterleaveError], what: str = "Folder"
 ) -> Path:

@@ -67,11 +67,11 @@ def run(
     """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
 
     `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same
-    planner and request, else the planner's. `critic` None or `max_attempts` 1 draws each step once, unjudged;
-    of several images that one draw gave, a critic finds the best then too.
-    A failed draw or judgement becomes the attempt's `error` and the next attempt follows; a failed planner
-    raises AnswerError or ChatError, a critic whose verdicts cannot be read AnswerError, an unusable journal
-    JournalError, a source rule without its image SettingsError.
+    planner and request, else the planner's. A `planner` beside a given plan is the one that wrote it.
+    `critic` None or `max_attempts` 1 draws each step once, unjudged; of several images that one draw gave, a
+    critic finds the best then too. A failed draw or judgement becomes the attempt's `error` and the next
+    attempt follows; a failed planner raises AnswerError or ChatError, a critic whose verdicts cannot be read
+    AnswerError, an unusable journal JournalError, a source rule without its image SettingsError.
     """
     check_source(request, settings)
     return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
@@ -103,7 +103,7 @@ class _Run:
 
     def events(self, given: Plan | None) -> Iterator[Event]:
         self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
-        self.store.begin(self.request, self.settings, self._identities(planned=given is None))
+        self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
             plan, planned, reused = self._plan(given)
             self.identities = self._identities(planned)
@@ -125,7 +125,8 @@ class _Run:
 
     def _identities(self, planned: bool) -> Identities:
         planner = self.planner if planned else None
-        digests = [agent.prompt_set_digest for agent in (self.planner, self.critic) if agent]
+        agents = [agent for agent in (self.planner, self.critic) if agent]
+        digests = [agent.prompt_set_digest for agent in agents if agent.prompt_set_digest]
         return Identities(
             planner=planner.identity if planner else GIVEN,
             generator=self.generator.identity,
@@ -137,7 +138,7 @@ class _Run:
         """The plan, whether a planner made it, and whether it was there already."""
         if given is not None:
             self.store.keep_plan(given, None)
-            return given, False, False
+            return given, self.planner is not None, False
         written = self.store.written_plan()
         if written is not None:
             return written, False, True

@@ -7,8 +7,10 @@ to the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ..errors import ChatError
 from ..pictures import Picture
 from ..types import Plan, Request, Verdict
 
@@ -26,6 +28,18 @@ class PlannerLike(Protocol):
     def plan(self, request: Request) -> Plan:
         """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
         ...
+
+
+@dataclass(frozen=True)
+class PlannedBefore:
+    """Stands beside a plan that is given for the planner that wrote it elsewhere; never asked itself."""
+
+    identity: str
+    prompt_set_digest: str = ""
+
+    def plan(self, request: Request) -> Plan:
+        """Raises ChatError."""
+        raise ChatError("The plan was written before.", "Give it.")
 
 
 @runtime_checkable

@@ -45,6 +45,9 @@ def replay(journal: Journal) -> Trajectory | None:
             if isinstance(event, Finished):
                 identities = event.trajectory.identities
                 kept = identities.model_copy(update={"prompt_set": record.identities.prompt_set})
+                if record.planned is None and record.identities.planner:
+                    # The plan was handed over by whoever had it from this planner.
+                    kept = kept.model_copy(update={"planner": record.identities.planner})
                 return event.trajectory.model_copy(update={"settings": record.settings, "identities": kept})
     return None
 

@@ -7,6 +7,7 @@ are listed.
 
 from __future__ import annotations
 
+import math
 import re
 from enum import Enum
 from typing import Literal
@@ -15,6 +16,7 @@ from ..loop.policy import accepted
 from ..types import Attempt, RunSettings, Step, StepResult, StopReason, Trajectory, Value
 
 TITLE_LENGTH = 80
+LIKELY = 0.985
 
 Tone = Literal["good", "open", "bad", "quiet"]
 """How a step or an attempt is coloured: right, not settled, failed, nothing to say of it."""
@@ -39,7 +41,7 @@ class StoryStep(Value):
 
 class Summary(Value):
     """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and
-    how many a person picked, wall seconds."""
+    how many a person picked, wall seconds, and how many of the drawn steps nobody judged."""
 
     steps: int
     images: int
@@ -47,12 +49,15 @@ class Summary(Value):
     accepted_steps: int
     picked_steps: int
     seconds: float
+    unjudged_steps: int = 0
 
     @property
     def sentence(self) -> str:
         """All of it in one line."""
         parts = [_count(self.steps, "step"), f"{_count(self.images, 'image')} drawn"]
-        if self.drawn_steps:
+        if self.drawn_steps and self.unjudged_steps == self.drawn_steps:
+            parts.append(f"{_count(self.drawn_steps, 'picture')}, not judged")
+        elif self.drawn_steps:
             parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'picture')} accepted")
         if self.picked_steps:
             parts.append(f"{self.picked_steps} picked by hand")
@@ -133,7 +138,30 @@ def summarize(trajectory: Trajectory) -> Summary:
         accepted_steps=sum(result.stop_reason is StopReason.accepted for result in drawn),
         picked_steps=sum(result.stop_reason is StopReason.picked for result in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
+        unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
     )
+
+
+def probability_words(attempt: Attempt, settings: RunSettings) -> str:
+    """The critic's probability of success in percent, with what was wanted where it nearly had it; empty if
+    there is none."""
+    probability = attempt.verdict.probability if attempt.verdict else None
+    if probability is None:
+        return ""
+    refused = outcome(attempt, settings) is Outcome.refused
+    missed = refused and probability >= LIKELY and settings.accept_at is not None
+    wanted = f" of {100 * (settings.accept_at or 0):g} %" if missed else ""
+    return percent(probability, refused) + wanted
+
+
+def percent(probability: float, refused: bool = False) -> str:
+    """A probability (0..1) as percent, never so rounded that it reads as certainty, or that an image seems to
+    have been `refused` at what it was to reach."""
+    if refused and probability >= LIKELY:
+        return f"{math.floor(probability * 10_000) / 100:.2f} %"
+    if 0.01 <= probability <= 0.99:
+        return f"{100 * probability:.0f} %"
+    return f"{100 * probability:.1f} %"
 
 
 def title_of(trajectory: Trajectory) -> str:

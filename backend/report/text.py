@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..prompts.versions import described
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
-from .outcomes import Outcome, outcome, stop_sentence, story_steps, summarize
+from .outcomes import Outcome, outcome, probability_words, stop_sentence, story_steps, summarize
 
 
 def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
@@ -17,8 +17,9 @@ def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
     words = outcome(attempt, settings)
     if attempt.error is not None and words in (Outcome.failed, Outcome.not_judged):
         return f"{words.value}: {attempt.error.message}"
-    probability = attempt.verdict.probability if attempt.verdict else None
-    return words.value if probability is None else f"{words.value}, P(success) {probability:.0%}"
+    # Without blanks: the browser reads it as one number of the line (web/words.js).
+    probability = probability_words(attempt, settings).replace(" of ", "/").replace(" ", "")
+    return f"{words.value}, P(success) {probability}" if probability else words.value
 
 
 def report(trajectory: Trajectory) -> str:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -25,6 +26,7 @@ from comfy_api.latest import io, ui
 
 from ...backend.errors import JournalError, SettingsError
 from ...backend.files.names import name_fault
+from ..inputs.name_tokens import NamedNode, named_nodes, with_tokens
 from .folders import output_folder
 
 LONGEST_PREFIX = 200
@@ -45,10 +47,12 @@ class NewName:
         return self.folder / f"{self.stem}{ending}"
 
 
-def new_name(prefix: str) -> NewName:
-    """The next free name `PREFIX_00001_` below the output folder; %year% and the like are filled in. Raises
-    SettingsError for a prefix that is no safe name or leads outside."""
+def new_name(prefix: str, hidden: io.HiddenHolder | None = None) -> NewName:
+    """The next free name `PREFIX_00001_` below the output folder; %date:yyyy-MM-dd%, %year% and the like are
+    filled in, and %Node.widget% from the graph that is running (`hidden`). Raises SettingsError for a prefix
+    that is no safe name or leads outside."""
     output = folder_paths.get_output_directory()
+    prefix = with_tokens(prefix, datetime.now(), graph_of(hidden))
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
     if (
@@ -69,6 +73,14 @@ def new_name(prefix: str) -> NewName:
     if len(name.encode()) > LONGEST_NAME:
         raise SettingsError(f"The name {name[:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
     return NewName(Path(folder), f"{name}_{counter:05}_")
+
+
+def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:
+    """The nodes that are running, with the names that a file name may call them by."""
+    prompt = getattr(hidden, "prompt", None)
+    sent = getattr(hidden, "extra_pnginfo", None)
+    workflow = sent.get("workflow") if isinstance(sent, dict) else None
+    return named_nodes(prompt, workflow)
 
 
 def graph_metadata(hidden: io.HiddenHolder | None) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Where a run of the host keeps its journal: one folder a request below the host's output folder.
+"""Where a run of the host keeps its journal: one folder a request and seed below the host's output folder.
 
-Decision: the name is made from the request, not asked for. The same request finds its folder again, so a run
-continues after a crash or a cancel, and a changed setting repeats only what it changes; nothing in a workflow
-from a stranger can lead the path anywhere else.
+Decision: the name is made from the request and the seed, not asked for. The same request finds its folder
+again, so a run continues after a crash or a cancel, and a changed setting repeats only what it changes; with
+another seed every image is another one, so that story has a folder of its own and both can be loaded. Nothing
+in a workflow from a stranger can lead the path anywhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from ...backend.errors import SettingsError
+from ...backend.errors import JournalError, SettingsError
+from ...backend.journal.journal import Journal
 from ...backend.journal.picks import CHOICES
 from ...backend.types import Request
 
@@ -22,8 +24,28 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
 Stamp = tuple[int, int] | None
 
 
-def run_folder(output: Path, request: Request) -> Path:
-    """The folder of this request's runs; not created."""
+def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
+    """The folder of this request's runs with this base seed; not created. One that was made when folders had
+    no seed in their names is found by the seed in it."""
+    first = _folder_of(output, request)
+    seeded = first.with_name(f"{first.name}-seed-{seed}")
+    if seeded.is_dir():
+        return seeded
+    held = _seed_in(first)
+    if held == seed or (held is None and seed == 0):
+        return first
+    return seeded
+
+
+def _seed_in(folder: Path) -> int | None:
+    """Base seed of the run in a folder, None if there is none that can be read."""
+    try:
+        return Journal(folder).record().settings.seed
+    except JournalError:
+        return None
+
+
+def _folder_of(output: Path, request: Request) -> Path:
     content = hashlib.blake2b(request.text.encode(), digest_size=5)
     for image in request.images:
         content.update(image.digest.encode())

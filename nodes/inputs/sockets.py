@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ...backend.types import Plan, Request, Value
+from ...backend.types import Plan, Request, Text, Value
 
 CATEGORY = "InterleaveThinker"
 
@@ -21,7 +21,8 @@ TrajectorySocket = io.Custom("INTERLEAVE_TRAJECTORY")
 
 
 class PlannedRequest(Value):
-    """A request and the plan to carry it out."""
+    """A request and the plan to carry it out; `planner` names the agent that wrote it, "" for a person."""
 
     request: Request
     plan: Plan
+    planner: Text = ""

@@ -157,7 +157,7 @@ class CriticLoop(io.ComfyNode):
         check_optional("Critic Loop", AGENT, critic=critic)
         own = {"accept_at": accept_at_of(critic, accept_at), "time_budget": time_budget or None}
         policy = checked(RunSettings, "Critic Loop", **own, **settings)
-        folder = run_folder(host.output_folder(), plan.request)
+        folder = run_folder(host.output_folder(), plan.request, policy.seed)
         choices.runs(cls.hidden.unique_id or "", folder)
         with host.host_interrupts():
             trajectory = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))

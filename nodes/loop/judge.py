@@ -15,6 +15,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.loop import CriticLike
 from ...backend.loop.policy import accepted
+from ...backend.report.outcomes import percent
 from ...backend.types import Verdict
 from .. import host
 from ..agents.interruptible import ListenedCritic
@@ -166,7 +167,7 @@ def verdict_text(verdict: Verdict, passes: bool) -> str:
     with."""
     head = "Accepted" if passes else "Refused"
     if verdict.probability is not None:
-        head += f", P(success) {verdict.probability:.0%}"
+        head += f", P(success) {percent(verdict.probability, not passes)}"
     if passes != verdict.success:
         head += f" (the critic's own word: {'right' if verdict.success else 'wrong'})"
     lines = [head]

@@ -12,6 +12,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.generators.protocol import Generator
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
+from ...backend.loop.protocols import PlannedBefore
 from ...backend.types import RunSettings, Trajectory
 from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
@@ -50,7 +51,8 @@ def carry_out(
     try:
         with host.listening_to_steps(bar.sampling):
             drawer = InterruptibleGenerator(generator)
-            for event in run(plan.request, None, drawer, critic, settings, Journal(folder), plan=plan.plan):
+            planner = PlannedBefore(plan.planner) if plan.planner else None
+            for event in run(plan.request, planner, drawer, critic, settings, Journal(folder), plan.plan):
                 live.follow(event)
                 bar.follow(event)
                 if isinstance(event, Finished):

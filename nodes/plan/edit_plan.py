@@ -112,10 +112,17 @@ class EditPlan(io.ComfyNode):
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
         return io.NodeOutput(
-            PlannedRequest(request=asked, plan=outcome.plan),
+            PlannedRequest(request=asked, plan=outcome.plan, planner=_planner_of(plan, outcome)),
             plan_text(outcome.plan),
             ui={DISPLAY: [display(outcome, plan.plan if plan else None)]},
         )
+
+
+def _planner_of(plan: PlannedRequest | None, outcome: Outcome) -> str:
+    """Who wrote the plan, and that a person changed it if so."""
+    if plan is None or not plan.planner:
+        return ""
+    return plan.planner if outcome.plan == plan.plan else f"{plan.planner}|edited by hand"
 
 
 def named_request(request: Request, plan: Plan) -> Request:

@@ -144,9 +144,8 @@ class Planner(io.ComfyNode):
         plan = planned(planner, asked, constraints, heard)
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
         shown = {WARNING: [plan.warning]} if plan.warning else None
-        return io.NodeOutput(
-            PlannedRequest(request=asked, plan=plan), plan_text(plan), plan.reasoning, ui=shown
-        )
+        written = PlannedRequest(request=asked, plan=plan, planner=planner.identity)
+        return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown)
 
 
 def planned(

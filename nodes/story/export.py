@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from comfy_api.latest import io
 from ...backend.errors import JournalError, SettingsError
 from ...backend.exporters import export_by_name, options_of
 from ...backend.exporters.layout.typesetting import font_note
-from ...backend.files.atomic import writing, writing_folder
+from ...backend.files.atomic import replace_folder, scratch_folder, writing
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
@@ -31,8 +29,10 @@ FORMATS = {
     "execution record (JSON)": "record",
     "story for programs (JSON)": "story",
     "story to share (ZIP)": "zip",
+    "comic (PDF)": "comic-pdf",
+    "comic pages (PNG)": "comic-png",
 }
-DRAWN = ("pdf", "comic", "gif", "webp", "sheet")
+DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
 """Exports whose text is drawn here, in a font of this machine."""
 PICTURES = (".png", ".gif", ".webp")
 
@@ -66,7 +66,7 @@ class Export(io.ComfyNode):
                     "filename_prefix",
                     default="interleave-thinker/export/story",
                     tooltip="Name of the file, with sub-folders before it; a number is added. "
-                    "%year%, %month%, %day%, %hour%, %minute% and %second% are filled in.",
+                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are filled in.",
                 ),
                 io.Float.Input(
                     "seconds",
@@ -81,21 +81,52 @@ class Export(io.ComfyNode):
                     default=False,
                     tooltip="A GIF or WebP shows every try, not only the kept image.",
                 ),
+                io.Boolean.Input(
+                    "audience",
+                    default=False,
+                    optional=True,
+                    tooltip="For an audience: texts and kept images alone, without verdicts, tries, prompts "
+                    "and names of steps. Records, the story for programs and the story to share stay whole.",
+                ),
+                io.String.Input(
+                    "title",
+                    default="",
+                    optional=True,
+                    tooltip="Title of a page, PDF, comic or Markdown; empty takes the beginning of the "
+                    "request.",
+                ),
+                io.Int.Input(
+                    "panels",
+                    default=4,
+                    min=1,
+                    max=9,
+                    optional=True,
+                    tooltip="Images on a page of a comic, at most.",
+                ),
+                io.Combo.Input(
+                    "lettering",
+                    options=["captions", "balloons", "none"],
+                    default="captions",
+                    optional=True,
+                    tooltip="Text of a comic: below the images, what is in quotation marks in balloons, or "
+                    "none.",
+                ),
             ],
             outputs=[io.String.Output("path", tooltip="The file that was written.")],
         )
 
     @classmethod
     def execute(
-        cls, trajectory: Trajectory, format: str, filename_prefix: str, seconds: float, attempts: bool
+        cls, trajectory: Trajectory, format: str, filename_prefix: str, **options: Any
     ) -> io.NodeOutput:
         check_connected("Export", TRAJECTORY, trajectory=trajectory)
         if format not in FORMATS:
             raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
-        in_range("Export", 0.1, 60, seconds=seconds)
+        in_range("Export", 0.1, 60, seconds=options["seconds"])
+        in_range("Export", 1, 9, panels=options.get("panels", 1))
         kind = FORMATS[format]
-        options = {"seconds": seconds, "attempts": attempts, "metadata": host.graph_metadata(cls.hidden)}
-        path = write_export(trajectory, kind, host.new_name(filename_prefix), options)
+        options["metadata"] = host.graph_metadata(cls.hidden)
+        path = write_export(trajectory, kind, host.new_name(filename_prefix, cls.hidden), options)
         note = font_note(trajectory) if kind in DRAWN else ""
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         return io.NodeOutput(str(path), ui=display_of(path, kind))
@@ -122,18 +153,12 @@ def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options:
     """
     known = options_of(kind)
     options = {option: value for option, value in options.items() if option in known}
-    try:
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=name.folder) as made:
-            main = export_by_name(kind, trajectory, Path(made), **options)
-            if len(list(Path(made).iterdir())) == 1:
-                path = name.file(main.suffix)
-                with writing(path, JournalError, "Export") as temporary:
-                    os.rename(main, temporary)
-                return path
-            with writing_folder(name.file(), JournalError, "Export") as folder:
-                shutil.copytree(made, folder, dirs_exist_ok=True)
-            return name.file() / main.name
-    except OSError as error:
-        raise JournalError(
-            f"Nothing can be exported to {str(name.folder)!r} ({error.strerror or error})."
-        ) from error
+    with scratch_folder(name.folder, JournalError, "Export") as made:
+        main = export_by_name(kind, trajectory, made, **options)
+        if len(list(made.iterdir())) == 1:
+            path = name.file(main.suffix)
+            with writing(path, JournalError, "Export") as temporary:
+                os.rename(main, temporary)
+            return path
+        replace_folder(made, name.file(), JournalError, "Export")
+        return name.file() / main.name

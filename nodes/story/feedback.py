@@ -149,7 +149,9 @@ def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -
     from ...backend.feedback.rows import add_feedback_rows, find_attempt
 
     given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
-    known = record_with_run(run_folder(host.output_folder(), trajectory.request), given)
+    known = record_with_run(
+        run_folder(host.output_folder(), trajectory.request, trajectory.settings.seed), given
+    )
     return add_feedback_rows(host.output_folder() / PARENT / FOLDER, trajectory, known, prompts)
 
 

@@ -32,9 +32,10 @@ class Storyboard(io.ComfyNode):
                 TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
                 io.Combo.Input(
                     "show",
-                    options=["chosen", "attempts"],
+                    options=["chosen", "attempts", "audience"],
                     default="chosen",
-                    tooltip="The kept image of every step, or every try of every step side by side.",
+                    tooltip="The kept image of every step, every try of every step side by side, or for an "
+                    "audience the texts and kept images alone.",
                 ),
                 io.Int.Input(
                     "columns",
@@ -60,7 +61,7 @@ class Storyboard(io.ComfyNode):
     def execute(
         cls,
         trajectory: Trajectory,
-        show: Literal["chosen", "attempts"],
+        show: Literal["chosen", "attempts", "audience"],
         columns: int,
         cell: int,
         captions: bool,

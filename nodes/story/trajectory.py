@@ -54,7 +54,7 @@ class SaveTrajectory(io.ComfyNode):
                     "filename_prefix",
                     default="interleave-thinker/saved/story",
                     tooltip="Name of the folder, with sub-folders before it; a number is added. "
-                    "%year%, %month%, %day%, %hour%, %minute% and %second% are filled in.",
+                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are filled in.",
                 ),
                 io.Combo.Input(
                     "form",
@@ -76,7 +76,7 @@ class SaveTrajectory(io.ComfyNode):
         check_connected("Save Trajectory", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
             raise SettingsError(f"There is no form {form!r}.", f"Known: {FOLDER}, {ONE_FILE}.")
-        name = host.new_name(filename_prefix)
+        name = host.new_name(filename_prefix, cls.hidden)
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())
             shown: dict[str, Any] = {"text": (str(path),)}

@@ -236,7 +236,7 @@ def stories_of(
                 one.trial,
                 f"comfyui-graph {digest}",
                 settings,
-                run_folder(host.output_folder(), one.trial.request),
+                run_folder(host.output_folder(), one.trial.request, one.trial.seed),
             ),
             one.wanted,
             image,

@@ -151,6 +151,10 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     yield trajectory.model_copy(update={"results": (picked, *others)})
     alone = trajectory.model_copy(update={"results": (others[0],), "plan": Plan(steps=(others[0].step,))})
     yield alone
+    drawn = [result for result in trajectory.results if result.attempts]
+    unjudged = tuple(one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in drawn)
+    for results in (unjudged, unjudged[:1]):
+        yield trajectory.model_copy(update={"results": results})
 
 
 def notes_of_edits() -> Iterator[str]:

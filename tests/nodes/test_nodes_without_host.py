@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 import torch
 from support.small_agents import STORY, OneInThree
+from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.inputs import requirements
 from interleave_thinker.nodes.inputs.images import to_batch, to_pictures
-from interleave_thinker.nodes.inputs.run_folder import run_folder
+from interleave_thinker.nodes.inputs.run_folder import known_run, run_folder
 from interleave_thinker.nodes.live.progress import RunView
 from interleave_thinker.nodes.plan.outline_text import plan_text
 from interleave_thinker.nodes.sampling.weights_identity import weights_identity
@@ -157,6 +160,28 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
     for result in trajectory.results:
         for attempt in result.attempts:
             assert attempt.prompt in text
+
+
+def test_two_loops_with_other_seeds_have_runs_of_their_own_and_old_folders_are_found(tmp_path: Path) -> None:
+    request = Request(text="A boat.")
+    for seed in (0, 5, 2**48):
+        story = make_trajectory(1, size=16, request=request.text)
+        story = story.model_copy(update={"settings": RunSettings(seed=seed)})
+        save_trajectory(story, run_folder(tmp_path, story.request, seed))
+        assert load_trajectory(run_folder(tmp_path, story.request, seed)) == story
+    assert len({run_folder(tmp_path, request, seed) for seed in (0, 5, 6, 2**48)}) == 4
+    # A folder from before has no seed in its name.
+    old = Request(text="An old boat.")
+    folder = run_folder(tmp_path, old)
+    save_trajectory(
+        make_trajectory(1, size=16, request=old.text).model_copy(update={"settings": RunSettings(seed=7)}),
+        folder,
+    )
+    assert run_folder(tmp_path, old, 7) == folder and run_folder(tmp_path, old, 0) != folder
+    for seed in (0, 7, 2**48):
+        found = run_folder(tmp_path, old, seed)
+        found.mkdir(parents=True, exist_ok=True)
+        assert known_run(tmp_path, found.name) == found
 
 
 def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Path) -> None:

@@ -228,13 +228,19 @@ function nameOf(attempt) {
   return parts.join(" · ");
 }
 
+/** In whole percent; a refused one is never rounded up to what it missed. */
+function percentOf(attempt) {
+  const missed = attempt.outcome === "refused" && attempt.probability >= 0.985;
+  return missed ? Math.floor(attempt.probability * 10000) / 100 : Math.round(attempt.probability * 100);
+}
+
 function wordOf(attempt, running) {
   if (!running && attempt.status !== "done") return say("stopped");
   if (attempt.status === "drawing") return say("drawing…");
   if (attempt.status === "judging") return say("judging…");
   const parts = [heard(attempt.outcome || "not judged")];
   if (attempt.probability !== null && attempt.probability !== undefined)
-    parts.push(say("P(success) {percent} %", { percent: Math.round(attempt.probability * 100) }));
+    parts.push(say("P(success) {percent} %", { percent: percentOf(attempt) }));
   parts.push(attempt.reused ? say("kept from before") : say("{seconds} s", { seconds: attempt.seconds.toFixed(1) }));
   return parts.join(" · ");
 }

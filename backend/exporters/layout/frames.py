@@ -10,21 +10,35 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageDraw
 
 from ...errors import SettingsError
 from ...pictures import Picture
-from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps
+from ...report.audience import Panel, panels_of
+from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps, title_of
 from ...types import StopReason, Trajectory
 from .files import write_whole
-from .pages import INK, PAPER, SOFT, Color
+from .pages import INK, PAPER, SOFT
+from .shapes import Color
 from .typesetting import Block, wrap
 
 SHORTEST, LONGEST = 0.1, 60.0
 SMALLEST_SIDE = 256
 LINES = 3
 TEXT_LINES = 16
+
+
+@dataclass(frozen=True)
+class Film:
+    """What a moving picture shows: seconds a step (0.1..60), every try or the kept ones, their texts, and for
+    an audience the story alone."""
+
+    seconds: float = 2.0
+    attempts: bool = False
+    captions: bool = True
+    audience: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,22 +51,24 @@ class Frame:
     share: float
 
 
-def film(
-    trajectory: Trajectory, side: int, seconds: float, attempts: bool, captions: bool
-) -> tuple[list[Image.Image], list[int]]:
+def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Image.Image], list[int]]:
     """The frames, their pictures at most `side` pixels a side, and the milliseconds that each is shown.
 
-    A step takes `seconds` (0.1..60), a try that was not kept half of it. Raises SettingsError.
+    A try that was not kept is shown half as long as a step. Raises SettingsError.
     """
-    if not SHORTEST <= seconds <= LONGEST:
-        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {seconds:g}.")
-    frames = _frames(trajectory, attempts)
-    layout = _Layout(frames, side, captions)
-    times = [round(1000 * seconds * frame.share) for frame in frames]
+    if not SHORTEST <= film.seconds <= LONGEST:
+        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {film.seconds:g}.")
+    if film.audience:
+        panels = panels_of(trajectory) or (Panel(number=1, text=title_of(trajectory)),)
+        frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
+    else:
+        frames = _frames(trajectory, film.attempts)
+    layout = _Layout(frames, side, film.captions)
+    times = [round(1000 * film.seconds * frame.share) for frame in frames]
     return [layout.draw(frame) for frame in frames], times
 
 
-def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: int) -> Path:
+def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: Any) -> Path:
     """Write the frames as one file that starts again at its end; raises JournalError."""
     buffer = io.BytesIO()
     frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=times, loop=0, **options)

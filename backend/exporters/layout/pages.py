@@ -16,8 +16,10 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from ...pictures import Picture
-from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize, title_of
+from ...report.audience import panels_of, title_for
+from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize
 from ...types import StopReason, Trajectory
+from .shapes import Box, Color, Shape, draw_shape
 from .typesetting import Block, wrap
 
 PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
@@ -33,19 +35,18 @@ COVER = 0.25
 """Free height of a title page, as a share of its own, from which on it shows a picture."""
 JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
 
-Color = tuple[int, int, int]
-Box = tuple[int, int, int, int]
-
 
 @dataclass(frozen=True)
 class Written:
-    """A block of text on a page; `left` and `top` in pixels, `size` the height of its letters."""
+    """A block of text on a page; `left` and `top` in pixels, `size` the height of its letters, `paper` the
+    colour that it stands on."""
 
     block: Block
     left: int
     top: int
     size: int
     color: Color
+    paper: Color = PAPER
 
     @property
     def box(self) -> Box:
@@ -56,21 +57,38 @@ class Written:
 
 @dataclass(frozen=True)
 class Page:
-    """One page in pixels; `name` is what a list of contents calls it, empty for a page that goes on."""
+    """One page in pixels; `name` is what a list of contents calls it, empty for a page that goes on. Shapes
+    lie over the pictures, and texts over the shapes."""
 
     size: tuple[int, int]
     name: str
     pictures: tuple[tuple[Picture, Box], ...]
     texts: tuple[Written, ...]
+    shapes: tuple[Shape, ...] = ()
 
 
-def story_pages(trajectory: Trajectory, width: int) -> list[Page]:
-    """A title page, then every step; pages are `width` pixels wide."""
-    steps = story_steps(trajectory)
-    book = _Book(steps, width)
-    pages = list(book.title(trajectory))
-    for each in steps:
-        pages += book.step(each)
+@dataclass(frozen=True)
+class _Leaf:
+    """What the page of a step shows; `contents` is its name in the list of contents."""
+
+    picture: Picture | None
+    name: str
+    text: str
+    mark: str
+    contents: str
+
+
+def story_pages(trajectory: Trajectory, width: int, audience: bool = False, title: str = "") -> list[Page]:
+    """A title page, then every step; pages are `width` pixels wide. For an audience they show the story
+    alone."""
+    if audience:
+        leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
+    else:
+        leaves = [_leaf(shown) for shown in story_steps(trajectory)]
+    book = _Book(leaves, width)
+    pages = list(book.title(trajectory, title_for(trajectory, title), audience))
+    for leaf in leaves:
+        pages += book.leaf(leaf)
     return book.numbered(pages)
 
 
@@ -80,6 +98,8 @@ def page_image(page: Page) -> Image.Image:
     canvas = ImageDraw.Draw(image)
     for picture, (left, top, right, bottom) in page.pictures:
         image.paste(picture.image.resize((right - left, bottom - top), Image.Resampling.LANCZOS), (left, top))
+    for shape in page.shapes:
+        draw_shape(image, shape)
     for text in page.texts:
         write_text(canvas, text, text.left, text.top, text.color)
     return image
@@ -105,31 +125,30 @@ def smaller_file(image: Image.Image) -> tuple[str, bytes]:
 class _Book:
     """The measures that all pages share."""
 
-    def __init__(self, steps: list[StoryStep], width: int) -> None:
+    def __init__(self, leaves: list[_Leaf], width: int) -> None:
         self.width = width
-        self.longest = max(LONGEST // 100, LONGEST // len(steps))
+        self.longest = max(LONGEST // 100, LONGEST // max(1, len(leaves)))
         self.margin = round(width * 0.06)
         self.inner = width - 2 * self.margin
         self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))
-        pictures = [each.result.image for each in steps if each.result and each.result.image]
+        pictures = [leaf.picture for leaf in leaves if leaf.picture]
         tallest = max((self._shown(picture)[1] for picture in pictures), default=round(self.inner * 0.4))
-        words = max(self._caption(each)[1] for each in steps)
+        words = max((self._caption(leaf)[1] for leaf in leaves), default=0)
         content = 2 * self.margin + tallest + self.plain + words + 3 * self.small
         self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
         self.bottom = self.height - self.margin - 2 * self.small
 
-    def title(self, trajectory: Trajectory) -> Iterator[Page]:
+    def title(self, trajectory: Trajectory, title: str, audience: bool) -> Iterator[Page]:
         """The title page; a long request goes on over further ones."""
-        title = title_of(trajectory)
         name = Written(
             wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
             self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
         )  # fmt: skip
         top = name.top + name.block.height + self.plain
         request = trajectory.request.text.strip()
-        rest = self._lines("" if request.rstrip(".") == title else request, self.plain)
+        rest = self._lines("" if audience or request.rstrip(".") == title else request, self.plain)
         sums = Written(
-            wrap(summarize(trajectory).sentence, self.small, self.inner, 2),
+            wrap("" if audience else summarize(trajectory).sentence, self.small, self.inner, 2),
             self.margin, self.bottom - 2 * self.small, self.small, SOFT,
         )  # fmt: skip
         first, rest = self._take(rest, top, sums.top - self.small, self.plain, SOFT)
@@ -137,33 +156,29 @@ class _Book:
         yield Page((self.width, self.height), title, cover, (name, *first, sums))
         yield from self._further(rest, SOFT)
 
-    def step(self, shown: StoryStep) -> Iterator[Page]:
+    def leaf(self, leaf: _Leaf) -> Iterator[Page]:
         """The page of a step; a long text goes on over further ones."""
-        picture = shown.result.image if shown.result else None
         pictures: tuple[tuple[Picture, Box], ...] = ()
         top = self.margin
-        room = self.bottom - top - self._caption_room(shown)
-        if picture:
-            width, height = self._shown(picture, room)
+        room = self.bottom - top - self._caption_room(leaf)
+        if leaf.picture:
+            width, height = self._shown(leaf.picture, room)
             left = (self.width - width) // 2
-            pictures = ((picture, (left, top, left + width, top + height)),)
+            pictures = ((leaf.picture, (left, top, left + width, top + height)),)
             top += height + self.plain
         else:
             top += round(self.height * 0.12)
-        name = _name(shown)
         texts: list[Written] = []
-        if name:
-            heading = wrap(name, self.heading, self.inner, NAME_LINES)
+        if leaf.name:
+            heading = wrap(leaf.name, self.heading, self.inner, NAME_LINES)
             texts.append(Written(heading, self.margin, top, self.heading, INK))
             top += heading.height + self.plain // 3
-        first, rest = self._take(self._lines(_story(shown), self.plain), top, self.bottom, self.plain, INK)
+        first, rest = self._take(self._lines(leaf.text, self.plain), top, self.bottom, self.plain, INK)
         texts += first
-        mark = _mark(shown)
-        if mark:
-            foot = wrap(mark, self.small, self.inner * 3 // 4, 1)
+        if leaf.mark:
+            foot = wrap(leaf.mark, self.small, self.inner * 3 // 4, 1)
             texts.append(Written(foot, self.margin, self.bottom + self.small, self.small, SOFT))
-        contents = name[:CONTENTS] or f"Step {shown.step.number}"
-        yield Page((self.width, self.height), contents, pictures, tuple(texts))
+        yield Page((self.width, self.height), leaf.contents, pictures, tuple(texts))
         yield from self._further(rest, INK)
 
     def numbered(self, pages: list[Page]) -> list[Page]:
@@ -204,15 +219,15 @@ class _Book:
     def _lines(self, text: str, size: int) -> Block:
         return wrap(text, size, self.inner, WHOLE, self.longest)
 
-    def _caption(self, shown: StoryStep) -> tuple[int, int]:
+    def _caption(self, leaf: _Leaf) -> tuple[int, int]:
         """Height of the heading, and of heading and story together."""
-        name = _name(shown)
+        name = leaf.name
         heading = wrap(name, self.heading, self.inner, NAME_LINES).height + self.plain // 3 if name else 0
-        return heading, heading + self._lines(_story(shown), self.plain).height
+        return heading, heading + self._lines(leaf.text, self.plain).height
 
-    def _caption_room(self, shown: StoryStep) -> int:
+    def _caption_room(self, leaf: _Leaf) -> int:
         """What a picture leaves free below itself: the caption, but never more than a third of the page."""
-        heading, whole = self._caption(shown)
+        heading, whole = self._caption(leaf)
         return min(self.plain + whole, max(self.plain + heading, self.height // 3))
 
     def _shown(self, picture: Picture, room: int | None = None) -> tuple[int, int]:
@@ -221,8 +236,15 @@ class _Book:
         return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _name(shown: StoryStep) -> str:
-    return shown.step.name.strip()
+def _leaf(shown: StoryStep) -> _Leaf:
+    name = shown.step.name.strip()
+    return _Leaf(
+        picture=shown.result.image if shown.result else None,
+        name=name,
+        text=_story(shown),
+        mark=mark_of(shown),
+        contents=name[:CONTENTS] or f"Step {shown.step.number}",
+    )
 
 
 def _story(shown: StoryStep) -> str:
@@ -233,7 +255,8 @@ def _story(shown: StoryStep) -> str:
     return text
 
 
-def _mark(shown: StoryStep) -> str:
+def mark_of(shown: StoryStep) -> str:
+    """How a picture was judged, or what became of its step, for a small line below it."""
     if shown.result is None:
         return "Not reached"
     return "" if shown.result.stop_reason is StopReason.text_only else stop_sentence(shown.result)

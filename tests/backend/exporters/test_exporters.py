@@ -19,7 +19,15 @@ from interleave_thinker.backend.exporters import REGISTRY, export_by_name, markd
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report import outcomes as wording
 from interleave_thinker.backend.report.prompt_diff import changes
-from interleave_thinker.backend.types import Plan, Request, Step, StepResult, StopReason, Trajectory
+from interleave_thinker.backend.types import (
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+)
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'></style>&amp;"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -283,13 +291,30 @@ def test_small_pictures_stay_exact_and_large_ones_stay_small() -> None:
 
 
 def test_probabilities_are_not_rounded_to_certainty() -> None:
-    assert [page._percent(p) for p in (None, 0.41, 0.997, 0.004, 1.0)] == [
-        "",
-        "41 %",
-        "99.7 %",
-        "0.4 %",
-        "100.0 %",
+    shown = [wording.percent(share) for share in (0.41, 0.997, 0.004, 1.0)]
+    assert shown == ["41 %", "99.7 %", "0.4 %", "100.0 %"]
+
+
+@pytest.mark.parametrize("share", [0.985, 0.9951, 0.99949, 0.9999999])
+def test_what_was_refused_at_certainty_does_not_read_as_certain(share: float) -> None:
+    trajectory = make_trajectory(1)
+    judged = trajectory.results[0].attempts[0]
+    assert judged.verdict
+    verdict = judged.verdict.model_copy(update={"success": True, "probability": share})
+    words = wording.probability_words(
+        judged.model_copy(update={"verdict": verdict}), RunSettings(accept_at=1.0)
+    )
+    number, rest = words.split(" % of ")
+    assert float(number) < 100 and rest == "100 %"
+
+
+def test_a_run_that_nobody_judged_is_not_said_to_be_refused() -> None:
+    trajectory = make_trajectory(3)
+    results = [
+        one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in trajectory.results if one.image
     ]
+    sums = wording.summarize(trajectory.model_copy(update={"results": tuple(results)}))
+    assert "3 pictures, not judged" in sums.sentence and "accepted" not in sums.sentence
 
 
 # Markdown

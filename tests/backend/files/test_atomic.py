@@ -330,3 +330,21 @@ def test_a_folder_that_may_not_be_written_to_says_so_at_once(tmp_path: Path, wai
     with pytest.raises(JournalError, match="cannot be written"):
         atomic.write_bytes(tmp_path / "file" / "a", b"", JournalError)
     assert not waited
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o002])
+def test_folders_and_files_have_the_rights_that_the_umask_gives(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with atomic.scratch_folder(tmp_path, JournalError) as made:
+            (made / "file").write_text("x")
+            atomic.replace_folder(made, tmp_path / "moved", JournalError)
+        with atomic.writing_folder(tmp_path / "written", JournalError) as folder:
+            atomic.write_bytes(folder / "deeper" / "file", b"x", JournalError)
+    finally:
+        os.umask(before)
+    for name in ("moved", "written", "written/deeper"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o777 & ~mask, name
+    assert (tmp_path / "written/deeper/file").stat().st_mode & 0o777 == 0o666 & ~mask
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["moved", "written"]

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
+from support.hostile_zips import KINDS
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
@@ -36,14 +37,19 @@ EXPORTS = {
     "contact sheet (PNG)": ".png",
     "Markdown": ".md",
     "execution record (JSON)": ".json",
+    "story to share (ZIP)": ".zip",
+    "comic (PDF)": ".pdf",
+    "comic pages (PNG)": ".png",
 }
+OTHER_HOST = Path(__file__).parents[2] / "data" / "story_from_another_host.zip"
+"""Written by Save Trajectory in ComfyUI 0.14.1."""
 
 
 @pytest.fixture(scope="module")
 def run(host: ComfyServer) -> Iterator[Trajectory]:
     """A run of the host, as the Critic Loop leaves it."""
     trajectory = make_trajectory(3, request="Stories in files")
-    folder = run_folder(host.base / "output", trajectory.request)
+    folder = run_folder(host.base / "output", trajectory.request, trajectory.settings.seed)
     save_trajectory(trajectory, folder)
     yield trajectory
     shutil.rmtree(folder)
@@ -51,7 +57,8 @@ def run(host: ComfyServer) -> Iterator[Trajectory]:
 
 def name_of(host: ComfyServer, trajectory: Trajectory) -> str:
     output = host.base / "output"
-    return f"output/{run_folder(output, trajectory.request).relative_to(output).as_posix()}"
+    folder = run_folder(output, trajectory.request, trajectory.settings.seed)
+    return f"output/{folder.relative_to(output).as_posix()}"
 
 
 def graph(story: str, kind: str, **inputs: Any) -> Graph:
@@ -98,12 +105,58 @@ def test_every_export_is_a_file_that_the_host_serves(
     assert httpx.get(f"{host.url}{link['url']}").status_code == 200
     served = httpx.get(f"{host.url}/view", params=query).raise_for_status().content
     assert served == path.read_bytes()
+    if kind == "comic pages (PNG)":
+        assert len(list(path.parent.iterdir())) == 2
+        return
     if ending in (".png", ".gif", ".webp"):
         picture = Image.open(io.BytesIO(served))
         assert shown["images"] and getattr(picture, "n_frames", 1) == (1 if ending == ".png" else 4)
     if ending == ".cbz":
         assert "ComicInfo.xml" in zipfile.ZipFile(io.BytesIO(served)).namelist()
     assert not list(path.parent.glob(".*"))
+
+
+def test_a_story_in_one_file_is_the_same_in_this_host_and_in_another(
+    host: ComfyServer, run: Trajectory
+) -> None:
+    saving = graph(
+        name_of(host, run),
+        "InterleaveSaveTrajectory",
+        filename_prefix="one/%date:yyyy%",
+        form="one file (ZIP)",
+    )
+    shown = host.run(saving)["out"]
+    path = Path(shown["text"][0])
+    assert path.suffix == ".zip" and path.name.startswith("20") and load_trajectory(path) == run
+    with zipfile.ZipFile(path) as whole:
+        assert json.loads(whole.read("workflow.json")).keys() == saving.keys()
+    assert httpx.get(f"{host.url}{shown['interleave_files'][0]['url']}").content == path.read_bytes()
+    shutil.copy(OTHER_HOST, host.base / "input" / "theirs.zip")
+    again = graph("input/theirs.zip", "InterleaveSaveTrajectory", filename_prefix="one/theirs", form="folder")
+    folder = Path(host.run(again)["out"]["text"][0])
+    assert load_trajectory(folder) == load_trajectory(OTHER_HOST)
+    assert folder.stat().st_mode & 0o777 == path.parent.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize(
+    "kind", ["parent folder", "link", "bomb that lies", "encrypted", "overlapping", "zip64 end"]
+)
+def test_a_hostile_story_in_one_file_is_refused_in_one_line(host: ComfyServer, kind: str) -> None:
+    path = host.base / "input" / f"{kind.replace(' ', '-')}.zip"
+    path.write_bytes(KINDS[kind](OTHER_HOST.read_bytes()))
+    before = sorted(host.base.rglob("*"))
+    with pytest.raises(HostError) as caught:
+        host.run(graph(f"input/{path.name}", "InterleaveExport", **export()))
+    assert "cannot be read" in str(caught.value)
+    assert [one for one in sorted(host.base.rglob("*")) if one not in before and "evil" in one.name] == []
+
+
+def test_an_image_of_a_story_carries_the_graph(host: ComfyServer, run: Trajectory) -> None:
+    for kind in ("contact sheet (PNG)", "WebP", "GIF"):
+        made = graph(name_of(host, run), "InterleaveExport", **export(format=kind, audience=True))
+        with Image.open(host.run(made)["out"]["text"][0]) as image:
+            found = image.info.get("prompt") or image.getexif().get(0x0110) or image.info["comment"].decode()
+        assert "InterleaveLoadTrajectory" in found, kind
 
 
 def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Trajectory) -> None:
@@ -188,7 +241,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
         shown = host.run(graph(name, "InterleaveFeedback", **words))["out"]["text"][0]
         count = others + rows
         assert shown.startswith(f"{count} {'row' if count == 1 else 'rows'} in ")
-    kept = read_feedback(run_folder(host.base / "output", run.request))
+    kept = read_feedback(run_folder(host.base / "output", run.request, run.settings.seed))
     assert [(word.step, word.attempt, word.accepted) for word in kept] == [(1, 0, False), (2, 0, False)]
     answers = [row.messages[-1].content for row in read_rows(file)][others:]
     assert "a red boat" in answers[0] and "It is blue." in answers[0]

@@ -1,0 +1,311 @@
+"""A story as comic pages: a cover, then panels in rows, with captions below the pictures or balloons in them.
+
+Decision: nothing of a picture is cut off. The pictures of a row have one height and fill the page's width
+together; of the ways to break a page's panels into rows the one is taken that shows the most picture. Letters
+have one size on all pages and become smaller only where a text would not fit otherwise; where even the
+smallest does not fit, a page gets fewer panels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from ...errors import SettingsError
+from ...pictures import Picture
+from ...report.audience import Panel
+from .balloons import Balloon, balloons, speech
+from .pages import INK, SOFT, Box, Page, Written
+from .shapes import Shape
+from .typesetting import Block, wrap
+
+Lettering = Literal["captions", "balloons", "none"]
+MOST_PANELS = 9
+WIDEST_ROW = 3
+MOST_WAYS = 64
+HIGHEST, LOWEST = 1.414, 0.6
+"""Height of a page as a share of its width, at most (A4) and at least."""
+SMALLEST_PICTURE = 0.5
+"""Share of its width that a row may be scaled down to before a page gets fewer panels."""
+LETTER_SIZES = (1.0, 0.9, 0.8, 0.7)
+MOST_CAPTION = 0.8
+"""Height of a caption as a share of its picture's, at most."""
+WHITE, CREAM = (255, 255, 255), (255, 251, 235)
+ALL = 1_000_000
+
+
+@dataclass(frozen=True)
+class Comic:
+    """What a comic is made with beside its panels: pixels of a page's width, its title, and a small line
+    below a panel by the number of its step."""
+
+    width: int
+    title: str
+    marks: dict[int, str]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A panel with its measures: of the whole, of the picture in it, and of its text."""
+
+    panel: Panel
+    size: tuple[int, int]
+    picture: tuple[int, int]
+    caption: Block | None
+    letters: int
+    mark: Block | None
+    balloons: tuple[Balloon, ...] = ()
+
+
+Row = list[_Cell]
+
+
+def comic_pages(
+    panels: Sequence[Panel], comic: Comic, most: int = 4, lettering: Lettering = "captions"
+) -> list[Page]:
+    """A cover and the pages, all of one size, with at most `most` (1..9) panels each. Raises
+    SettingsError."""
+    if not 1 <= most <= MOST_PANELS:
+        raise SettingsError(f"panels must be 1 to {MOST_PANELS}, but is {most}.")
+    if lettering not in get_args(Lettering):
+        raise SettingsError(
+            f"There is no lettering {lettering!r}.", f"Known: {', '.join(get_args(Lettering))}."
+        )
+    return _Book(comic, lettering).pages(_groups(list(panels), most))
+
+
+class _Book:
+    """The measures that all pages share."""
+
+    def __init__(self, comic: Comic, lettering: Lettering) -> None:
+        self.comic, self.lettering = comic, lettering
+        self.width = comic.width
+        self.margin, self.gutter = round(comic.width * 0.045), round(comic.width * 0.02)
+        self.inner = comic.width - 2 * self.margin
+        self.letters, self.small = round(comic.width * 0.0215), round(comic.width * 0.014)
+        self.pad, self.line = round(comic.width * 0.012), max(1, round(comic.width * 0.0022))
+        self.room = round(comic.width * HIGHEST) - 2 * self.margin
+
+    def pages(self, groups: list[list[Panel]]) -> list[Page]:
+        """The cover and a page, or more where texts are long, for every group."""
+        laid = [page for group in groups for page in self._laid(group)]
+        tallest = max((self._height(rows) for _, rows in laid), default=0)
+        lowest = self.width if not laid else round(self.width * LOWEST)
+        height = min(max(tallest + 2 * self.margin, lowest), round(self.width * HIGHEST))
+        cover = [panel.picture for group in groups for panel in group if panel.picture]
+        return [
+            self._cover(height, cover[-1] if cover else None),
+            *(self._page(group, rows, height) for group, rows in laid),
+        ]
+
+    def _laid(self, group: list[Panel]) -> list[tuple[list[Panel], list[Row]]]:
+        """The group on one page, or, where its texts leave the pictures too small, on two."""
+        best: tuple[float, list[Row]] | None = None
+        for sizes in _breaks(group):
+            rows = self._fitted(group, sizes)
+            if rows is None:
+                continue
+            shown = sum(cell.picture[0] * cell.picture[1] for row in rows for cell in row)
+            if best is None or shown > best[0]:
+                best = shown, rows
+        if best is not None:
+            return [(group, best[1])]
+        if len(group) == 1:
+            return [(group, [[self._cut(group[0])]])]
+        half = (len(group) + 1) // 2
+        return [*self._laid(group[:half]), *self._laid(group[half:])]
+
+    def _fitted(self, group: list[Panel], sizes: Sequence[int]) -> list[Row] | None:
+        """The group in rows of these sizes, made smaller until the page holds them; None if it cannot."""
+        share = 1.0
+        while share >= SMALLEST_PICTURE:
+            rows, first = [], 0
+            for size in sizes:
+                row = self._row(group[first : first + size], share)
+                if row is None:
+                    break
+                rows.append(row)
+                first += size
+            else:
+                if self._height(rows) <= self.room:
+                    return rows
+            share -= 0.05
+        return None
+
+    def _row(self, panels: list[Panel], share: float) -> Row | None:
+        shapes = [panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0 for panel in panels]
+        free = self.inner - self.gutter * (len(panels) - 1)
+        height = round(min(free / (sum(shapes) or 1.0), self.room) * share)
+        row: Row = []
+        for panel, shape in zip(panels, shapes, strict=True):
+            width = round(height * shape) if shape else self.inner
+            cell = self._cell(panel, width, height if shape else 0)
+            if cell is None:
+                return None
+            row.append(cell)
+        tallest = max(cell.size[1] for cell in row)
+        return [replace(cell, size=(cell.size[0], tallest)) for cell in row]
+
+    def _cell(self, panel: Panel, width: int, height: int) -> _Cell | None:
+        mark = self.comic.marks.get(panel.number, "")
+        small = wrap(mark, self.small, width - 2 * self.pad, 2) if mark else None
+        text, spoken = self._lettered(panel, (width, height))
+        below = (small.height + self.pad) if small else 0
+        plain = _Cell(panel, (width, height + below), (width, height), None, self.letters, small, spoken)
+        if not text:
+            return plain
+        for share in LETTER_SIZES:
+            size = round(self.letters * share * (1.0 if height else 1.15))
+            block = wrap(text, size, width - 2 * self.pad, ALL, ALL)
+            most = MOST_CAPTION * height if height else self.room - 2 * self.pad - below
+            if block.height <= most:
+                whole = height + block.height + 2 * self.pad + below
+                return replace(plain, size=(width, whole), caption=block, letters=size)
+        return None
+
+    def _lettered(self, panel: Panel, size: tuple[int, int]) -> tuple[str, tuple[Balloon, ...]]:
+        """The text below a picture of this size, and the balloons in it."""
+        if not size[1]:
+            return panel.text, ()
+        if self.lettering == "none":
+            return "", ()
+        if self.lettering == "balloons":
+            said, rest = speech(panel.text)
+            found = balloons(said, size, self.letters) if said else None
+            if found:
+                return rest, tuple(found)
+        return panel.text, ()
+
+    def _cut(self, panel: Panel) -> _Cell:
+        """A panel alone on its page whose text does not fit even so: the text ends in an ellipsis."""
+        shape = panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0
+        height = round(min(self.inner / shape, self.room * 0.55)) if shape else 0
+        width = round(height * shape) if shape else self.inner
+        size = round(self.letters * LETTER_SIZES[-1])
+        lines = (self.room - height - 2 * self.pad) // round(size * 1.35)
+        block = wrap(panel.text, size, self.inner - 2 * self.pad, lines, ALL)
+        whole = height + block.height + 2 * self.pad
+        return _Cell(panel, (max(width, self.inner), whole), (width, height), block, size, None)
+
+    def _height(self, rows: list[Row]) -> int:
+        return sum(row[0].size[1] for row in rows) + self.gutter * (len(rows) - 1)
+
+    def _page(self, group: list[Panel], rows: list[Row], height: int) -> Page:
+        free = height - 2 * self.margin - self._height(rows)
+        # A page that is nearly full stands in the middle; one with few panels begins at the top.
+        top = self.margin + (free // 2 if free < height * 0.15 else 0)
+        pictures: list[tuple[Picture, Box]] = []
+        shapes: list[Shape] = []
+        texts: list[Written] = []
+        for row in rows:
+            widths = sum(cell.size[0] for cell in row) + self.gutter * (len(row) - 1)
+            left = self.margin + (self.inner - widths) // 2
+            for cell in row:
+                if cell.panel.picture:
+                    pictures.append((cell.panel.picture, self._picture_box(cell, left, top)))
+                shapes += self._shapes(cell, left, top)
+                texts += self._texts(cell, left, top)
+                left += cell.size[0] + self.gutter
+            top += row[0].size[1] + self.gutter
+        name = next((panel.name for panel in group if panel.name), "")
+        return Page((self.width, height), name, tuple(pictures), tuple(texts), tuple(shapes))
+
+    def _picture_box(self, cell: _Cell, left: int, top: int) -> Box:
+        begin = left + (cell.size[0] - cell.picture[0]) // 2
+        return begin, top, begin + cell.picture[0], top + cell.picture[1]
+
+    def _shapes(self, cell: _Cell, left: int, top: int) -> list[Shape]:
+        """The caption's paper, the frame around all, and the balloons."""
+        right, bottom, below = left + cell.size[0], top + cell.size[1], top + cell.picture[1]
+        shapes = []
+        if below < bottom:
+            paper = CREAM if cell.panel.picture is None else WHITE
+            shapes.append(Shape((left, below, right, bottom), paper, INK, self.line))
+        shapes.append(Shape((left, top, right, bottom), None, INK, self.line * 2))
+        begin = self._picture_box(cell, left, top)[0]
+        for one in cell.balloons:
+            box = one.box[0] + begin, one.box[1] + top, one.box[2] + begin, one.box[3] + top
+            tail = one.tail[0] + begin, one.tail[1] + top
+            shapes.append(Shape(box, WHITE, INK, self.line, round=round(one.size * 1.3), tail=tail))
+        return shapes
+
+    def _texts(self, cell: _Cell, left: int, top: int) -> list[Written]:
+        texts, y = [], top + cell.picture[1] + self.pad
+        paper = CREAM if cell.panel.picture is None else WHITE
+        if cell.caption:
+            texts.append(Written(cell.caption, left + self.pad, y, cell.letters, INK, paper))
+            y += cell.caption.height
+        if cell.mark:
+            low = top + cell.size[1] - cell.mark.height - self.pad // 2
+            texts.append(Written(cell.mark, left + self.pad, low, self.small, SOFT, paper))
+        begin = self._picture_box(cell, left, top)[0]
+        for one in cell.balloons:
+            pad = round(one.size * 0.8)
+            place = one.box[0] + begin + pad, one.box[1] + top + pad - one.size // 6
+            texts.append(Written(one.block, *place, one.size, INK, WHITE))
+        return texts
+
+    def _cover(self, height: int, picture: Picture | None) -> Page:
+        """The title above the story's last picture, as large as both can be."""
+        free = height - 2 * self.margin
+        for size in (round(self.width * share) for share in (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)):
+            block = wrap(self.comic.title, size, self.inner, ALL, ALL)
+            if block.height <= free * (0.3 if picture else 0.9):
+                break
+        else:
+            block = wrap(self.comic.title, size, self.inner, max(1, round(free * 0.3) // round(size * 1.35)))
+        if picture is None:
+            top = (height - block.height) // 2
+            return Page((self.width, height), self.comic.title, (), self._centered(block, top, size), ())
+        room = free - block.height - self.gutter * 2
+        scale = min(self.inner / picture.size[0], room / picture.size[1])
+        shown = max(1, round(picture.size[0] * scale)), max(1, round(picture.size[1] * scale))
+        top = self.margin + (room - shown[1]) // 2
+        left = (self.width - shown[0]) // 2
+        box = left, top + block.height + self.gutter * 2, left + shown[0], 0
+        box = box[0], box[1], box[2], box[1] + shown[1]
+        frame = Shape(box, None, INK, self.line * 2)
+        title = self._centered(block, top, size)
+        return Page((self.width, height), self.comic.title, ((picture, box),), title, (frame,))
+
+    def _centered(self, block: Block, top: int, size: int) -> tuple[Written, ...]:
+        """The lines one by one, each in the middle of the page."""
+        texts = []
+        for number, line in enumerate(block.lines):
+            left = (self.width - round(block.font.getlength(line))) // 2
+            one = Block((line,), block.font, block.pitch)
+            texts.append(Written(one, left, top + number * block.pitch, size, INK))
+        return tuple(texts)
+
+
+def _groups(panels: list[Panel], most: int) -> list[list[Panel]]:
+    """The panels of each page, about as many pictures on every one; texts without a picture stay with the
+    picture before them."""
+    counted = [panel for panel in panels if panel.picture] or panels
+    if not counted:
+        return []
+    pages = math.ceil(len(counted) / most)
+    ends = [round(len(counted) * page / pages) for page in range(1, pages)]
+    firsts = [0, *(panels.index(counted[end]) for end in ends), len(panels)]
+    return [panels[first:last] for first, last in itertools.pairwise(firsts)]
+
+
+def _breaks(group: list[Panel]) -> list[list[int]]:
+    """Ways to break panels into rows: a text without a picture has a row of its own, the others stand in rows
+    of up to three that differ by one at most."""
+    ways: list[list[int]] = [[]]
+    for alone, panels in itertools.groupby(group, key=lambda panel: panel.picture is None):
+        number = len(list(panels))
+        if alone:
+            ways = [[*way, *[1] * number] for way in ways]
+            continue
+        splits = []
+        for rows in range(math.ceil(number / WIDEST_ROW), number + 1):
+            less, more = divmod(number, rows)
+            sizes = [less + 1] * more + [less] * (rows - more)
+            splits += [sizes] if sizes == sizes[::-1] else [sizes, sizes[::-1]]
+        ways = [[*way, *split] for way in ways for split in splits][:MOST_WAYS]
+    return ways

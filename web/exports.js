@@ -1,0 +1,72 @@
+// What was written by Export and Save Trajectory: a button on the node that opens it, and graphs out of GIFs that are dropped.
+//
+// Decision: the button comes with the first result and is never saved, so it takes no room in a workflow and no place among its
+// values. The host shows PDFs and images in the browser and hands everything else over as a download; the button says which.
+
+import { app } from "../../scripts/app.js";
+import { api } from "../../scripts/api.js";
+import { onDroppedFile } from "./host.js";
+import { say } from "./words.js";
+
+const NODES = ["InterleaveExport", "InterleaveSaveTrajectory"];
+const BUTTON = "interleave_open";
+const SHOWN = [".pdf", ".png", ".gif", ".webp"];
+const GIF_MARK = "interleave-thinker graph ";
+const LARGEST_GIF = 256 * 1024 * 1024;
+
+function offer(node, file) {
+  if (!file?.filename || !node.addWidget) return;
+  const query = new URLSearchParams({ filename: file.filename, subfolder: file.subfolder ?? "", type: "output" });
+  const shown = SHOWN.some((ending) => file.filename.endsWith(ending));
+  let button = node.widgets?.find((widget) => widget.name === BUTTON);
+  if (!button) {
+    button = node.addWidget("button", BUTTON, null, () => window.open(button.address, "_blank", "noopener"));
+    button.serialize = false;
+    button.options = { ...button.options, serialize: false };
+  }
+  button.address = api.apiURL(`/view?${query}`);
+  button.label = shown ? say("Open") : say("Download");
+  node.setDirtyCanvas?.(true, true);
+}
+
+/** The comment of a GIF: after its mark, pieces that begin with their length. */
+function commentOf(bytes) {
+  const start = bytes.findIndex((byte, place) => byte === 0x21 && bytes[place + 1] === 0xfe && startsWithMark(bytes, place + 3));
+  if (start < 0) return "";
+  let text = "";
+  for (let place = start + 2; bytes[place]; place += bytes[place] + 1)
+    text += new TextDecoder().decode(bytes.subarray(place + 1, place + 1 + bytes[place]));
+  return text;
+}
+
+function startsWithMark(bytes, place) {
+  return [...GIF_MARK].every((letter, index) => bytes[place + index] === letter.charCodeAt(0));
+}
+
+/** The workflow in a GIF of ours; undefined for any other file. */
+async function workflowOf(file) {
+  if (file?.type !== "image/gif" || file.size > LARGEST_GIF) return undefined;
+  const comment = commentOf(new Uint8Array(await file.arrayBuffer()));
+  if (!comment) return undefined;
+  const { workflow } = JSON.parse(comment.slice(GIF_MARK.length));
+  return workflow && JSON.parse(workflow);
+}
+
+app.registerExtension({
+  name: "InterleaveThinker.Exports",
+  setup() {
+    onDroppedFile(async (file) => {
+      const workflow = await workflowOf(file);
+      if (workflow) await app.loadGraphData(workflow);
+      return Boolean(workflow);
+    });
+  },
+  nodeCreated(node) {
+    if (!NODES.includes(node.comfyClass)) return;
+    const executed = node.onExecuted;
+    node.onExecuted = function (output, ...values) {
+      executed?.call(this, output, ...values);
+      offer(this, output?.interleave_files?.[0]);
+    };
+  },
+});
