@@ -30,6 +30,8 @@ HIGHEST, LOWEST = 1.414, 0.6
 """Height of a page as a share of its width, at most (A4) and at least."""
 SMALLEST_PICTURE = 0.5
 """Share of its width that a row may be scaled down to before a page gets fewer panels."""
+TITLE_SIZES = (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)
+"""Height of a cover's letters as a share of its width, the largest that fits."""
 LETTER_SIZES = (1.0, 0.9, 0.8, 0.7)
 MOST_CAPTION = 0.8
 """Height of a caption as a share of its picture's, at most."""
@@ -251,12 +253,7 @@ class _Book:
     def _cover(self, height: int, picture: Picture | None) -> Page:
         """The title above the story's last picture, as large as both can be."""
         free = height - 2 * self.margin
-        for size in (round(self.width * share) for share in (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)):
-            block = wrap(self.comic.title, size, self.inner, ALL, ALL)
-            if block.height <= free * (0.3 if picture else 0.9):
-                break
-        else:
-            block = wrap(self.comic.title, size, self.inner, max(1, round(free * 0.3) // round(size * 1.35)))
+        size, block = self._title(round(free * (0.3 if picture else 0.9)))
         if picture is None:
             top = (height - block.height) // 2
             return Page((self.width, height), self.comic.title, (), self._centered(block, top, size), ())
@@ -270,6 +267,17 @@ class _Book:
         frame = Shape(box, None, INK, self.line * 2)
         title = self._centered(block, top, size)
         return Page((self.width, height), self.comic.title, ((picture, box),), title, (frame,))
+
+    def _title(self, room: int) -> tuple[int, Block]:
+        """Height of the title's letters and its lines, as large as `room` pixels of height allow; one that is
+        too long for the smallest letters ends in an ellipsis."""
+        for share in TITLE_SIZES:
+            size = round(self.width * share)
+            block = wrap(self.comic.title, size, self.inner, ALL, ALL)
+            if block.height <= room:
+                return size, block
+        size = round(self.width * TITLE_SIZES[-1])
+        return size, wrap(self.comic.title, size, self.inner, max(1, room // round(size * 1.35)))
 
     def _centered(self, block: Block, top: int, size: int) -> tuple[Written, ...]:
         """The lines one by one, each in the middle of the page."""
