@@ -68,6 +68,7 @@ def contrast(one: str, other: str) -> float:
 def test_they_are_numbered_from_first_to_last_and_say_what_one_gets() -> None:
     assert [path.stem[:3] for path in FILES] == [f"{number:02} " for number in range(1, len(FILES) + 1)]
     assert FILES[0].stem == FIRST
+    assert {path.stem for path in WORKFLOWS.iterdir()} == {path.stem for path in FILES}, "a picture too many"
     for path in FILES:
         # The front end puts spaces for these two, and a URL reads the others as its own.
         assert not re.search(r"[_%#?&+]", path.stem), path.stem
