@@ -93,7 +93,7 @@ def test_a_picture_of_what_one_gets_lies_beside_it(path: Path) -> None:
 def test_all_of_it_is_on_the_screen_and_clear_of_the_bars(path: Path) -> None:
     graph = read(path)
     view = graph["extra"]["ds"]
-    groups = [tuple(group["bounding"]) for group in graph["groups"]]
+    groups = [(box[0], box[1], box[2], box[3]) for box in (group["bounding"] for group in graph["groups"])]
     left, top, right, bottom = corners([*node_boxes(graph), *groups])
     assert (left + view["offset"][0]) * view["scale"] >= LEFT_BAR
     assert (top + view["offset"][1]) * view["scale"] >= TOP_BARS
