@@ -57,6 +57,29 @@ class Request(Value):
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
+class StepSettings(Value):
+    """How one step is drawn where that differs from the run's settings and the generator's; what is None does
+    not. `source` may be the number of an earlier step, and "text" is drawn from text alone."""
+
+    source: Literal["previous", "first", "anchor", "text"] | Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = Field(
+        default=None, ge=0, le=2**48, description="Of the step's first try; later tries get theirs from it."
+    )
+    tries: int | None = Field(default=None, ge=1, le=100, description="Draws at most; 1 is not judged.")
+    denoise: float | None = Field(default=None, gt=0.0, le=1.0)
+    negative: Text | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: one for name, one in fields(self).items() if one is not None}
+
+    @property
+    def of_draw(self) -> dict[str, Any]:
+        """Those that a generator has to be able to take."""
+        given = {"denoise": self.denoise, "negative": self.negative}
+        return {name: one for name, one in given.items() if one is not None}
+
+
 class Step(Value):
     """One step of a plan. `prompt` None is a text-only step: nothing is drawn, `auxiliary_text` is its
     content."""
@@ -66,6 +89,15 @@ class Step(Value):
     instruction: Text | None = None
     prompt: Text | None = None
     auxiliary_text: Text | None = None
+    settings: StepSettings = StepSettings()
+
+    @model_serializer(mode="wrap")
+    def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A step without any is written as it always was, so that earlier versions read it."""
+        written = fields(self)
+        if self.settings == StepSettings():
+            written.pop("settings", None)
+        return written
 
     @model_validator(mode="after")
     def _has_content(self) -> Step:

@@ -21,6 +21,7 @@ from ..backend.files.bounded_reader import read_json
 from ..backend.journal.journal import RUN, Journal
 from ..backend.loop.events import Finished, PlanReady
 from ..backend.loop.loop import run
+from ..backend.loop.step_rules import most_tries
 from ..backend.pictures import Picture
 from ..backend.shown_text import shown_text
 from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
@@ -124,7 +125,7 @@ def carry_out(
             if plan is not None
             else constrained(opener.planner(models.planner, view.planning), models.wishes)
         )
-        critic = opener.critic(models.critic) if settings.max_attempts > 1 else None
+        critic = opener.critic(models.critic) if judged_tries(plan, journal, settings) > 1 else None
         opener.finish()
         view.wait("Planning")
         for event in run(request, planner, generator, critic, settings, journal, plan):
@@ -151,6 +152,12 @@ def in_wished_style(plan: Plan | None, journal: Journal, style: str) -> Plan | N
     written = journal.written_plan() if style and (journal.folder / RUN).exists() else None
     given = plan or written
     return given.model_copy(update={"style": style}) if given and style else plan
+
+
+def judged_tries(plan: Plan | None, journal: Journal, settings: RunSettings) -> int:
+    """The most tries that a step may take: of the plan that is given, else of a person's in the folder."""
+    written = journal.written_plan() if plan is None and (journal.folder / RUN).exists() else None
+    return max(settings.max_attempts, most_tries(plan or written, settings))
 
 
 def constrained(planner: Planner, wishes: PlanConstraints) -> ConstrainedPlanner:

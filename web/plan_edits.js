@@ -16,6 +16,7 @@ export class PlanEdits {
     this.show = show;
     this.steps = [];
     this.madeFrom = [];
+    this.style = "";
     this.fault = "";
     this.display = {};
     this.undo = null;
@@ -58,6 +59,7 @@ export class PlanEdits {
     if (!this.fault) {
       this.steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
       this.madeFrom = answer.plan?.made_from ?? [];
+      this.style = answer.plan?.style ?? "";
     }
     this.forms = answer;
     this.show();
@@ -72,7 +74,7 @@ export class PlanEdits {
   /** Write the steps into the text. With `change` said, it can be taken back. */
   write(change) {
     if (change) this.undo = { change, text: this.text };
-    this.setText(planText(this.steps, this.madeFrom, this.isJson));
+    this.setText(planText(this.steps, this.madeFrom, this.isJson, this.style));
     this.fault = "";
     if (change) this.show();
   }
@@ -103,9 +105,15 @@ export class PlanEdits {
     this.read();
   }
 
+  /** Number the steps one by one; a step that edits another one's image goes on editing that one's. */
   renumber() {
     const first = Math.min(...this.steps.map((step) => step.step_number));
-    this.steps.forEach((step, index) => (step.step_number = first + index));
+    const numbers = new Map(this.steps.map((step, index) => [step.step_number, first + index]));
+    this.steps.forEach((step, index) => {
+      step.step_number = first + index;
+      const source = step.settings?.source;
+      if (numbers.has(source)) step.settings = { ...step.settings, source: numbers.get(source) };
+    });
   }
 
   add() {
@@ -146,7 +154,7 @@ export class PlanEdits {
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
       this.madeFrom = this.display.planned.made_from;
       this.undo.change = say("This is the planner's plan. Locked steps stayed.");
-      this.setText(planText(this.steps, this.madeFrom, false));
+      this.setText(planText(this.steps, this.madeFrom, false, this.style));
     } else {
       this.setText("");
     }
@@ -156,8 +164,8 @@ export class PlanEdits {
   /** What the node made of the edits and the planner's newest plan, to be edited further. */
   takeResult() {
     this.undo = { change: say("The new steps are in the list."), text: this.text };
-    const { execution_plan: steps, made_from: madeFrom } = this.display.result;
-    this.setText(planText(steps, madeFrom, this.isJson));
+    const { execution_plan: steps, made_from: madeFrom, style } = this.display.result;
+    this.setText(planText(steps, madeFrom, this.isJson, style));
     this.read();
   }
 

@@ -2,7 +2,7 @@
 
 import { redraw, zoom } from "./host.js";
 import { PlanEdits } from "./plan_edits.js";
-import { button, make, note } from "./plan_elements.js";
+import { area, button, make, note } from "./plan_elements.js";
 import { stepRow } from "./plan_row.js";
 import { heard, say } from "./words.js";
 
@@ -122,8 +122,21 @@ export class PlanList {
         : say("Add steps to write a plan by hand, or connect a Planner.");
       list.append(make("div", "itp-hint", hint));
     }
+    if (steps.length) list.append(this.style());
     steps.forEach((step, index) => list.append(this.row(step, index)));
     return list;
+  }
+
+  style() {
+    const { edits } = this;
+    const own = edits.display.planned_style;
+    const box = area(edits.style, own || say("Style or character sentence before every prompt"), (event) => {
+      edits.style = event.target.value;
+      this.edited();
+    });
+    box.classList.add("itp-style");
+    box.title = say("Stands before every prompt as it is drawn and judged.");
+    return box;
   }
 
   isPlanLinked() {
@@ -131,7 +144,8 @@ export class PlanList {
   }
 
   row(step, index) {
-    const place = { isFirst: index === 0, isLast: index === this.edits.steps.length - 1 };
+    const { steps } = this.edits;
+    const place = { isFirst: index === 0, isLast: index === steps.length - 1, earlier: steps.slice(0, index) };
     return stepRow(step, place, {
       edited: () => this.edited(),
       relocked: () => this.show(),

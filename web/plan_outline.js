@@ -4,23 +4,28 @@
 // that a person sees the same refusals in the list as when the graph is queued.
 
 const KEYWORDS = { instruction: "do", prompt: "draw", auxiliary_text: "text" };
+const SETTINGS = ["source", "seed", "tries", "denoise", "negative"];
 const LOCK = "[locked]";
 // Control characters, and halves of characters, cannot be shown on a line.
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;
 
 /** The text of these steps, as JSON or as an outline. */
-export function planText(steps, madeFrom, asJson) {
-  return asJson ? planJson(steps, madeFrom) : planOutline(steps, madeFrom);
+export function planText(steps, madeFrom, asJson, style = "") {
+  return asJson ? planJson(steps, madeFrom, style) : planOutline(steps, madeFrom, style);
 }
 
-function planJson(steps, madeFrom) {
-  const plan = { execution_plan: steps.map(({ locked, ...step }) => (locked ? { ...step, locked } : step)) };
+function planJson(steps, madeFrom, style) {
+  const plan = {
+    ...(style ? { style } : {}),
+    execution_plan: steps.map(({ locked, ...step }) => (locked ? { ...step, locked } : step))
+  };
   if (madeFrom.length) plan.made_from = madeFrom;
   return JSON.stringify(plan, null, 2);
 }
 
-function planOutline(steps, madeFrom) {
+function planOutline(steps, madeFrom, style) {
   const blocks = steps.map(block);
+  if (style) blocks.unshift(fieldLines("style", style, "").join("\n"));
   if (madeFrom.length) blocks.push(`made from: ${madeFrom.join(" ")}`);
   return blocks.join("\n\n");
 }
@@ -30,13 +35,22 @@ function block(step) {
   const lines = [head.filter(Boolean).join(" ")];
   for (const [field, keyword] of Object.entries(KEYWORDS)) {
     const value = step[field];
-    if (value === null || value === undefined) continue;
-    const [first, ...others] = isPlain(value) ? value.split("\n") : [escaped(value)];
-    lines.push(`   ${keyword}: ${first}`, ...others.map((line) => (line ? `   | ${line}` : "   |")));
+    if (value !== null && value !== undefined) lines.push(...fieldLines(keyword, value, "   "));
   }
   // A step of one line alone would be drawn as that line says.
   if (lines.length === 1) lines.push("   draw:");
+  for (const name of SETTINGS) {
+    const value = step.settings?.[name];
+    if (value === null || value === undefined) continue;
+    const shown = name === "source" && Number.isInteger(value) ? `step ${value}` : String(value);
+    lines.push(...fieldLines(name, shown, "   "));
+  }
   return lines.join("\n");
+}
+
+function fieldLines(keyword, value, indent) {
+  const [first, ...others] = isPlain(value) ? value.split("\n") : [escaped(value)];
+  return [`${indent}${keyword}: ${first}`, ...others.map((line) => (line ? `${indent}| ${line}` : `${indent}|`))];
 }
 
 function nameText(name) {

@@ -1,10 +1,12 @@
 // One step of the list on Edit Plan: its name, what is drawn, the text that the reader gets, and the buttons that act on it.
 
 import { area, icon, make } from "./plan_elements.js";
+import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
-/** `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
-export function stepRow(step, { isFirst, isLast }, acts) {
+/** `earlier` are the steps before this one.
+ *  `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
+export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
   const mark = () => row.classList.toggle("itp-empty", !step.prompt && !step.auxiliary_text);
   const edit = (field, isEmptyText) => (event) => {
@@ -22,17 +24,21 @@ export function stepRow(step, { isFirst, isLast }, acts) {
     acts.relocked();
   });
   lock.setAttribute("aria-pressed", String(Boolean(step.locked)));
+  const settings = stepSettings(step, earlier, acts.edited);
   const head = make("div", "itp-head");
   head.append(
     make("span", "itp-number", `${step.step_number}.`),
     name,
     icon("pi-arrow-up", say("Move up."), () => acts.move(-1), isFirst),
     icon("pi-arrow-down", say("Move down."), () => acts.move(1), isLast),
+    settings.toggle,
     lock,
     icon("pi-trash", say("Delete this step."), () => acts.remove())
   );
   row.append(
     head,
+    settings.summary,
+    settings.panel,
     area(step.prompt, say("What to draw; empty draws nothing"), edit("prompt")),
     area(step.auxiliary_text, say("Text for the reader"), edit("auxiliary_text"))
   );

@@ -8,12 +8,14 @@ that the step asked for and is left alone.
 
 from __future__ import annotations
 
-from typing import Literal
+from copy import copy
+from typing import Literal, TypeVar
 
 from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
-from .protocol import Generator
+from ..types import StepSettings
+from .protocol import Generator, TakesStepSettings
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -35,11 +37,30 @@ def color_matched(generator: Generator, match: str) -> Generator:
     raise SettingsError(f"There is no colour match {match!r}.", f"Known: {', '.join(MATCHES)}.")
 
 
-class ColorMatched:
-    """Implements Generator around another one; every edit gets the colours of its source."""
+Matched = TypeVar("Matched", bound="_Matched")
+
+
+class _Matched:
+    """What both matches leave to the generator inside."""
 
     def __init__(self, generator: Generator) -> None:
         self.inner = generator
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """As of the generator inside."""
+        return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
+
+    def with_step_settings(self: Matched, settings: StepSettings) -> Matched:
+        """The same around the generator with these settings."""
+        assert isinstance(self.inner, TakesStepSettings), "asked only where step_settings says so"
+        other = copy(self)
+        other.inner = self.inner.with_step_settings(settings)
+        return other
+
+
+class ColorMatched(_Matched):
+    """Implements Generator around another one; every edit gets the colours of its source."""
 
     @property
     def identity(self) -> str:
@@ -51,12 +72,12 @@ class ColorMatched:
         return image if source is None else match_colors(image, source)
 
 
-class AnchorMatched:
+class AnchorMatched(_Matched):
     """Every edit gets the colours of the anchor, which the loop names before each step
     (protocol.FollowsAnchor)."""
 
     def __init__(self, generator: Generator) -> None:
-        self.inner = generator
+        super().__init__(generator)
         self._anchor: Picture | None = None
 
     @property

@@ -14,6 +14,7 @@ from PIL import Image
 
 from ..errors import SettingsError
 from ..pictures import Picture
+from ..types import StepSettings
 
 GRID = 8
 
@@ -25,15 +26,28 @@ class FakeGenerator:
         if not GRID <= size <= 4096:
             raise SettingsError(f"Size {size} of a fake image is not between {GRID} and 4096.")
         self.size = size
+        self._step = StepSettings()
 
     @property
     def identity(self) -> str:
         # In the journals of runs that may go on, hence by its earlier name.
         return f"painted/1 {self.size}x{self.size}"
 
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """Each of them makes another picture."""
+        return frozenset({"denoise", "negative"})
+
+    def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
+        """The same, whose pictures these settings shape too."""
+        other = FakeGenerator(self.size)
+        other._step = settings
+        return other
+
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A picture determined by the arguments alone, without failure."""
-        drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}".encode()
+        own = f"\0{self._step.of_draw}" if self._step.of_draw else ""
+        drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}{own}".encode()
         paint = hashlib.blake2b(drawn_from, digest_size=1).digest() + hashlib.shake_256(drawn_from).digest(
             GRID * GRID * 3
         )

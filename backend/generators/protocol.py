@@ -8,10 +8,11 @@ be its cache key.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Protocol, runtime_checkable
 
 from ..pictures import Picture
-from ..types import MAX_TEXT
+from ..types import MAX_TEXT, StepSettings
 
 
 @runtime_checkable
@@ -54,6 +55,26 @@ class FollowsAnchor(Protocol):
     def set_anchor(self, anchor: Picture | None) -> None:
         """The request's first image, else the first one drawn, None before there is any."""
         ...
+
+
+@runtime_checkable
+class TakesStepSettings(Protocol):
+    """A generator that can draw single steps with a `negative` or a `denoise` of their own."""
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """Names of the StepSettings that it can draw with."""
+        ...
+
+    def with_step_settings(self, settings: StepSettings) -> Generator:
+        """The same generator, drawing with these; only the ones of `step_settings` are given."""
+        ...
+
+
+def step_identity(identity: str, settings: StepSettings) -> str:
+    """The identity of a generator that draws with a step's own settings: its own where there are none."""
+    given = settings.of_draw
+    return bounded_identity(f"{identity} step={json.dumps(given, sort_keys=True)}") if given else identity
 
 
 def bounded_identity(text: str) -> str:

@@ -12,14 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
 
 from ..counters import count
 from ..errors import ChatError, GeneratorError
-from ..generators.protocol import DrawsSeveral, Generator
+from ..generators.protocol import DrawsSeveral, Generator, TakesStepSettings, step_identity
 from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
 from ..pictures import Picture
-from ..types import MAX_BATCH, Attempt, Fault, Verdict
+from ..types import MAX_BATCH, Attempt, Fault, StepSettings, Verdict
 from .protocols import BatchCritic, CriticLike
+
+
+class WantedDraw(NamedTuple):
+    """One draw; `source` None is text-to-image, `settings` are the step's own."""
+
+    prompt: str
+    source: Picture | None
+    seed: int
+    settings: StepSettings = StepSettings()
 
 
 class CachedCalls:
@@ -31,32 +41,32 @@ class CachedCalls:
         self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    def has_drawn(self, prompt: str, source: Picture | None, seed: int) -> bool:
-        """Whether the image for these arguments is there already."""
-        return self._store.drawn(self._draw_key(prompt, source, seed)) is not None
+    def has_drawn(self, wanted: WantedDraw) -> bool:
+        """Whether the image of this draw is there already."""
+        return self._store.drawn(self._draw_key(wanted)) is not None
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> tuple[Drawn, bool]:
-        """The image for these arguments, and whether it was there already. Raises Cancelled."""
-        key = self._draw_key(prompt, source, seed)
+    def draw(self, wanted: WantedDraw) -> tuple[Drawn, bool]:
+        """The image of this draw, and whether it was there already. Raises Cancelled."""
+        key = self._draw_key(wanted)
         remembered = self._store.drawn(key)
         if remembered is not None:
             count(draws_kept=1)
             return remembered, True
         begun = self._begun_ahead(key)
-        drawn = begun if begun is not None else self._draw_now(key, source)
+        drawn = begun if begun is not None else self._draw_now(key, wanted)
         self._store.keep_drawn(drawn)
         return drawn, False
 
-    def draw_ahead(self, prompt: str, source: Picture | None, seed: int) -> None:
+    def draw_ahead(self, wanted: WantedDraw) -> None:
         """Begin to draw in a thread of its own; nothing happens if the image is there already."""
-        key = self._draw_key(prompt, source, seed)
+        key = self._draw_key(wanted)
         if self._store.drawn(key) is not None:
             return
         self._begun_ahead(None)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draws ahead")
         count(draws_ahead=1)
-        self._ahead = key, self._thread.submit(self._draw_now, key, source)
+        self._ahead = key, self._thread.submit(self._draw_now, key, wanted)
 
     def close(self) -> None:
         """Throw away what was begun ahead, once it is done."""
@@ -96,32 +106,34 @@ class CachedCalls:
                 self._store.keep_judged(made[key])
         return [(known[key], True) if key in known else (made[key], False) for key in keys]
 
-    def _draw_key(self, prompt: str, source: Picture | None, seed: int) -> DrawKey:
+    def _draw_key(self, wanted: WantedDraw) -> DrawKey:
         return DrawKey(
-            generator=self._generator.identity,
-            prompt=prompt,
-            seed=seed,
-            source=source.digest if source else None,
+            generator=step_identity(self._generator.identity, wanted.settings),
+            prompt=wanted.prompt,
+            seed=wanted.seed,
+            source=wanted.source.digest if wanted.source else None,
         )
 
-    def _draw_now(self, key: DrawKey, source: Picture | None) -> Drawn:
+    def _draw_now(self, key: DrawKey, wanted: WantedDraw) -> Drawn:
         count(draws=1)
         began = time.monotonic()
         images: Sequence[Picture] = ()
         error = None
         try:
-            images = self._images(key, source)
+            images = self._images(wanted)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
         return Drawn(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
 
-    def _images(self, key: DrawKey, source: Picture | None) -> Sequence[Picture]:
+    def _images(self, wanted: WantedDraw) -> Sequence[Picture]:
         generator = self._generator
+        if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):
+            generator = generator.with_step_settings(wanted.settings)
         if not (isinstance(generator, DrawsSeveral) and generator.draws_several):
-            return (generator.draw(key.prompt, source, key.seed),)
-        images = generator.draw_several(key.prompt, source, key.seed)
+            return (generator.draw(wanted.prompt, wanted.source, wanted.seed),)
+        images = generator.draw_several(wanted.prompt, wanted.source, wanted.seed)
         if not 1 <= len(images) <= MAX_BATCH:
             raise GeneratorError(
                 f"The generator gave {len(images)} images at once; 1 to {MAX_BATCH} can be judged.",

@@ -34,6 +34,7 @@ from ..types import (
 )
 from .events import AttemptDrawn, AttemptStarted, Event, Finished
 from .loop import CriticLike, run
+from .step_rules import step_source
 
 ALL_STEPS = 0
 
@@ -126,7 +127,31 @@ def trial_of_plan(
     kept = tuple(result for result in earlier if result.step.number < chosen[0].number)
     images = [*request.images, *(result.image for result in kept if result.image)]
     start = source or (images[-1] if images else None)
+    own = chosen[0].settings.source
+    if own not in (None, "text"):
+        start = source or _own_source(chosen[0], request, kept)
+        # What it edits is decided with that; the loop that draws it knows none of the earlier steps.
+        left = chosen[0].settings.model_copy(update={"source": None})
+        chosen[0] = chosen[0].model_copy(update={"settings": left})
+    if start not in request.images[:1] and any(step.settings.source == "anchor" for step in chosen):
+        raise SettingsError(
+            "A later step of the plan is to edit the request's first image, with which these nodes do not "
+            "begin.",
+            "Let one Try Open draw that step alone.",
+        )
     return Trial(request=request, plan=plan, steps=tuple(chosen), source=start, earlier=kept, seed=seed)
+
+
+def _own_source(step: Step, request: Request, earlier: tuple[StepResult, ...]) -> Picture | None:
+    try:
+        return step_source(step, request, earlier, RunSettings())
+    except IndexError as missing:
+        raise SettingsError(
+            f"Step {step.number} is to edit the request's first image, but the request has none.",
+            "Connect one to the plan's request.",
+        ) from missing
+    except LookupError as missing:
+        raise SettingsError(str(missing), "Draw that step before, and connect its story.") from missing
 
 
 def first_try(trial: Trial) -> Wanted:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator as EventStream
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from ..errors import Cancelled, SettingsError
@@ -23,6 +24,7 @@ from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import (
     Attempt,
+    Fault,
     Identities,
     Plan,
     Redraw,
@@ -33,7 +35,7 @@ from ..types import (
     StopReason,
     Trajectory,
 )
-from .cached_calls import CachedCalls
+from .cached_calls import CachedCalls, WantedDraw
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
 from .policy import (
     accepted,
@@ -42,11 +44,10 @@ from .policy import (
     first_image,
     next_prompt,
     redraw_seed,
-    seed_of,
-    source_of,
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
+from .step_rules import check_steps, most_tries, step_seed, step_source, tries_of
 from .unreadable import UnreadableVerdicts
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
@@ -93,7 +94,7 @@ class _Run:
         self.planner = planner
         self.generator = generator
         several = isinstance(generator, DrawsSeveral) and generator.draws_several
-        self.critic = critic if settings.max_attempts > 1 or several else None
+        self.given_critic, self.several = critic, several
         self.settings = settings
         self.store = store
         self.cached_calls = CachedCalls(generator, store)
@@ -102,10 +103,13 @@ class _Run:
         self.attempts: list[Attempt] = []
 
     def events(self, given: Plan | None) -> Iterator[Event]:
+        self._appoint_critic(given)
         self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
         self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
             plan, planned, reused = self._plan(given)
+            check_steps(plan, self.request, self.generator)
+            self._appoint_critic(plan)
             self.identities = self._identities(planned)
             self.plan = plan
             yield PlanReady(plan, reused)
@@ -122,6 +126,11 @@ class _Run:
         finally:
             self.cached_calls.close()
             self.store.end()
+
+    def _appoint_critic(self, plan: Plan | None) -> None:
+        """Nobody judges where a step is drawn once and one image comes of it."""
+        needed = self.several or most_tries(plan, self.settings) > 1
+        self.critic = self.given_critic if needed else None
 
     def _identities(self, planned: bool) -> Identities:
         planner = self.planner if planned else None
@@ -163,12 +172,16 @@ class _Run:
         if not step.prompt:
             yield self._close(step, StopReason.text_only)
             return
-        source = source_of(self.request, self.results, self.settings)
+        try:
+            source = step_source(step, self.request, self.results, self.settings)
+        except LookupError as missing:
+            yield from self._without_source(step, str(missing))
+            return
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
-        tries = self.settings.max_attempts if self.critic else 1
+        tries = tries_of(step, self.settings) if self.critic else 1
         reason = StopReason.unjudged
         draws = 0
         while draws < tries and not self._redraw_waits(step, prompt, source, draws):
@@ -177,7 +190,7 @@ class _Run:
             draws = numbers.stop
             stopped = yield from self._candidates(step, numbers, prompt, source, pick)
             candidates = self.attempts[first:]
-            if self.critic and (self.settings.max_attempts > 1 or len(candidates) > 1):
+            if self.critic and (tries > 1 or len(candidates) > 1):
                 reason = StopReason.tries_used_up
                 if self.settings.judge_last or (stopped is None and draws < tries):
                     yield from self._judge(step, first)
@@ -213,7 +226,8 @@ class _Run:
         """
         if not self.store.redraws(step):
             return False
-        return not self.cached_calls.has_drawn(prompt, source, self._seed(step, draws))
+        seed = step_seed(step, draws, self.settings)
+        return not self.cached_calls.has_drawn(WantedDraw(prompt, source, seed, step.settings))
 
     def _redraws(
         self, step: Step, source: Picture | None
@@ -228,24 +242,30 @@ class _Run:
         while later := {number: what for number, what in self.store.redraws(step).items() if number > done}:
             done, prompt = next(iter(later.items()))
             seed = redraw_seed(self.settings, step.number, done, prompt, self.attempts)
-            if not self.cached_calls.has_drawn(prompt, source, seed):
+            wanted = WantedDraw(prompt, source, seed, step.settings)
+            if not self.cached_calls.has_drawn(wanted):
                 pick = self.store.user_selected(step.number)
                 if len(later) > 1 or user_selected(self.attempts, pick) is not None:
                     continue
                 if time.monotonic() >= self.deadline:
                     return result, StopReason.budget
             first = len(self.attempts)
-            yield from self._draw(step, prompt, source, seed, Redraw(number=done))
+            yield from self._draw(step, wanted, Redraw(number=done))
             several = len(self.attempts) - first > 1
-            if self.settings.judge_last and (self.settings.max_attempts > 1 or several):
+            if self.settings.judge_last and (tries_of(step, self.settings) > 1 or several):
                 yield from self._judge(step, first)
             best = choose(self.attempts[first:], self.settings)
             result = result if best is None else first + best
         return result, None
 
-    def _seed(self, step: Step, number: int) -> int:
-        settings = self.settings
-        return seed_of(settings.seed, step.number, number, settings.seed_rule, settings.candidates)
+    def _without_source(self, step: Step, reason: str) -> Iterator[Event]:
+        """End a step that is to edit an image which was not drawn, with that as its fault."""
+        prompt, seed = step.prompt or "", step_seed(step, 0, self.settings)
+        attempt = Attempt(prompt=prompt, seed=seed, error=Fault(where="source", message=reason))
+        self.attempts.append(attempt)
+        yield AttemptStarted(step, 0, prompt, seed)
+        yield AttemptDrawn(step, 0, attempt)
+        yield self._close(step, StopReason.error)
 
     def _candidates(
         self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
@@ -253,21 +273,20 @@ class _Run:
         """Make the draws of these numbers; returns why it ended before the last of them, None if it did
         not."""
         for number in numbers:
-            seed = self._seed(step, number)
+            wanted = WantedDraw(prompt, source, step_seed(step, number, self.settings), step.settings)
             decided = user_selected(self.attempts, pick) is not None
-            if decided and not self.cached_calls.has_drawn(prompt, source, seed):
+            if decided and not self.cached_calls.has_drawn(wanted):
                 return StopReason.picked
             if time.monotonic() >= self.deadline:
                 return StopReason.budget
-            yield from self._draw(step, prompt, source, seed)
+            yield from self._draw(step, wanted)
         return None
 
-    def _draw(
-        self, step: Step, prompt: str, source: Picture | None, seed: int, redraw: Redraw | None = None
-    ) -> Iterator[Event]:
+    def _draw(self, step: Step, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
         """Make one draw; each of its images is an attempt."""
+        prompt, source, seed, _ = wanted
         yield AttemptStarted(step, len(self.attempts), prompt, seed, redraw)
-        drawn, reused = self.cached_calls.draw(prompt, source, seed)
+        drawn, reused = self.cached_calls.draw(wanted)
         images = drawn.images or (None,)
         for place, image in enumerate(images):
             number = len(self.attempts)
@@ -317,8 +336,10 @@ class _Run:
             first_image(given, results) != first_image(given, self.results)
         ):
             return  # its anchor is not known before the verdict
-        seed = self._seed(later, 0)
-        self.cached_calls.draw_ahead(later.prompt, source_of(self.request, results, self.settings), seed)
+        with suppress(LookupError):
+            source = step_source(later, self.request, results, self.settings)
+            seed = step_seed(later, 0, self.settings)
+            self.cached_calls.draw_ahead(WantedDraw(later.prompt, source, seed, later.settings))
 
     def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
         result = StepResult(

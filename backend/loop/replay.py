@@ -19,6 +19,7 @@ from ..types import (
     Plan,
     Request,
     RunSettings,
+    StepSettings,
     Trajectory,
     Verdict,
 )
@@ -85,6 +86,10 @@ class _AbsentGenerator:
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.draws_several = True
+        self.step_settings = frozenset(StepSettings.model_fields)
+
+    def with_step_settings(self, settings: StepSettings) -> _AbsentGenerator:
+        return self
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
         return (self.draw(prompt, source, seed),)

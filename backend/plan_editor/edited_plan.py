@@ -88,7 +88,7 @@ def make_step(fields: dict[str, object], line: int) -> Step:
         return Step.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = f", {first['loc'][0]}" if first["loc"] else ""
+        where = f", {named(first['loc'])}" if first["loc"] else ""
         if first["type"] == "string_too_long":
             reason = f"longer than {MAX_TEXT} characters"
         elif where:
@@ -100,6 +100,12 @@ def make_step(fields: dict[str, object], line: int) -> Step:
             "" if where else "Give it a line that begins with draw: or text:.",
             line,
         ) from error
+
+
+def named(place: tuple[int | str, ...]) -> str:
+    """The field at the place of an error, as a person wrote it."""
+    parts = [str(part)[:60] for part in place]
+    return parts[1] if parts[0] == "settings" and len(parts) > 1 else parts[0]
 
 
 def too_many_steps(line: int) -> PlanTextError:

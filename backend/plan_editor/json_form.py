@@ -42,6 +42,7 @@ class _Entry(BaseModel):
     prompt: str | None = None
     auxiliary_text: str | None = None
     locked: bool = False
+    settings: dict[str, Any] | None = None
 
 
 def plan_object(plan: EditedPlan) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
             "instruction": one.step.instruction,
             "prompt": one.step.prompt,
             "auxiliary_text": one.step.auxiliary_text,
+            **({"settings": given} if (given := one.step.settings.model_dump()) else {}),
             **({"locked": True} if one.locked else {}),
         }
         for one in plan.steps
@@ -118,7 +120,8 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
         field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
         raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
     instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
-    fields = entry.model_dump(exclude={"locked"}) | {
+    fields = entry.model_dump(exclude={"locked", "settings"}) | {
+        "settings": entry.settings or {},
         "number": number if entry.number is None else entry.number + shift,
         "name": entry.name or "",
         "instruction": instruction,

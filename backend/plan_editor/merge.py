@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -41,8 +42,12 @@ def read_edits(text: str) -> EditedPlan | None:
 
 
 def step_digest(step: Step) -> str:
-    """8 hex digits over the words of a step; its number is no part of it."""
-    words = [step.name, *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text))]
+    """8 hex digits over the words and settings of a step; its number is no part of it."""
+    words: list[Any] = [
+        step.name,
+        *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text)),
+        *([settings] if (settings := step.settings.model_dump()) else []),
+    ]
     return hashlib.blake2b(json.dumps(words).encode(), digest_size=4).hexdigest()
 
 

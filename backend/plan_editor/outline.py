@@ -8,6 +8,9 @@
        | one red boat
        text: Very early, the boat hoisted its sail.
 
+A step may have settings of its own: `source: step 1` (previous, first, anchor, text), `seed: 7`, `tries: 3`,
+`denoise: 0.5`, `negative: people`.
+
 Decision: what is written is read back as the same steps, character for character: a value that a line cannot
 show as it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more
 lenient than writing, but only where the meaning is plain; everything else is refused with its line, step and
@@ -43,8 +46,11 @@ FIELD_OF = {
     "caption": "auxiliary_text",
     "auxiliary_text": "auxiliary_text",
 }
+SETTINGS = ("source", "seed", "tries", "denoise", "negative")
+"""Of StepSettings, each under its own name."""
+SOURCE_STEP = re.compile(r"(?:step\s*)?([0-9]{1,9})$", re.IGNORECASE)
 HEAD = re.compile(r"\s*([0-9]{1,18})[.)](?:\s+(.*))?$")
-FIELD = re.compile(rf"\s*({'|'.join(FIELD_OF)})\s*[:：](.*)$", re.IGNORECASE)
+FIELD = re.compile(rf"\s*({'|'.join((*FIELD_OF, *SETTINGS))})\s*[:：](.*)$", re.IGNORECASE)
 LIKE_A_FIELD = re.compile(r"\s*([^\W\d][\w ]{0,19})[:：](?:\s|$)")
 MARKED = re.compile(r"\s*\|( ?)(.*)$")
 LOCK = "[locked]"
@@ -136,7 +142,7 @@ class _Reader:
 
     def _field(self, line: int, keyword: str, value: str) -> None:
         draft = self._current(line)
-        name = FIELD_OF[keyword]
+        name = FIELD_OF.get(keyword, keyword)
         where = f"step {draft.number}, {keyword}"
         if name in draft.values:
             raise PlanTextError(
@@ -153,7 +159,8 @@ class _Reader:
         draft = self._current(line)
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
-                f", step {draft.number}: there is no field {like.group(1)!r}; there are draw, text and do.",
+                f", step {draft.number}: there is no field {like.group(1)!r}; there are draw, text, do, "
+                f"{', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
                 "If the line goes on with the text above it, begin it with |.",
                 line,
             )
@@ -203,11 +210,20 @@ def _edited(draft: _Draft) -> EditedStep:
     values: dict[str, object] = {
         name: "\n".join(lines) if lines else None for name, lines in draft.values.items()
     }
+    settings = {
+        name: _setting(name, value) for name in SETTINGS if (value := values.pop(name, None)) is not None
+    }
     name = draft.name
-    if not draft.values and name:
+    if not values and name:
         name, values["prompt"] = "", name
-    step = make_step({"number": draft.number, "name": name, **values}, draft.line)
+    step = make_step({"number": draft.number, "name": name, "settings": settings, **values}, draft.line)
     return EditedStep(step=step, locked=draft.locked)
+
+
+def _setting(name: str, value: object) -> object:
+    """A setting's line as its value: the number of the step where a source is one."""
+    found = SOURCE_STEP.match(str(value)) if name == "source" else None
+    return int(found.group(1)) if found else value
 
 
 def _without_lock(name: str) -> tuple[str, bool]:
@@ -240,6 +256,12 @@ def _block(edited: EditedStep) -> str:
         value = getattr(step, name)
         if value is not None:
             lines += _field_lines(keyword, value, "   ")
+    for name in SETTINGS:
+        value = getattr(step.settings, name)
+        if value is not None:
+            shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
+            shown = shown.removesuffix(".0") if isinstance(value, float) else shown
+            lines += _field_lines(name, shown, "   ")
     return "\n".join(lines)
 
 

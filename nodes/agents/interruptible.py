@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.generators.protocol import DrawsSeveral, FollowsAnchor, Generator
+from ...backend.generators.protocol import DrawsSeveral, FollowsAnchor, Generator, TakesStepSettings
 from ...backend.pictures import Picture
-from ...backend.types import Verdict
+from ...backend.types import StepSettings, Verdict
 from .. import host
 from .reply_inputs import settings_of
 
@@ -41,6 +41,16 @@ class InterruptibleGenerator:
         host.stop_if_interrupted()
         assert isinstance(self._generator, DrawsSeveral), "asked only where draws_several says so"
         return self._generator.draw_several(prompt, source, seed)
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        taking = isinstance(self._generator, TakesStepSettings)
+        return self._generator.step_settings if taking else frozenset()
+
+    def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
+        """The same around the generator with these settings."""
+        assert isinstance(self._generator, TakesStepSettings), "asked only where step_settings says so"
+        return InterruptibleGenerator(self._generator.with_step_settings(settings))
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """Name the story's first image to a generator that asks for it."""

@@ -17,6 +17,7 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
+from ...backend.loop.step_rules import most_tries, tries_of
 from ...backend.report.outcomes import stop_sentence, summarize
 from ...backend.report.text import attempt_words
 from ...backend.types import Plan, RunSettings, Step
@@ -31,7 +32,8 @@ class RunView:
     def __init__(self, plan: Plan, settings: RunSettings, judged: bool) -> None:
         self._drawn = [step.number for step in plan.steps if step.prompt]
         self._settings = settings
-        self._draws = settings.max_attempts if judged else 1
+        self._judged = judged
+        self._draws = most_tries(plan, settings) if judged else 1
         self._batch = 1
         self.share = 0.0
         self.line = ""
@@ -80,8 +82,9 @@ class RunView:
         return (steps_before * self.tries + within) / self._all_tries
 
     def _try(self, step: Step, attempt: int, what: str) -> str:
+        tries = tries_of(step, self._settings) * self._batch if self._judged else self.tries
         # What a person asks for comes on top of the tries that are allowed.
-        return f"Step {step.number}, try {attempt + 1} of {max(self.tries, attempt + 1)}: {what}"
+        return f"Step {step.number}, try {attempt + 1} of {max(tries, attempt + 1)}: {what}"
 
 
 class Allowance:

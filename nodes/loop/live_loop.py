@@ -13,6 +13,7 @@ from ...backend.generators.protocol import Generator
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
 from ...backend.loop.protocols import PlannedBefore
+from ...backend.loop.step_rules import most_tries
 from ...backend.types import RunSettings, Trajectory
 from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
@@ -38,7 +39,8 @@ def carry_out(
     from ...backend.journal.journal import Journal
 
     progress = host.NodeProgress()
-    judged = chat is not None and settings.max_attempts > 1
+    tries = most_tries(plan.plan, settings)
+    judged = chat is not None and tries > 1
     target = LiveTarget(
         progress.node, workflow, lambda message: host.publish(EVENT, message.model_dump(mode="json"))
     )
@@ -46,7 +48,7 @@ def carry_out(
     others_leave(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
-    bar = _Bar(progress, live, settings.max_attempts if judged else 1)
+    bar = _Bar(progress, live, tries if judged else 1)
     trajectory = None
     try:
         with host.listening_to_steps(bar.sampling):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,11 +20,12 @@ from ...backend.errors import Cancelled, GeneratorError, InterleaveError
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
+from ...backend.types import StepSettings
 from .. import host
 from ..inputs.images import to_batch, to_pictures
 from .edit_mode import EditContext, Start
 from .edit_modes import edit_mode
-from .model_families import edit_choice
+from .model_families import NOISE, edit_choice
 from .settings import FLUX2, DrawSettings
 from .step_options import StepOptions
 from .weights_identity import weights_identity
@@ -103,6 +105,23 @@ class ComfyGenerator:
             *([f"options {self._options.identity}"] if self._options.identity else []),
         ]
         return bounded_identity(" ".join(parts))
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """`denoise` where an edit begins from its source, `negative` where a text of it is looked at."""
+        given = self._options
+        takes_denoise = self._choice == NOISE
+        takes_negative = given.negative is None and given.guider is None and not self._context.unguided
+        taken = {"denoise": takes_denoise, "negative": takes_negative}
+        return frozenset(name for name, takes in taken.items() if takes)
+
+    def with_step_settings(self, settings: StepSettings) -> ComfyGenerator:
+        """The same weights, lock and cache, drawing with these settings."""
+        other = copy(self)
+        other.__dict__.pop("_identity", None)
+        drawing = self._context.settings.model_copy(update=settings.of_draw)
+        other._context = replace(self._context, settings=drawing)
+        return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises

@@ -41,7 +41,7 @@ NUMBER = r"[\d.,%/]+"
 RARE = " \U00013000"
 """A hieroglyph, which hardly any font has."""
 FREE = ("text", "rest", "part", "count")
-SAME = ("{part} · {rest}", "{seconds} s", "{minutes} min {seconds} s", "Name")
+SAME = ("{part} · {rest}", "{seconds} s", "{minutes} min {seconds} s", "Name", "Seed")
 """Words that may be the same in another language."""
 
 Words = dict[str, dict[str, str]]

@@ -19,7 +19,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import (
 from interleave_thinker.backend.plan_editor.json_form import write_json
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable, read_edits, step_digest
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.backend.types import Plan, Step, StepSettings
 
 # Besides any text: texts that look like the outline's own marks.
 MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n",
@@ -27,6 +27,16 @@ MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", 
 pieces = st.one_of(st.sampled_from(MARKS), st.text(max_size=8))
 words = st.lists(pieces, max_size=5).map("".join)
 maybe = st.none() | words
+
+
+own_settings = st.builds(
+    StepSettings,
+    source=st.none() | st.sampled_from(["previous", "first", "anchor", "text"]) | st.integers(1, 10**9 - 1),
+    seed=st.none() | st.integers(0, 2**48),
+    tries=st.none() | st.integers(1, 100),
+    denoise=st.none() | st.floats(0.0, 1.0, exclude_min=True),
+    negative=maybe,
+)
 
 
 @st.composite
@@ -42,6 +52,7 @@ def edited_plans(draw: st.DrawFn) -> EditedPlan:
         }
         if not fields["prompt"] and not fields["auxiliary_text"]:
             fields["prompt"] = "a"
+        fields["settings"] = draw(own_settings)
         steps.append(EditedStep(step=Step(number=number, **fields), locked=draw(st.booleans())))
     made_from = draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), max_size=3))
     return EditedPlan(steps=tuple(steps), made_from=tuple(made_from), style=draw(words))
@@ -103,8 +114,8 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
         ("a red house", r"Line 1: a plan begins with a step"),
         ("1. House\n\n2.\n  do: Nothing.", (r"Line 3, step 2: nothing to draw and nothing to say\. Give it "
                                            r"a line")),
-        ("1. House\n  drow: a house", (r"Line 2, step 1: there is no field 'drow'; there are draw, text and "
-                                      r"do\.")),
+        ("1. House\n  drow: a house", (r"Line 2, step 1: there is no field 'drow'; there are draw, text, do, "
+                                      r"source, seed, tries, denoise and negative\.")),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step has this field already"),
         ("1. House\n  a house", r"Line 2, step 1: it is not said what 'a house' is"),
         ("0. House", r"Line 1: steps are numbered from 1"),
@@ -122,6 +133,10 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
         ('[\n {}]', r"Line 2, step 1: nothing to draw"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
+        ("1. a\n  draw: b\n  tries: many", r"Line 1, step 1, tries: Input should be a valid integer"),
+        ("1. a\n  draw: b\n  denoise: 0", r"Line 1, step 1, denoise: Input should be greater than 0"),
+        ("1. a\n  draw: b\n  source: above", r"Line 1, step 1, source: Input should be 'previous'"),
+        ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: .*not permitted"),
         ("style: a\nstyle: b\n1. a", r"Line 2: the plan has a style already"),
         (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters, at most 2000"),
         ("1. a\n  style: b", r"Line 2, step 1: there is no field 'style'"),
@@ -199,6 +214,19 @@ def prompts(plan: Plan) -> list[str | None]:
 def test_no_edits_let_the_plan_through() -> None:
     assert read_edits(" \n") is None
     assert apply_edits(None, plan("a", "b")).plan == plan("a", "b")
+
+
+def test_settings_of_a_step_are_an_edit_and_stay() -> None:
+    first, second = steps_of(
+        "1. a boat\n2. The sea\n draw: b\n source: Step 1\n seed: 7\n tries: 2\n denoise: .5"
+    )
+    assert first.settings == StepSettings() and step_digest(first) == step_digest(plan("a boat").steps[0])
+    assert second.settings == StepSettings(source=1, seed=7, tries=2, denoise=0.5)
+    base = editable(plan("a", "b"))
+    seeded = base.steps[1].step.model_copy(update={"settings": StepSettings(seed=3)})
+    edits = base.model_copy(update={"steps": (base.steps[0], EditedStep(step=seeded))})
+    merged = apply_edits(edits, plan("x", "y", "z")).plan
+    assert [step.prompt for step in merged.steps] == ["x", "b", "z"] and merged.steps[1].settings.seed == 3
 
 
 def test_a_style_by_hand_wins_over_the_planners() -> None:

@@ -17,7 +17,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, Edite
 from interleave_thinker.backend.plan_editor.json_form import plan_object
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Step
+from interleave_thinker.backend.types import Step, StepSettings
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
@@ -30,7 +30,8 @@ SET_REPLIES = """replies => {
 }"""
 WRITE = """async ([plans]) => {
   const {planText} = await import('/extensions/interleave-thinker/plan_outline.js');
-  return plans.map(([steps, from]) => [planText(steps, from, false), planText(steps, from, true)]);
+  return plans.map(([steps, from, style]) =>
+    [planText(steps, from, false, style), planText(steps, from, true, style)]);
 }"""
 PROMPTS = (
     "a wide meadow at dawn with a red house in the middle, soft light",
@@ -85,13 +86,23 @@ def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
                     step=Step(number=3, name=text, instruction=text, prompt="p", auxiliary_text=text),
                     locked=True,
                 ),
-                EditedStep(step=Step(number=7, prompt=text or "p")),
+                EditedStep(
+                    step=Step(
+                        number=7,
+                        prompt=text or "p",
+                        settings=StepSettings(source=3, seed=2**48, tries=1, denoise=1.0, negative=text),
+                    )
+                ),
+                EditedStep(
+                    step=Step(number=9, prompt="q", settings=StepSettings(source="text", denoise=0.35))
+                ),
             ),
             made_from=("0123abcd",) if text else (),
+            style=text,
         )
         for text in texts
     ]
-    sent = [[plan_object(plan)["execution_plan"], list(plan.made_from)] for plan in plans]
+    sent = [[plan_object(plan)["execution_plan"], list(plan.made_from), plan.style] for plan in plans]
     for plan, (outline, as_json) in zip(plans, page.evaluate(WRITE, [sent]), strict=True):
         assert read_edits(outline) == plan == read_edits(as_json)
         assert outline == write_outline(plan)
@@ -116,6 +127,42 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     output = page.evaluate("async () => (await app.graphToPrompt()).output")
     (node,) = [one for one in output.values() if one["class_type"] == "InterleaveEditPlan"]
     assert node["inputs"]["edits"] == page.evaluate(TEXT) and "steps" not in node["inputs"]
+    ran(page)
+
+
+def test_a_step_has_settings_of_its_own(planned: Any, tmp_path: Path) -> None:
+    page = planned
+    toggle = row(page, 3).get_by_label("Settings of this step alone")
+    assert toggle.get_attribute("aria-expanded") == "false"
+    toggle.focus()
+    page.keyboard.press("Enter")
+    assert toggle.get_attribute("aria-expanded") == "true"
+    choice = row(page, 3).get_by_label("Edits")
+    assert [text.strip() for text in choice.locator("option").all_inner_texts()][-2:] == [
+        "step 1: Step 1",
+        "step 2: Step 2",
+    ]
+    choice.select_option("1")
+    row(page, 3).get_by_role("spinbutton", name="Seed").fill("77")
+    row(page, 3).get_by_role("spinbutton", name="Tries").fill("2")
+    row(page, 3).get_by_role("spinbutton", name="Tries").fill(
+        "0"
+    )  # is no number of tries, so nothing is written
+    page.locator(".itp-style").fill("Ink on paper")
+    photographed(page, "edit-plan-settings", tmp_path)
+    assert steps(page)[2].step.settings == StepSettings(source=1, seed=77, tries=2)
+    edits = read_edits(page.evaluate(TEXT))
+    assert edits is not None and edits.style == "Ink on paper"
+    toggle.click()
+    assert "Seed: 77" in row(page, 3).locator(".itp-summary").inner_text()
+    row(page, 3).get_by_label("Move up").click()
+    row(page, 1).get_by_label("Delete").click()
+    assert [one.step.settings.source for one in steps(page)] == [1, None]
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    row(page, 2).get_by_label("Settings of this step alone").click()
+    row(page, 2).get_by_role("spinbutton", name="Seed").fill("")
+    assert steps(page)[1].step.settings == StepSettings(source=1, tries=2)
     ran(page)
 
 

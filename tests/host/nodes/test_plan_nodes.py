@@ -76,6 +76,26 @@ def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> 
     assert trajectory["plan"]["style"] == "Ink on paper"
 
 
+def test_a_step_by_hand_is_drawn_with_its_own_settings(host: ComfyServer) -> None:
+    text = "1. a red house\n2. add a tree\n3. Sun\n  draw: add a sun\n  source: step 1\n  seed: 77"
+    graph = edited(text, request="Settings by hand") | {
+        "generator": node("InterleaveTinyWorldGenerator"),
+        "loop": node(
+            "InterleaveCriticLoop", plan="@edit", generator="@generator", max_attempts=1, accept_at=0.0,
+            keep="best", source="previous", on_failure="keep", seed=0,
+        ),
+    }  # fmt: skip
+    outputs = host.run(graph)
+    assert "source: step 1" in text_of(outputs)
+    (folder,) = (host.base / "output" / "interleave-thinker").glob("settings-by-hand-*")
+    first, _, third = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"]
+    assert third["attempts"][0]["source"] == first["attempts"][0]["image"]
+    assert third["attempts"][0]["seed"] == 77
+    graph["edit"]["inputs"]["edits"] = f"{text}\n  denoise: 0.5"
+    with pytest.raises(HostError, match="Step 3 has a denoise of its own, which this generator cannot take"):
+        host.run(graph)
+
+
 def test_another_seed_is_another_plan_and_the_same_the_same(host: ComfyServer) -> None:
     """By a real agent, which draws its answer."""
     need_checkpoints()

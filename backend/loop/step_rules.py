@@ -1,0 +1,86 @@
+"""What a step's own settings change of the run's rules, as pure functions, and the check that all of them can
+be honoured.
+
+Decision: a setting that cannot be honoured is an error before the first step, since an image that silently
+ignores what a person asked for would be found at the end of the story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import SettingsError
+from ..generators.protocol import Generator, TakesStepSettings
+from ..pictures import Picture
+from ..types import Plan, Request, RunSettings, Step, StepResult
+from .policy import seed_of, source_of
+
+BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
+
+
+def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
+    """Raise SettingsError for the first setting of a step that cannot be honoured."""
+    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    drawn: set[int] = set()
+    for step in plan.steps:
+        source = step.settings.source
+        if isinstance(source, int) and source not in drawn:
+            raise SettingsError(
+                f"Step {step.number} is to edit the image of step {source}, which is no earlier step that is "
+                "drawn.",
+                BY_EDITING,
+            )
+        if source == "anchor" and not request.images:
+            raise SettingsError(
+                f"Step {step.number} is to edit the request's first image, but the request has none.",
+                BY_EDITING,
+            )
+        for name in step.settings.of_draw:
+            if name not in taken:
+                raise SettingsError(
+                    f"Step {step.number} has a {name} of its own, which this generator cannot take as it is "
+                    "set.",
+                    BY_EDITING,
+                )
+        if step.prompt:
+            drawn.add(step.number)
+
+
+def tries_of(step: Step, settings: RunSettings) -> int:
+    """Draws of a step at most."""
+    return step.settings.tries or settings.max_attempts
+
+
+def most_tries(plan: Plan | None, settings: RunSettings) -> int:
+    """The most draws that a step of the plan may take."""
+    return (
+        max((tries_of(step, settings) for step in plan.steps), default=1) if plan else settings.max_attempts
+    )
+
+
+def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
+    """Seed of attempt `attempt` (0-based). A step's own is that of its first, so that an image that was seen
+    can be had again by its seed; the others are made from it as from a run's."""
+    own = step.settings.seed
+    base = settings.seed if own is None else own
+    place = attempt if settings.seed_rule == "every try" else attempt % settings.candidates
+    if own is not None and place == 0:
+        return own
+    return seed_of(base, step.number, attempt, settings.seed_rule, settings.candidates)
+
+
+def step_source(
+    step: Step, request: Request, earlier: Sequence[StepResult], settings: RunSettings
+) -> Picture | None:
+    """The image that a step edits; None is text-to-image. Raises LookupError, with a sentence, if the step
+    that it is to edit has no image."""
+    own = step.settings.source
+    if own == "text":
+        return None
+    if isinstance(own, int):
+        image = next((result.image for result in earlier if result.step.number == own), None)
+        if image is None:
+            raise LookupError(f"Step {own}, which this step is to edit, has no image.")
+        return image
+    rule = settings if own is None else settings.model_copy(update={"source": own})
+    return source_of(request, earlier, rule)

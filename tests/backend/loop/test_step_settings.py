@@ -1,0 +1,150 @@
+"""Settings of single steps: what they draw from and with, how often, and that none is ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.small_agents import Counting, GeneratorError, Verdicts
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.color_match import TO_FIRST, TO_SOURCE, color_matched
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.generators.protocol import Generator, TakesStepSettings
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.external import first_try, trial_of_plan
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepSettings,
+    StopReason,
+    Trajectory,
+)
+
+REQUEST = Request(text="a story")
+GIVEN = Request(text="a story", images=(Picture.white((16, 16)),))
+
+
+def plan(*settings: dict[str, Any]) -> Plan:
+    steps = (
+        Step(number=number, prompt=f"scene {number}", settings=StepSettings(**one))
+        for number, one in enumerate(settings, 1)
+    )
+    return Plan(steps=tuple(steps))
+
+
+def told(told_plan: Plan, generator: Generator | None = None, critic=None, **rest: Any) -> Trajectory:
+    settings, request = rest.get("settings", RunSettings()), rest.get("request", REQUEST)
+    generator = generator or FakeGenerator(16)
+    events = run(request, None, generator, critic, settings, rest.get("store"), plan=told_plan)
+    last = list(events)[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def test_a_step_edits_what_it_says() -> None:
+    sources = ({}, {}, {"source": 1}, {"source": "text"}, {"source": "first"}, {"source": "previous"})
+    results = told(plan(*sources, {"source": "anchor"}), request=GIVEN).results
+    images = [result.image for result in results]
+    expected = [GIVEN.images[0], images[0], images[0], None, images[0], images[4], GIVEN.images[0]]
+    assert [result.attempts[0].source for result in results] == expected
+
+
+def test_a_seed_is_that_of_the_first_try_and_tries_are_the_steps_own() -> None:
+    critic = Verdicts(*[False] * 6)
+    first, second, third = told(plan({"seed": 77, "tries": 3}, {"tries": 1}, {}), Counting(), critic,
+                                settings=RunSettings(max_attempts=2)).results  # fmt: skip
+    assert [attempt.seed for attempt in first.attempts] == [77, seed_of(77, 1, 1), seed_of(77, 1, 2)]
+    assert second.stop_reason is StopReason.unjudged and len(second.attempts) == 1
+    assert len(third.attempts) == 2 and third.attempts[0].seed == seed_of(0, 3, 0)
+    same = told(plan({"seed": 5, "tries": 2}), Counting(), Verdicts(False, False),
+                settings=RunSettings(seed_rule="every step"))  # fmt: skip
+    assert [attempt.seed for attempt in same.results[0].attempts] == [5, 5]
+
+
+def test_a_step_with_tries_is_judged_where_the_run_judges_nothing() -> None:
+    trajectory = told(
+        plan({}, {"tries": 2}), Counting(), Verdicts(False, True), settings=RunSettings(max_attempts=1)
+    )
+    assert [len(result.attempts) for result in trajectory.results] == [1, 2]
+    assert [result.stop_reason.value for result in trajectory.results] == ["unjudged", "accepted"]
+
+
+@pytest.mark.parametrize("match", ["off", TO_SOURCE, TO_FIRST])
+def test_denoise_and_negative_are_drawn_with_and_drawn_once(tmp_path: Path, match: str) -> None:
+    def drawn(*settings: dict[str, Any]) -> Trajectory:
+        generator = color_matched(FakeGenerator(16), match)
+        return told(plan(*settings), generator, store=Journal(tmp_path))
+
+    plain = drawn({}, {})
+    own = drawn({}, {"denoise": 0.5, "negative": "people"})
+    assert own.results[0] == plain.results[0] and own.results[1].image != plain.results[1].image
+    records = len(list((tmp_path / "attempts").iterdir()))
+    assert records == 3 and drawn({}, {"denoise": 0.5, "negative": "people"}) == own
+    assert len(list((tmp_path / "attempts").iterdir())) == records
+    (tmp_path / "trajectory.json").unlink()
+    # Who matches to the first image names it in its identity, which a reader of an unfinished run lacks.
+    assert match == TO_FIRST or load_trajectory(tmp_path) == own
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (({}, {"source": 2}), "Step 2 is to edit the image of step 2, which is no earlier step"),
+        (({"source": 3}, {}), "Step 1 is to edit the image of step 3"),
+        (({}, {"source": "anchor"}), "Step 2 is to edit the request's first image, but the request has none"),
+        (({}, {"denoise": 0.4}), "Step 2 has a denoise of its own, which this generator cannot take"),
+        (({"negative": "x"},), "Step 1 has a negative of its own"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_before_the_first_step(settings, reason: str) -> None:
+    generator = Counting()
+    assert not isinstance(generator, TakesStepSettings)
+    with pytest.raises(SettingsError, match=reason):
+        told(plan(*settings), generator)
+    assert generator.drawn == []
+
+
+def test_a_source_that_was_not_drawn_is_the_steps_fault() -> None:
+    generator = Counting(failures=[GeneratorError("no memory"), None])
+    results = told(plan({}, {}, {"source": 1}, {}), generator).results
+    fault = results[2].attempts[0].error
+    assert results[2].stop_reason is StopReason.error and fault is not None
+    assert fault.message == "Step 1, which this step is to edit, has no image."
+    assert results[3].attempts[0].source == results[1].image
+
+
+def test_a_plan_without_settings_is_written_as_before() -> None:
+    assert "settings" not in plan({}).steps[0].model_dump(mode="json")
+    own = plan({"source": 1, "seed": 3, "negative": ""})
+    assert own.steps[0].model_dump(mode="json")["settings"] == {"source": 1, "seed": 3, "negative": ""}
+    assert Plan.model_validate_json(own.model_dump_json()) == own
+
+
+def test_draws_ahead_are_those_that_are_wanted() -> None:
+    generator = Counting()
+    settings = RunSettings(draw_ahead=True)
+    told(plan({}, {}, {"source": 1, "seed": 9}), generator, Verdicts(True, True, True), settings=settings)
+    assert len(generator.drawn) == 3
+
+
+def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
+    story = plan({}, {}, {"source": 1, "seed": 11}, {"denoise": 0.5})
+    drawn = told(plan({}, {})).results
+    wanted = first_try(trial_of_plan(REQUEST, story, 3, None, 0, drawn))
+    assert wanted.source == drawn[0].image and wanted.seed == 11
+    with pytest.raises(SettingsError, match="Step 1, which this step is to edit, has no image"):
+        trial_of_plan(REQUEST, story, 3, None, 0)
+    with pytest.raises(SettingsError, match="Step 4 has a denoise of its own"):
+        first_try(trial_of_plan(REQUEST, story, 4, None, 0, drawn))
+    anchored = plan({}, {"source": "anchor"})
+    with pytest.raises(SettingsError, match="but the request has none"):
+        trial_of_plan(REQUEST, anchored, 2, None, 0)

@@ -1,0 +1,142 @@
+// What a step on Edit Plan does otherwise than the run: the image it edits, its seed, tries, denoise and negative.
+//
+// Decision: closed until it is asked for, so that a plan reads as a plan; a step that has settings shows them in a line of
+// words. An empty field is the run's own, and is not written.
+
+import { button, make } from "./plan_elements.js";
+import { say } from "./words.js";
+
+const NUMBERS = [
+  { name: "seed", min: 0, max: 2 ** 48, step: 1 },
+  { name: "tries", min: 1, max: 100, step: 1 },
+  { name: "denoise", min: 0.01, max: 1, step: 0.01 }
+];
+const opened = new WeakSet();
+
+function labels() {
+  return { source: say("Edits"), seed: say("Seed"), tries: say("Tries"), denoise: say("Denoise"), negative: say("Negative") };
+}
+
+function helps() {
+  return {
+    source: say("The image that this step edits."),
+    seed: say("Of the step's first try; later tries get theirs from it."),
+    tries: say("Draws of this step at most; 1 is not judged."),
+    denoise: say("How much of its image an image-to-image model redraws."),
+    negative: say("What must not appear in this step, for models that are guided.")
+  };
+}
+
+/** The parts of a row: {toggle, summary, panel}. `earlier` are the steps before this one; `edited()` is called after a change. */
+export function stepSettings(step, earlier, edited) {
+  const panel = make("div", "itp-settings");
+  panel.id = `itp-settings-${Math.random().toString(36).slice(2)}`;
+  const summary = make("div", "itp-summary");
+  const help = say("Settings of this step alone: source, seed, tries, denoise, negative.");
+  const toggle = button("", help, () => open(panel.hidden));
+  toggle.append(make("i", "pi pi-sliders-h"));
+  toggle.setAttribute("aria-label", help);
+  toggle.setAttribute("aria-controls", panel.id);
+
+  function open(isOpen) {
+    panel.hidden = !isOpen;
+    if (isOpen) opened.add(step);
+    else opened.delete(step);
+    toggle.setAttribute("aria-expanded", String(isOpen));
+    show();
+  }
+
+  function show() {
+    const given = Object.entries(step.settings ?? {});
+    summary.textContent = given.map(([name, value]) => shown(name, value)).join(" · ");
+    summary.hidden = !given.length || !panel.hidden;
+    toggle.classList.toggle("itp-given", given.length > 0);
+  }
+
+  function set(name, value) {
+    const { [name]: _, ...others } = step.settings ?? {};
+    const settings = value === undefined ? others : { ...others, [name]: value };
+    if (Object.keys(settings).length) step.settings = settings;
+    else delete step.settings;
+    show();
+    edited();
+  }
+
+  panel.append(
+    field("source", sourceChoice(step, earlier, set)),
+    ...NUMBERS.map((one) => field(one.name, number(step, one, set))),
+    field("negative", negative(step, set))
+  );
+  open(opened.has(step));
+  return { toggle, summary, panel };
+}
+
+function sources(earlier) {
+  return [
+    ["", say("as the run says")],
+    ["previous", say("the step before")],
+    ["first", say("the first image drawn")],
+    ["anchor", say("the request's first image")],
+    ["text", say("nothing, drawn from text")],
+    ...earlier.filter((one) => one.prompt).map((one) => [one.step_number, stepName(one)])
+  ];
+}
+
+function stepName(step) {
+  const number = say("step {step}", { step: step.step_number });
+  return step.step_name ? `${number}: ${step.step_name}` : number;
+}
+
+function shown(name, value) {
+  if (name === "source") {
+    const found = sources([]).find(([one]) => one === value);
+    return `${labels().source}: ${found ? found[1] : say("step {step}", { step: value })}`;
+  }
+  return `${labels()[name]}: ${value}`;
+}
+
+function sourceChoice(step, earlier, set) {
+  const choice = make("select");
+  const own = step.settings?.source ?? "";
+  const offered = sources(earlier);
+  // A source that is no earlier step any more is shown as it stands; the server says what is wrong with it.
+  if (!offered.some(([value]) => value === own)) offered.push([own, say("step {step}", { step: own })]);
+  for (const [value, text] of offered) {
+    const option = make("option", "", text);
+    Object.assign(option, { value: String(value), selected: value === own });
+    choice.append(option);
+  }
+  choice.addEventListener("change", () => {
+    const [value] = offered[choice.selectedIndex];
+    set("source", value === "" ? undefined : value);
+  });
+  return choice;
+}
+
+function number(step, { name, min, max, step: by }, set) {
+  const input = make("input");
+  const value = step.settings?.[name] ?? "";
+  Object.assign(input, { type: "number", min, max, step: by, value, placeholder: say("the run's") });
+  input.addEventListener("input", () => {
+    const value = input.valueAsNumber;
+    input.classList.toggle("itp-wrong", !input.validity.valid);
+    if (input.value === "" && input.validity.valid) set(name, undefined);
+    else if (input.validity.valid && Number.isFinite(value)) set(name, value);
+  });
+  return input;
+}
+
+function negative(step, set) {
+  const input = make("input");
+  const value = step.settings?.negative ?? "";
+  Object.assign(input, { type: "text", value, placeholder: say("the generator's"), spellcheck: false });
+  input.addEventListener("input", () => set("negative", input.value || undefined));
+  return input;
+}
+
+function field(name, control) {
+  const label = make("label", "itp-field");
+  label.title = helps()[name];
+  label.append(make("span", "", labels()[name]), control);
+  return label;
+}
