@@ -44,8 +44,8 @@ class InterruptibleGenerator:
 
     @property
     def step_settings(self) -> frozenset[str]:
-        taking = isinstance(self._generator, TakesStepSettings)
-        return self._generator.step_settings if taking else frozenset()
+        generator = self._generator
+        return generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
 
     def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
         """The same around the generator with these settings."""
