@@ -168,6 +168,24 @@ def test_either_verdict_is_asked_alike_wherever_it_stands_in_the_file(tmp_path: 
     )
 
 
+def test_what_was_learned_is_asked_wherever_it_stands_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read_rows(rows_file(tmp_path, count=50))
+    one_sided = [row for row in rows if truth_of(row)] + [row for row in rows if not truth_of(row)]
+    seen: list[RowSet] = []
+    same = measured(answers(list(TRUTHS)), TRUTHS)
+
+    def compared(gate: RegressionGate, before: Path, after: Path, asked: RowSet, *others: object) -> object:
+        seen.append(asked)
+        return compare(same, same, gate.settings)
+
+    monkeypatch.setattr(RegressionGate, "_compared", compared)
+    gate = RegressionGate(GateSettings(gate_rows=20), "cpu", lambda line: None)
+    gate.measure_learned(tmp_path, tmp_path, RowSet(one_sided, tmp_path), tmp_path)
+    assert [truth_of(row) for row in seen[0].rows] == [True, False] * 10
+
+
 @pytest.mark.parametrize("kept", [True, False, None])
 def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None:
     rows = [row for row in read_rows(rows_file(tmp_path)) if truth_of(row) is kept]
