@@ -66,7 +66,8 @@ def foreign_tracebacks(log: str) -> list[str]:
     found = []
     for block in log.split("Traceback (most recent call last):")[1:]:
         end = ENDS.search(block)
-        if end is not None and OURS not in end.group():
+        is_cause = "direct cause of" in block or "During handling of" in block
+        if end is not None and not is_cause and OURS not in end.group():
             found.append(block[end.start() :].splitlines()[0][:200])
     return found
 
