@@ -7,15 +7,15 @@
 
 import { app } from "../../scripts/app.js";
 import { language as chosenLanguage } from "./host.js";
+import { ENGLISH, resolved } from "./languages.js";
 
-const LANGUAGES = ["de", "es", "fr", "ja", "zh"]; // English needs no file
 const PLACE = /\{(\w+)\}/g;
 const NUMBER = "[\\d.,%/]+";
 // What stands in these places is a stranger's text and stays as it is; `rest`, `part` and `count` are looked up themselves.
 const VERBATIM = ["text"];
 const LOOKED_UP = ["rest", "part", "count"];
 
-let language = "en";
+let language = ENGLISH;
 let ours = {};
 let patterns = [];
 
@@ -50,11 +50,11 @@ function patternOf(key) {
 
 /** Have the words of the front end's language, unless they are here. Without them everything is in English. */
 async function fetchWords() {
-  const wanted = chosenLanguage();
+  const wanted = resolved(chosenLanguage());
   if (wanted === language) return;
-  const loaded = LANGUAGES.includes(wanted) ? await wordsOf(wanted) : {};
+  const loaded = wanted === ENGLISH ? {} : await wordsOf(wanted);
   // Words that were not to be had are asked for again with the next graph.
-  language = loaded ? wanted : "en";
+  language = loaded ? wanted : ENGLISH;
   ours = loaded?.view ?? {};
   patterns = Object.entries(loaded?.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
 }

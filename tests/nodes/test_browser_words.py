@@ -1,4 +1,4 @@
-"""The words of the node views in the browser: five languages beside English, each whole, none with words that
+"""The words of the node views in the browser: six languages beside English, each whole, none with words that
 nobody says.
 
 What the code says itself is found in the scripts; what the server says is made here by the server's own
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
@@ -33,7 +36,8 @@ from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
 
 WEB = Path(__file__).resolve().parents[2] / "web"
-LANGUAGES = ("de", "es", "fr", "ja", "zh")
+WORDS = LANGUAGES[1:]
+"""English needs no file: it is what the others are looked up by."""
 SAID = re.compile(r'\bsay\(\s*"((?:[^"\\]|\\.)*)"')
 SENTENCE = re.compile(r'(\bsay\(\s*)?"([A-Z][a-z]+,? [a-z][^"]*)"')
 PLACE = re.compile(r"\{(\w+)\}")
@@ -190,7 +194,7 @@ def notes_of_edits() -> Iterator[str]:
     yield note(base, planned) + " It is too long to be edited in the list."
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WORDS)
 def test_every_language_says_what_the_scripts_say_and_nothing_else(language: str) -> None:
     assert set(words(language)["view"]) == said_in_scripts()
 
@@ -201,7 +205,7 @@ def test_no_english_text_is_put_into_an_element_without_being_said() -> None:
         assert [text for said, text in sentences if not said] == [], path.name
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WORDS)
 def test_places_and_lines_stay_what_they_are(language: str) -> None:
     for part in words(language).values():
         for key, text in part.items():
@@ -211,12 +215,12 @@ def test_places_and_lines_stay_what_they_are(language: str) -> None:
 
 
 def test_every_language_knows_the_same_lines_of_the_server_in_the_same_order() -> None:
-    first, *others = (list(words(language)["server"]) for language in LANGUAGES)
+    first, *others = (list(words(language)["server"]) for language in WORDS)
     assert all(keys == first for keys in others)
 
 
 def test_every_line_of_the_server_is_known_and_every_known_line_is_said() -> None:
-    keys, used = list(words("de")["server"]), set[str]()
+    keys, used = list(words("fr")["server"]), set[str]()
     for line in lines_of_the_server():
         assert looked_up(line, keys, used), line
     unused = set(keys) - used
@@ -226,8 +230,49 @@ def test_every_line_of_the_server_is_known_and_every_known_line_is_said() -> Non
     assert unused == with_rare_font
 
 
-@pytest.mark.parametrize("language", ("ja", "zh"))
+@pytest.mark.parametrize("language", OWN_SCRIPT)
 def test_no_sentence_was_left_in_english(language: str) -> None:
     for part in words(language).values():
         for key, text in part.items():
-            assert re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", text) or key in SAME, key
+            assert re.search(OWN_SCRIPT[language], text) or key in SAME, key
+
+
+@pytest.mark.parametrize("language", CHARACTERS)
+def test_chinese_is_in_the_characters_of_its_readers(language: str) -> None:
+    for part in words(language).values():
+        for text in part.values():
+            characters = "".join(re.findall(OWN_SCRIPT[language], text))
+            encoded = characters.encode(CHARACTERS[language], "ignore")
+            assert encoded.decode(CHARACTERS[language]) == characters, text
+
+
+RESOLVED = {
+    "fr": "fr",
+    "FR-ca": "fr",
+    "zh": "zh",
+    "zh-TW": "zh-TW",
+    "zh-tw": "zh-TW",
+    "zh-HK": "zh",
+    "ko-KR": "ko",
+    "de": "en",
+    "de-AT": "en",
+    "pt": "en",
+    "pt-BR": "en",
+    "en-GB": "en",
+    "": "en",
+}
+"""What the front end makes of the value of its setting, as far as there are words of ours."""
+ASK = """import {LANGUAGES, resolved} from MODULE;
+console.log(JSON.stringify([LANGUAGES, TAGS.map(resolved)]));"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script")
+def test_a_setting_means_the_language_that_the_front_end_takes(tmp_path: Path) -> None:
+    # node takes a file without a package.json around it for a module by its ending alone.
+    module = shutil.copy(WEB / "languages.js", tmp_path / "languages.mjs")
+    script = ASK.replace("MODULE", json.dumps(Path(module).as_uri())).replace("TAGS", json.dumps([*RESOLVED]))
+    command = ["node", "--input-type=module", "--eval", script]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    languages, resolved = json.loads(answer)
+    assert dict(zip(RESOLVED, resolved, strict=True)) == RESOLVED
+    assert sorted(languages) == sorted(WORDS) == sorted(path.stem for path in (WEB / "words").iterdir())

@@ -1,4 +1,4 @@
-"""Everything that a person reads about a node: six languages with nothing missing, help pages, icon,
+"""Everything that a person reads about a node: seven languages with nothing missing, help pages, icon,
 requirements.
 
 What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 ROOT = Path(__file__).resolve().parents[2]
 HELP = ROOT / "web" / "docs"
-LANGUAGES = ("en", "zh", "ja", "fr", "de", "es")
 WITH_PLACES = {("description",), ("inputs", "agent", "tooltip"), ("inputs", "adapter", "tooltip")}
 """Load Agent's words that name the folders of this installation: in English the node's own are shown."""
 VERBATIM = re.compile(
@@ -90,15 +90,21 @@ def test_nodes_and_the_labels_of_a_node_can_be_told_apart(language: str) -> None
             assert len(set(options)) == len(options), (node, options)
 
 
-@pytest.mark.parametrize("language", ("zh", "ja"))
+@pytest.mark.parametrize("language", OWN_SCRIPT)
 def test_no_sentence_was_left_in_english(language: str) -> None:
     for node in NODE_IDS:
         for place, text in words(language, node).items():
             if place[-1] in ("tooltip", "description") or (place[-1] == "name" and text not in UNTRANSLATED):
-                assert re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", text) or text in ("CFG", "Hub ID"), (
-                    node,
-                    place,
-                )
+                assert re.search(OWN_SCRIPT[language], text) or text in ("CFG", "Hub ID"), (node, place)
+
+
+@pytest.mark.parametrize("language", CHARACTERS)
+def test_chinese_is_in_the_characters_of_its_readers(language: str) -> None:
+    for node in NODE_IDS:
+        for text in words(language, node).values():
+            characters = "".join(re.findall(OWN_SCRIPT[language], text))
+            encoded = characters.encode(CHARACTERS[language], "ignore")
+            assert encoded.decode(CHARACTERS[language]) == characters, text
 
 
 def help_pages(node: str) -> dict[str, Path]:

@@ -1,5 +1,5 @@
 """The views of the nodes in another language than English, in a real browser, and changed while a graph is
-open. In French, which every front end knows: German, say, newer ones turn back into English.
+open; and whatever language the setting names, labels and views are in the same one.
 
 The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from ..graphs.klein import story
 from ..graphs.replies import reply, verdict
-from ..server.comfy_server import ComfyServer
+from ..server.comfy_server import ROOT, ComfyServer
 from .edit_plan_page import PLANNED
 from .page import (
     RUN,
@@ -32,6 +32,19 @@ from .page import (
 SIZE = (64, 64)
 OUTSIDE = """() => [...document.querySelectorAll('.it-live button, .it-live .it-badge, .itp-plan button')]
   .filter(one => one.offsetParent && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
+
+LANGUAGE = "() => app.extensionManager.setting.get('Comfy.Locale')"
+TITLE = "() => app.graph._nodes.find(node => node.type === 'InterleaveEditPlan').title"
+NAMED = {"de": "en", "pt": "en", "ko": "ko", "zh-TW": "zh-TW", "zh-tw": "zh-TW", "zh-HK": "zh"}
+"""The language that newer front ends take for the value of the setting."""
+
+
+def shown(language: str) -> tuple[str, str]:
+    """The title of Edit Plan and the name of its first button."""
+    nodes = json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
+    words = ROOT / "web" / "words" / f"{language}.json"
+    views = json.loads(words.read_text(encoding="utf-8"))["view"] if words.exists() else {}
+    return nodes["InterleaveEditPlan"]["display_name"], views.get("Add step", "Add step")
 
 
 @pytest.fixture
@@ -87,3 +100,25 @@ def test_the_language_changes_with_the_setting(french: Any, host: ComfyServer, t
     page.get_by_role("button", name="Add step").wait_for()
     page.evaluate(SET_LANGUAGE, "zh")
     page.get_by_role("button", name="添加步骤").wait_for()
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_labels_and_views_are_in_one_language(
+    named: str, page: Any, host: ComfyServer, tmp_path: Path
+) -> None:
+    setting(host, "Comfy.Locale", named)
+    try:
+        page.reload()
+        page.wait_for_function(WORKFLOW_READY)
+        page.wait_for_timeout(1000)
+        kept = page.evaluate(LANGUAGE) == named
+        if kept and named not in (NAMED[named], "de", "pt"):
+            pytest.skip("this front end knows a language only as it writes it")
+        page.evaluate(PLANNED, ["[]", "a story"])
+        title, button = shown(NAMED[named])
+        page.get_by_role("button", name=button, exact=True).wait_for()
+        assert page.evaluate(TITLE) == title
+        photographed(page, f"edit-plan-{named}", tmp_path)
+        assert page.evaluate(OUTSIDE) == []
+    finally:
+        setting(host, "Comfy.Locale", "en")

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
+from support.languages import LANGUAGES
 
 from ..graphs.choices import FOUND_HERE
 from ..server.comfy_server import PACK, ROOT, ComfyServer
 
-LANGUAGES = ("en", "zh", "ja", "fr", "de", "es")
 HOSTS_OWN = {("InterleaveStepGenerator", "sampler"), ("InterleaveStepGenerator", "scheduler")}
 """Lists of the host's names, which are the same in all languages."""
 OFFERED_IF_INSTALLED = {"8-bit", "4-bit"}
