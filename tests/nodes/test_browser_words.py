@@ -1,4 +1,4 @@
-"""The words of the node views in the browser: six languages beside English, each whole, none with words that
+"""The words of the node views in the browser: seven languages beside English, each whole, none with words that
 nobody says.
 
 What the code says itself is found in the scripts; what the server says is made here by the server's own
@@ -254,6 +254,7 @@ RESOLVED = {
     "zh-tw": "zh-TW",
     "zh-HK": "zh",
     "ko-KR": "ko",
+    "ru-RU": "ru",
     "de": "en",
     "de-AT": "en",
     "pt": "en",
