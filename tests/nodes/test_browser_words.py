@@ -1,5 +1,5 @@
-"""The words of the node views in the browser: seven languages beside English, each whole, none with words that
-nobody says.
+"""The words of the node views in the browser: eight languages beside English, each whole, none with words
+that nobody says.
 
 What the code says itself is found in the scripts; what the server says is made here by the server's own
 functions.
@@ -258,7 +258,9 @@ RESOLVED = {
     "de": "en",
     "de-AT": "en",
     "pt": "en",
-    "pt-BR": "en",
+    "pt-BR": "pt-BR",
+    "pt-br": "pt-BR",
+    "pt-PT": "en",
     "en-GB": "en",
     "": "en",
 }
