@@ -4,7 +4,7 @@
 // languages. Here alone and without the front end's modules, so that node can test it.
 
 export const ENGLISH = "en"; // the keys themselves: it needs no file
-export const LANGUAGES = ["es", "fr", "ja", "ko", "pt-BR", "ru", "zh", "zh-TW"];
+export const LANGUAGES = ["es", "fr", "ja", "ko", "pt-BR", "ru", "tr", "zh", "zh-TW"];
 
 const byLowerCase = new Map(LANGUAGES.map((one) => [one.toLowerCase(), one]));
 

@@ -1,4 +1,4 @@
-"""The words of the node views in the browser: eight languages beside English, each whole, none with words
+"""The words of the node views in the browser: nine languages beside English, each whole, none with words
 that nobody says.
 
 What the code says itself is found in the scripts; what the server says is made here by the server's own
@@ -255,6 +255,7 @@ RESOLVED = {
     "zh-HK": "zh",
     "ko-KR": "ko",
     "ru-RU": "ru",
+    "tr": "tr",
     "de": "en",
     "de-AT": "en",
     "pt": "en",

@@ -1,4 +1,4 @@
-"""Everything that a person reads about a node: nine languages with nothing missing, help pages, icon,
+"""Everything that a person reads about a node: ten languages with nothing missing, help pages, icon,
 requirements.
 
 What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with

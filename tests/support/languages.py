@@ -1,6 +1,6 @@
 """The languages that the nodes and their views are in, which tests of their words go through."""
 
-LANGUAGES = ("en", "zh", "zh-TW", "ja", "ko", "fr", "es", "pt-BR", "ru")
+LANGUAGES = ("en", "zh", "zh-TW", "ja", "ko", "fr", "es", "pt-BR", "ru", "tr")
 """English first: its words are what the others say."""
 OWN_SCRIPT = {
     "zh": r"[\u4e00-\u9fff]",
