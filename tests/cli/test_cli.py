@@ -80,7 +80,7 @@ def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
     arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "fake"]
     result = call("run", "x", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
-    assert "3 of 3 pictures drawn." in result.output
+    assert "3 pictures, not judged." in result.output
     assert result.output.count("try 1: drawn") == 3
 
 
