@@ -173,7 +173,7 @@ def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytes
         pick(tmp_path / "run", journal_choices.MAX_CHOICES + 1, picture)
     pick(tmp_path / "run", 1, None)
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
-    with pytest.raises(JournalError, match="Pick again"), _picking(tmp_path / "run"):
+    with pytest.raises(JournalError, match="being changed by others"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)
     assert Journal(tmp_path / "run").user_selected(1) is None
 
