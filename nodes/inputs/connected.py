@@ -43,7 +43,7 @@ PLAN = Kind("a plan", instance_of(PlannedRequest))
 TRAJECTORY = Kind("a trajectory", instance_of(Trajectory))
 MODEL = Kind("a MODEL", can("get_model_object", "clone"))
 CLIP = Kind("a CLIP", can("tokenize"))
-VAE = Kind("a VAE", can("encode", "decode"))
+VAE = Kind("a VAE", can("encode", "decode", "spacial_compression_decode"))
 
 
 def check_connected(node: str, kind: Kind, **sockets: Any) -> None:

@@ -65,10 +65,15 @@ def to_batch(image: Image.Image) -> torch.Tensor:
     return torch.from_numpy(pixels)[None]
 
 
-def mask_picture(mask: torch.Tensor, where: str) -> Picture:
+def mask_picture(mask: object, where: str) -> Picture:
     """The only mask of a batch `[B, H, W]` or `[H, W]`, values 0..1, as an image that is white at 1. Raises
     SettingsError if there are more, if it is of another shape, or empty."""
-    masks = mask.reshape((-1, *mask.shape[-2:])) if mask.ndim in (2, 3) else mask
+    if not isinstance(mask, torch.Tensor) or mask.is_meta or not mask.is_floating_point():
+        found = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise SettingsError(f"{where} is of the kind {found!s:.60}; a mask is wanted.", LOOK)
+    if not 0 < mask.numel() <= MAX_PIXELS:
+        raise SettingsError(f"{where} has the shape {tuple(mask.shape)}; one mask is wanted.", LOOK)
+    masks = mask.detach().float().reshape((-1, *mask.shape[-2:])) if mask.ndim in (2, 3) else mask
     if masks.ndim != 3 or len(masks) != 1 or not torch.isfinite(masks).all():
         raise SettingsError(
             f"{where} has the shape {tuple(mask.shape)}; one mask is wanted.", "Connect a MASK of one image."

@@ -85,7 +85,8 @@ class StepOptions:
         wrong = [
             name
             for name, parts in PARTS.items()
-            if (value := getattr(self, name)) is not None and not all(hasattr(value, one) for one in parts)
+            if (value := getattr(self, name)) is not None
+            and any(getattr(value, one, None) is None for one in parts)
         ]
         wrong += [name for name in ("negative", "conditioning") if not _is_conditioning(getattr(self, name))]
         wrong += [name for name in ("sigmas", "mask") if not _is_finite(getattr(self, name))]

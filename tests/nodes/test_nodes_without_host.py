@@ -27,7 +27,7 @@ from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.inputs import requirements
-from interleave_thinker.nodes.inputs.images import to_batch, to_pictures
+from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import known_run, run_folder
 from interleave_thinker.nodes.live.progress import RunView
 from interleave_thinker.nodes.plan.outline_text import plan_text
@@ -62,6 +62,20 @@ def test_images_of_every_kind_of_float_are_read_and_nothing_else() -> None:
     for value in wrong:
         with pytest.raises(SettingsError):
             to_pictures(value)
+
+
+def test_a_mask_is_one_of_numbers_and_nothing_else() -> None:
+    whole = torch.ones(1, 4, 6)
+    for mask in (whole, whole[0], whole.half(), torch.nn.Parameter(whole)):
+        assert mask_picture(mask, "It").size == (6, 4)
+    wrong = [
+        "mask", [whole], {"samples": None}, whole.bool(), whole[:0], whole[None, None],
+        whole * 0, whole * float("nan"),
+        torch.empty(1, 4, 6, device="meta"), torch.ones(1, 1, 1).expand(1, 60_000, 60_000),
+    ]  # fmt: skip
+    for value in wrong:
+        with pytest.raises(SettingsError):
+            mask_picture(value, "It")
 
 
 class Weights:
