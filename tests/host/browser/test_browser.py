@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ..graphs.examples import need_models, requirements, twin
+from ..graphs.examples import KLEIN_AGENT, need_models, requirements, twin
 from ..graphs.template_names import NAMES
 from ..server.comfy_server import ComfyServer
 from .page import opened, photographed, ran, setting
@@ -28,6 +28,26 @@ CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nod
     widget.value = value;
     widget.callback?.(value);
   })))"""
+OWN_CRITIC = """name => {
+  const links = app.graph.links;
+  const link = id => (links instanceof Map ? links.get(id) : links[id]);
+  for (const node of app.graph._nodes) {
+    const slot = node.inputs?.findIndex(input => input.name === 'critic') ?? -1;
+    const from = slot < 0 ? null : app.graph.getNodeById(link(node.inputs[slot].link)?.origin_id);
+    if (from?.type !== 'InterleaveLoadAgent' || from.widgets[0].value !== name) continue;
+    const critic = LiteGraph.createNode('InterleaveLoadAgent');
+    app.graph.add(critic);
+    critic.widgets[0].value = 'tiny world critic';
+    critic.connect(0, node, slot);
+    app.ownCritic = {critic, back: () => from.connect(0, node, slot)};
+  }
+}"""
+WITHOUT_OWN_CRITIC = """() => {
+  if (!app.ownCritic) return;
+  app.ownCritic.back();
+  app.graph.remove(app.ownCritic.critic);
+}"""
+"""As judged_by_the_critic does it, for the time of a run."""
 SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' &&
     (node.imgs?.length ?? 0) > 0)
   .map(node => node.type)"""
@@ -115,7 +135,9 @@ def test_a_template_opens_whole_tidy_and_runs(
         assert comparable(sent, wanted) == comparable(wanted, wanted)
         need_models(host, name)
         set_values(page, changes)
+        page.evaluate(OWN_CRITIC, KLEIN_AGENT)
         ran(page)
+        page.evaluate(WITHOUT_OWN_CRITIC)
         kinds = {node["class_type"] for node in wanted.values()} & SHOWN_KINDS
         page.wait_for_function(SHOWS, arg=sorted(kinds))
     photographed(page, f"{name}-done", tmp_path)

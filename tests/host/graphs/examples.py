@@ -172,6 +172,23 @@ def changed(graph: Graph, changes: list[Change]) -> Graph:
         for node in graph.values():
             if node["class_type"] == change.class_type and change.title in (None, node["_meta"]["title"]):
                 node["inputs"] |= change.inputs
+    return judged_by_the_critic(graph)
+
+
+def judged_by_the_critic(graph: Graph) -> Graph:
+    """The graph, with the tiny world's critic where its one agent judges, too: what stands for that agent in
+    these tests is a planner, and a critic whose verdicts cannot be read stops a run."""
+    agents = {
+        key: node
+        for key, node in graph.items()
+        if node["class_type"] == "InterleaveLoadAgent" and node["inputs"]["agent"] == KLEIN_AGENT
+    }
+    for node in list(graph.values()):
+        judge = node["inputs"].get("critic")
+        if isinstance(judge, list) and judge[0] in agents:
+            own = agents[judge[0]]
+            graph["own_critic"] = own | {"inputs": own["inputs"] | {"agent": "tiny world critic"}}
+            node["inputs"]["critic"] = ["own_critic", 0]
     return graph
 
 
