@@ -9,6 +9,9 @@ import { make, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
 
 const SMALL = 256;
+const NAMES_HEIGHT = 48; // of what stands over and under the pictures that are compared
+const LEAST_BELOW = 120; // lower than this nothing is seen in a picture: it is scrolled to
+const LEAST_ROOM = 220;
 
 export class RunView {
   /** `acts`: {again()} queues the graph once more; false, or a promise of it, says that the host did not take it. */
@@ -59,12 +62,17 @@ export class RunView {
     for (const scrolled of [this.row, this.detail])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
-    // The comparison grows with the node, as high as it is seen as a whole.
-    this.watch = new ResizeObserver(() =>
-      this.compare.element.style.setProperty("--it-room", `${Math.max(220, this.detail.clientHeight - 48)}px`),
-    );
-    this.watch.observe(this.detail);
+    this.watch = new ResizeObserver(() => this.#giveRoom());
+    for (const part of [this.detail, this.list]) this.watch.observe(part);
     this.draw();
+  }
+
+  /** The comparison grows with the node: as high as what is left below the tries, or as the view once it is scrolled to. */
+  #giveRoom() {
+    const whole = this.detail.clientHeight - NAMES_HEIGHT;
+    const left = whole - (this.compare.element.offsetTop - this.detail.offsetTop);
+    const room = left >= LEAST_BELOW ? left : Math.max(LEAST_ROOM, whole);
+    this.compare.element.style.setProperty("--it-room", `${room}px`);
   }
 
   /** Something changed: draw it with the next frame. */
@@ -246,6 +254,7 @@ export class RunView {
     );
     const drawn = attempts.filter((attempt) => attempt.image);
     this.compare.offer(step, this.#optionsOf(step), tryName(shown.chosen ?? drawn.at(-1)?.attempt ?? 0));
+    this.#giveRoom();
   }
 
   /** The pictures of a step that can be compared, the one before it first. */
