@@ -202,13 +202,13 @@ def test_a_typed_fault_is_shown_at_once_and_mended(planned: Any, tmp_path: Path)
     assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["prompt"] == "a house"
     page.get_by_role("button", name="Edit as list").click()
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 1")
-    row(page, 1).locator("input").fill("Home")
+    row(page, 1).get_by_placeholder("Name").fill("Home")
     assert json.loads(page.evaluate(TEXT))["execution_plan"][0]["step_name"] == "Home"
 
 
 def test_a_saved_workflow_brings_its_edits_back(planned: Any) -> None:
     page = planned
-    row(page, 1).locator("input").fill("Kept")
+    row(page, 1).get_by_placeholder("Name").fill("Kept")
     page.evaluate("async () => await app.loadGraphData(app.graph.serialize(), true, true)")
     page.wait_for_function("() => document.querySelector('.itp-step input')?.value === 'Kept'")
     assert steps(page)[0].step.name == "Kept"

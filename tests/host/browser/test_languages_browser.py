@@ -35,7 +35,17 @@ OUTSIDE = """() => [...document.querySelectorAll('.it-live button, .it-live .it-
 
 LANGUAGE = "() => app.extensionManager.setting.get('Comfy.Locale')"
 TITLE = "() => app.graph._nodes.find(node => node.type === 'InterleaveEditPlan').title"
-NAMED = {"de": "en", "pt": "en", "ko": "ko", "zh-TW": "zh-TW", "zh-tw": "zh-TW", "zh-HK": "zh"}
+NAMED = {
+    "de": "en",
+    "pt": "en",
+    "ko": "ko",
+    "pt-BR": "pt-BR",
+    "ru": "ru",
+    "tr": "tr",
+    "zh-TW": "zh-TW",
+    "zh-tw": "zh-TW",
+    "zh-HK": "zh",
+}
 """The language that newer front ends take for the value of the setting."""
 
 
@@ -95,7 +105,7 @@ def test_the_language_changes_with_the_setting(french: Any, host: ComfyServer, t
     page.evaluate(SET_LANGUAGE, "en")
     page.get_by_role("button", name="Add step").wait_for()
     # A language without words of ours is English, as its node texts are.
-    page.evaluate(SET_LANGUAGE, "ru")
+    page.evaluate(SET_LANGUAGE, "ar")
     page.wait_for_timeout(1000)
     page.get_by_role("button", name="Add step").wait_for()
     page.evaluate(SET_LANGUAGE, "zh")

@@ -47,7 +47,7 @@ def test_a_verdict_comes_out_in_all_its_parts(host: ComfyServer) -> None:
     assert said(outputs, "success") == "False" and said(outputs, "probability") == "0.25"
     assert said(outputs, "prompt") == "a blacker page" and said(outputs, "reasoning") == "looked"
     text = said(outputs, "text")
-    assert text.startswith("Refused, P(success) 25%") and "Draw next: a blacker page" in text
+    assert text.startswith("Refused, P(success) 25 %") and "Draw next: a blacker page" in text
     assert outputs["judge"]["text"] == [text]
 
 

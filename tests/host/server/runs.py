@@ -18,7 +18,9 @@ these tests share theirs. The cancelled runs would take minutes."""
 
 def journals(host: ComfyServer, request: str) -> list[Path]:
     """Folders of the runs of a request."""
-    return list((host.base / "output" / "interleave-thinker").glob(f"{request.replace(' ', '-')}-??????????"))
+    name = f"{request.replace(' ', '-')}-??????????"
+    runs = host.base / "output" / "interleave-thinker"
+    return [*runs.glob(name), *runs.glob(f"{name}-seed-*")]
 
 
 def made(host: ComfyServer, request: str) -> dict[str, int]:
