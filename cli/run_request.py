@@ -92,7 +92,7 @@ class ModelOptions:
     """Which models a command opens, and how."""
 
     planner: PlannerOptions
-    wishes: PlanConstraints
+    constraints: PlanConstraints
     critic: CriticOptions
     generator: GeneratorOptions
     local: LocalOptions
@@ -114,7 +114,7 @@ def carry_out(
     try:
         journal = Journal(out)
         journal.check(request)
-        plan = in_wished_style(plan, journal, models.wishes.style.strip())
+        plan = with_style(plan, journal, models.constraints.style.strip())
         if plan is None:
             check_words(models.planner.planner, request.text)
         view.wait("Opening the models")
@@ -123,7 +123,7 @@ def carry_out(
         planner = (
             None
             if plan is not None
-            else constrained(opener.planner(models.planner, view.planning), models.wishes)
+            else constrained(opener.planner(models.planner, view.planning), models.constraints)
         )
         critic = opener.critic(models.critic) if judged_tries(plan, journal, settings) > 1 else None
         opener.finish()
@@ -146,7 +146,7 @@ def carry_out(
     return outcome
 
 
-def in_wished_style(plan: Plan | None, journal: Journal, style: str) -> Plan | None:
+def with_style(plan: Plan | None, journal: Journal, style: str) -> Plan | None:
     """The plan that is given, or that a person wrote into the run's folder, in a style that is asked for;
     a planner gets to know it by its constraints."""
     written = journal.written_plan() if style and (journal.folder / RUN).exists() else None
@@ -160,11 +160,11 @@ def judged_tries(plan: Plan | None, journal: Journal, settings: RunSettings) -> 
     return max(settings.max_attempts, most_tries(plan or written, settings))
 
 
-def constrained(planner: Planner, wishes: PlanConstraints) -> ConstrainedPlanner:
-    """The planner, which keeps to what is wished."""
+def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPlanner:
+    """The planner, held to the constraints."""
     from ..backend.agents.constrained_planner import ConstrainedPlanner
 
-    return ConstrainedPlanner(planner, wishes)
+    return ConstrainedPlanner(planner, constraints)
 
 
 def warn(plan: Plan) -> None:

@@ -7,7 +7,7 @@ it is the planner that it wraps, and runs from before go on.
 from __future__ import annotations
 
 from ..types import Plan, Request
-from .plan_constraints import PlanConstraints, plan_as_wished
+from .plan_constraints import PlanConstraints, constrained_plan
 from .planner import Planner
 
 
@@ -27,8 +27,8 @@ class ConstrainedPlanner:
         return self._planner.prompt_set_digest
 
     def plan(self, request: Request) -> Plan:
-        """The plan with the constraints; raises as `plan_as_wished` does."""
-        return plan_as_wished(self._planner, request, self._constraints)
+        """The plan with the constraints; raises as `constrained_plan` does."""
+        return constrained_plan(self._planner, request, self._constraints)
 
     def rest(self, staying: object) -> None:
         """As Planner.rest."""

@@ -71,13 +71,13 @@ def worded(text: str, constraints: PlanConstraints, wrong_count: int | None = No
     return f"{count}{text}{CAPTION_WORDS[constraints.captions]}"
 
 
-def plan_as_wished(
+def constrained_plan(
     planner: PlannerLike,
     request: Request,
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the constraints. If two plans have another number of steps than wished, the
+    """The plan of a request with the constraints. If two plans have another number of steps than asked, the
     nearest with a warning in it (of equally near ones the later), or AnswerError with `exact_count`; raises
     whatever the planner raises."""
     wanted, plans = constraints.step_count, list[Plan]()

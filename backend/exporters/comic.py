@@ -97,10 +97,10 @@ def _info(trajectory: Trajectory, pages: list[Page], audience: bool) -> bytes:
     """ComicInfo.xml, its elements in the order of schema 2.0 (github.com/anansi-project/comicinfo)."""
     root = ElementTree.Element("ComicInfo")
     made = "Made with InterleaveThinker."
-    told = {} if audience else {"Summary": trajectory.request.text}
+    summary = {} if audience else {"Summary": trajectory.request.text}
     for tag, text in {
         "Title": pages[0].name,
-        **told,
+        **summary,
         "Notes": made if audience else f"{summarize(trajectory).sentence}. {made}",
         "PageCount": str(len(pages)),
     }.items():

@@ -18,7 +18,7 @@ from ..run_request import check_words, constrained, read_request, warn
 def command(
     request: Annotated[str, typer.Argument(help="What to tell, in words.")],
     planning: PlannerOptions,
-    wishes: PlanConstraints,
+    constraints: PlanConstraints,
     local: LocalOptions,
     image: Annotated[
         list[Path] | None, typer.Option("--image", help="An image of the request; repeat in their order.")
@@ -35,7 +35,7 @@ def command(
         view.wait("Planning")
     try:
         opener = Opener(local)
-        planner = constrained(opener.planner(planning, view.planning), wishes)
+        planner = constrained(opener.planner(planning, view.planning), constraints)
         opener.finish()
         plan = planner.plan(asked)
     finally:

@@ -22,7 +22,7 @@ def command(
         Path, typer.Option("--out", help="Folder of the run; the same again goes on where it was.")
     ],
     planning: PlannerOptions,
-    wishes: PlanConstraints,
+    constraints: PlanConstraints,
     judging: CriticOptions,
     drawing: GeneratorOptions,
     settings: RunSettings,
@@ -42,7 +42,7 @@ def command(
     """
     asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, wishes, judging, drawing, local)
+    models = ModelOptions(planning, constraints, judging, drawing, local)
     outcome = carry_out(asked, out, settings, models, given, as_json)
     raise typer.Exit(outcome.code)
 

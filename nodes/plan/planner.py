@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlannerLike, plan_as_wished
+from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlannerLike, constrained_plan
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.types import MAX_STEPS, Plan, Request
@@ -126,7 +126,7 @@ class Planner(io.ComfyNode):
         seed: int = 0,
         temperature: float = 0.0,
         images: dict[str, Any] | None = None,
-        **wishes: Any,
+        **options: Any,
     ) -> io.NodeOutput:
         check_connected("Planner", AGENT, agent=agent)
         asked = asked_request(request, images)
@@ -137,7 +137,7 @@ class Planner(io.ComfyNode):
         from ...backend.agents.planner import Planner as PlanningAgent
 
         progress = host.NodeProgress()
-        constraints = checked(PlanConstraints, "Planner", **wishes)
+        constraints = checked(PlanConstraints, "Planner", **options)
         settings = settings_of(agent).seeded(seed, temperature)
         heard = PlanProgress(progress.say)
         planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
@@ -154,7 +154,7 @@ def planned(
     """The plan that is written; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
     the user stops it."""
     with host.host_interrupts():
-        return plan_as_wished(planner, asked, constraints, say)
+        return constrained_plan(planner, asked, constraints, say)
 
 
 class PlanProgress:

@@ -19,7 +19,7 @@ import pytest
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -113,7 +113,7 @@ def lines_of_the_server() -> Iterator[str]:
 
 def of_another_length() -> Plan:
     planner = SimpleNamespace(plan=lambda *_: Plan(steps=(Step(number=1, prompt="a"),)))
-    return plan_as_wished(planner, Request(text="a tale"), PlanConstraints(step_count=3))
+    return constrained_plan(planner, Request(text="a tale"), PlanConstraints(step_count=3))
 
 
 def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:

@@ -89,27 +89,29 @@ def qwen25_vl(tokenizer: Any) -> Any:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     config = Qwen2_5_VLConfig(
-        text_config={
-            "hidden_size": 16,
-            "intermediate_size": 16,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "rope_parameters": {"mrope_section": [1, 1, 2], "rope_type": "default", "rope_theta": 1e6},
-            "vocab_size": len(tokenizer),
-            "initializer_range": 0.5,
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 16,
-            "intermediate_size": 16,
-            "num_heads": 2,
-            "out_hidden_size": 16,
-        },
+        text_config=text_config(tokenizer),
+        vision_config=VISION,
         vocab_size=len(tokenizer),
         **image_tokens(tokenizer),
     )
     return Qwen2_5_VLForConditionalGeneration(config)
+
+
+VISION = {"depth": 2, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16}
+
+
+def text_config(tokenizer: Any, layers: int = 2) -> dict[str, Any]:
+    """Qwen's text part with vectors of 16 numbers."""
+    return {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "rope_parameters": {"mrope_section": [1, 1, 2], "rope_type": "default", "rope_theta": 1e6},
+        "vocab_size": len(tokenizer),
+        "initializer_range": 0.5,
+    }
 
 
 def image_tokens(tokenizer: Any) -> dict[str, int]:
@@ -136,23 +138,9 @@ def qwen3_vl(tokenizer: Any, layers: int = 2) -> Any:
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     config = Qwen3VLConfig(
-        text_config={
-            "hidden_size": 16,
-            "intermediate_size": 16,
-            "num_hidden_layers": layers,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "head_dim": 8,
-            "rope_parameters": {"mrope_section": [1, 1, 2], "rope_type": "default", "rope_theta": 1e6},
-            "vocab_size": len(tokenizer),
-            "initializer_range": 0.5,
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 16,
-            "intermediate_size": 16,
-            "num_heads": 2,
-            "out_hidden_size": 16,
+        text_config=text_config(tokenizer, layers) | {"head_dim": 8},
+        vision_config=VISION
+        | {
             "deepstack_visual_indexes": [0],
             "num_position_embeddings": 16,
         },

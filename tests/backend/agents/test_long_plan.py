@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.planner import IN_ONE_REPLY, Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat import Reply, ReplySettings
@@ -197,7 +197,7 @@ def test_an_outline_of_another_length_is_asked_for_once_more_and_the_nearer_one_
 
 def test_steps_that_were_wished_for_are_written_in_parts() -> None:
     chat = ScriptedChat(forty())
-    plan = plan_as_wished(Planner(chat), Request(text="A walk."), PlanConstraints(step_count=40))
+    plan = constrained_plan(Planner(chat), Request(text="A walk."), PlanConstraints(step_count=40))
     assert len(plan.steps) == 40
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, plan_as_wished
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.protocol import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
@@ -30,7 +30,7 @@ def asked(chat: ScriptedChat) -> list[str]:
 
 def test_a_plan_of_the_wrong_length_is_asked_for_once_more() -> None:
     chat = ScriptedChat([reply(5), reply(3)])
-    plan = plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints(step_count=3))
+    plan = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(step_count=3))
     assert len(plan.steps) == 3
     first, second = asked(chat)
     assert "In exactly 3 steps: A tale." in first and "In exactly 3 steps, not 5: A tale." in second
@@ -40,7 +40,7 @@ def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> N
     wishes = PlanConstraints(step_count=3)
     for counts, nearest in ((5, 4), 4), ((4, 1), 4), ((4, 2), 2), ((1, 5), 5):
         replies = ScriptedChat([reply(count) for count in counts])
-        plan = plan_as_wished(Planner(replies), Request(text="A tale."), wishes)
+        plan = constrained_plan(Planner(replies), Request(text="A tale."), wishes)
         assert len(plan.steps) == nearest
         asked_for = f"3 steps were asked for, but the agent planned {counts[0]} and then {counts[1]}."
         assert plan.warning == f"{asked_for} The plan of {nearest} is taken."
@@ -50,7 +50,7 @@ def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> 
     with pytest.raises(
         AnswerError, match=r"3 steps were asked for, but the agent planned 5 and then 4\..*or 0"
     ):
-        plan_as_wished(
+        constrained_plan(
             Planner(ScriptedChat([reply(5), reply(4)])),
             Request(text="A tale."),
             PlanConstraints(step_count=3, exact_count=True),
@@ -59,7 +59,7 @@ def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> 
 
 def test_a_style_stands_in_the_plan_and_is_not_asked_for() -> None:
     chat = ScriptedChat([reply(2)])
-    plan = plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints(style=" Watercolour "))
+    plan = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(style=" Watercolour "))
     assert plan.style == "Watercolour" and "Watercolour" not in asked(chat)[0]
     assert plan.drawn_steps[0].prompt == "Watercolour. a house" and plan.steps[0].prompt == "a house"
     assert plan.drawn_steps[1] == plan.steps[1]  # of text alone
@@ -83,14 +83,14 @@ def test_a_seed_alone_draws_the_plan() -> None:
 
 def test_without_wishes_the_request_is_told_as_it_is() -> None:
     chat = ScriptedChat([reply(2)])
-    plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints())
+    constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints())
     assert asked(chat)[0].rstrip().endswith("\nA tale.")
 
 
 def test_captions_are_asked_for_in_words_and_none_means_none() -> None:
     chat = ScriptedChat([reply(3), reply(3)])
-    short = plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints(captions="short"))
-    none = plan_as_wished(Planner(chat), Request(text="A tale."), PlanConstraints(captions="none"))
+    short = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(captions="short"))
+    none = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(captions="none"))
     assert [step.auxiliary_text for step in short.steps] == ["Words.", "Words.", "The end."]
     assert [step.auxiliary_text for step in none.steps] == [None, None, "The end."]
     assert "A tale. Write a short caption" in asked(chat)[0] and "A tale. No captions." in asked(chat)[1]

@@ -13,11 +13,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import pytest
 from support.image_service import image_service
 from support.stories import make_trajectory
-
-from interleave_thinker.backend.journal.copy import save_trajectory
 
 from ..graphs.klein import node
 from ..server.comfy_server import ComfyServer
@@ -40,14 +37,6 @@ from .hostile_inputs import (
     widgets,
 )
 from .hostile_runs import drive
-
-
-@pytest.fixture(scope="module")
-def story_name(host: ComfyServer) -> Iterator[str]:
-    folder = host.base / "input" / "hostile-good"
-    save_trajectory(make_trajectory(3, request="Hostile"), folder)
-    yield "input/hostile-good"
-    shutil.rmtree(folder)
 
 
 def test_every_widget_of_every_node(host: ComfyServer, story_name: str) -> None:

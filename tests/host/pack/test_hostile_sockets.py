@@ -3,15 +3,8 @@ pack's in the real host. benchmarks/hostile_inputs.py has all of it."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-
 import httpx
-import pytest
 from support.image_service import image_service
-from support.stories import make_trajectory
-
-from interleave_thinker.backend.journal.copy import save_trajectory
 
 from ..server.comfy_server import ComfyServer
 from .hostile_requests import fault_of_answer, requests
@@ -20,14 +13,6 @@ from .hostile_sockets import sockets
 
 SHARE = 13
 """One in so many sockets' values: others for each socket, since there are not as many values."""
-
-
-@pytest.fixture(scope="module")
-def story_name(host: ComfyServer) -> Iterator[str]:
-    folder = host.base / "input" / "hostile-good"
-    save_trajectory(make_trajectory(3, request="Hostile"), folder)
-    yield "input/hostile-good"
-    shutil.rmtree(folder)
 
 
 def test_every_socket_of_every_node(host: ComfyServer, story_name: str) -> None:
