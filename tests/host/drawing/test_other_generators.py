@@ -66,7 +66,7 @@ def test_a_mask_says_what_an_edit_may_change(host: ComfyServer) -> None:
 
     def drawn(value: float, **inputs: Any) -> np.ndarray:
         graph = drawn_by(
-            "InterleaveDiffusersGenerator", "masked", ["a house", "a tree"], pipeline="tiny-fill",
+            "InterleaveDiffusersGenerator", "pipeline with mask", ["a house", "a tree"], pipeline="tiny-fill",
             download=False, mask="@mask", **inputs,
         )  # fmt: skip
         graph["mask"] = node("SolidMask", value=value, width=64, height=64)
@@ -74,8 +74,8 @@ def test_a_mask_says_what_an_edit_may_change(host: ComfyServer) -> None:
 
     whole = drawn(1.0)
     assert not np.array_equal(whole, drawn(0.5))
-    assert draws_of(host, "masked") == 4, "another mask is another generator"
-    assert np.array_equal(whole, drawn(1.0)) and draws_of(host, "masked") == 4
+    assert draws_of(host, "pipeline with mask") == 4, "another mask is another generator"
+    assert np.array_equal(whole, drawn(1.0)) and draws_of(host, "pipeline with mask") == 4
     with pytest.raises(HostError, match="mask of Diffusers Generator is empty"):
         drawn(0.0)
 
