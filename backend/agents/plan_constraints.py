@@ -27,7 +27,7 @@ CAPTION_WORDS: dict[CaptionStyle, str] = {
 
 
 class PlanConstraints(Value):
-    """Wishes beside the request; field descriptions are the node's tooltips."""
+    """What the plan is to be like, besides the request."""
 
     step_count: int = Field(
         default=0,
