@@ -10,6 +10,7 @@ import typer
 
 from ...backend.shown_text import shown_text
 from ...training.runs.filter import EXACT, RunsData
+from ..data import guard
 from ..model_options import with_model_options
 from .data_feedback import command as feedback
 
@@ -109,6 +110,7 @@ def from_runs(
 
 
 app.command("feedback")(feedback)
+app.add_typer(guard.app, name="guard")
 
 
 @app.command("tinyworld-critic")

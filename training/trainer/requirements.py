@@ -18,7 +18,7 @@ from ...backend.machine.libraries import is_too_old, least
 
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """What every training runs on."""
-EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
+EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm", "datasketch": "data", "imagehash": "data"}
 
 
 def missing(libraries: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from support.small_grpo import SMALL, make_data, run
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.training.doctor import settings_of
+from interleave_thinker.training.estimates.doctor import settings_of
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import CriticTrainer, config_of
 from interleave_thinker.training.recipes.recipe import read_recipe

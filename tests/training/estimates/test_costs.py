@@ -11,10 +11,10 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.vram.agent_shapes import published_config
 from interleave_thinker.backend.vram.footprint import GB
-from interleave_thinker.training import costs
-from interleave_thinker.training.doctor import settings_of
+from interleave_thinker.training.estimates import costs
+from interleave_thinker.training.estimates.doctor import settings_of
+from interleave_thinker.training.estimates.vram import Memory
 from interleave_thinker.training.recipes.recipe import read_recipe
-from interleave_thinker.training.vram import Memory
 
 WHOLE, VISION = 8_767_123_696, 576_388_336
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"

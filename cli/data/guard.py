@@ -1,0 +1,99 @@
+"""`data guard`: keep benchmarks out of training data.
+
+Decision: the benchmarks are the user's own copies; nothing of them ships and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.errors import SettingsError
+from ...backend.files.atomic import write_text
+from ...backend.shown_text import one_line
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of training data.")
+
+Index = Annotated[Path, typer.Option(help="The guard's file, made by `data guard add`.")]
+ImagesIn = Annotated[Path | None, typer.Option(help="Folder of images that do not lie beside the file.")]
+MOST_SHOWN = 20
+
+
+@app.callback()
+def guard() -> None:
+    """Keep benchmarks out of training data."""
+
+
+@app.command("add")
+def add(
+    kind: Annotated[
+        str,
+        typer.Argument(help="ueval, wise, rise, specv or comm; file for any other file of rows or lines."),
+    ],
+    path: Annotated[
+        Path, typer.Argument(help="Your copy: a JSON, JSON lines, parquet or text file, or a folder.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    name: Annotated[str, typer.Option(help="Name in reports, for kind `file`; by default the file's.")] = "",
+    images: ImagesIn = None,
+) -> None:
+    """Remember a benchmark: hashes of its words, texts, titles, ids and images, and nothing to read them back
+    from."""
+    from ...training.data.guard.benchmarks import FILE, KINDS, Read, digest_of, files_of, items_of
+    from ...training.data.guard.index import Guard
+
+    if kind not in KINDS:
+        raise SettingsError(f"{kind!r} is no benchmark that is known.", f"Known: {', '.join(KINDS)}.")
+    files = files_of(path)
+    with Guard.create(index) as opened:
+        for file in files:
+            read = Read()
+            label = kind if kind != FILE else one_line(name or file.stem)[:80]
+            added = opened.add(label, items_of(kind, file, read, images), digest_of(file))
+            if added is None:
+                typer.echo(one_line(f"{file.name}: known already"))
+                continue
+            lines = [f"{added.items} items", f"{added.images} images"]
+            if read.without_fields:
+                lines.append(f"{read.without_fields} rows without a text")
+            if read.missing_images:
+                lines.append(f"{len(read.missing_images)} images not found")
+            typer.echo(one_line(f"{file.name}: {', '.join(lines)}"))
+    typer.echo(f"guard: {index}")
+
+
+@app.command("check")
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of rows: requests, training data, outside sets.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    images: ImagesIn = None,
+    report: Annotated[Path | None, typer.Option(help="Write all that was found as JSON.")] = None,
+) -> None:
+    """Say which rows were taken from a benchmark; exit code 3 if there are any."""
+    from ...training.data.guard.checking import check_file
+    from ...training.data.guard.index import Guard
+
+    found, written = 0, {}
+    with Guard.open(index) as opened:
+        for file in files:
+            result = check_file(opened, file, images)
+            written[str(file)] = result.as_json()
+            found += sum(result.by_benchmark.values())
+            by = ", ".join(f"{name} {count}" for name, count in sorted(result.by_benchmark.items()))
+            typer.echo(
+                one_line(
+                    f"{file.name}: {result.rows} rows, {result.images} images "
+                    f"({result.missing_images} not found); taken from a benchmark: {by or 'none'}"
+                )
+            )
+            for one in result.found[:MOST_SHOWN]:
+                typer.echo(one_line(f"  row {one.row} {one.id}: {one.finding}"))
+    if report is not None:
+        write_text(report, json.dumps(written, indent=1, ensure_ascii=False), SettingsError, "Report")
+    if found:
+        raise typer.Exit(3)

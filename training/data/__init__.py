@@ -1,0 +1,1 @@
+"""Stages that make training data: requests, trajectories, rows."""
