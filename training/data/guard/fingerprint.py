@@ -28,61 +28,14 @@ PERMUTATIONS = 128
 FLAT = 4.0
 """Standard deviation of grey below which an image shows nothing that could be recognised."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-_COMMON = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "for",
-        "and",
-        "or",
-        "with",
-        "by",
-        "from",
-        "as",
-        "is",
-        "are",
-        "be",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "i",
-        "me",
-        "my",
-        "you",
-        "your",
-        "we",
-        "our",
-        "please",
-        "show",
-        "draw",
-        "make",
-        "create",
-        "generate",
-        "write",
-        "give",
-        "image",
-        "images",
-        "picture",
-        "pictures",
-        "step",
-        "steps",
-        "how",
-        "what",
-        "each",
-        "one",
-        "then",
-        "into",
-    ]
-)
+# fmt: off
+_COMMON = frozenset((
+    "a", "an", "the", "of", "in", "on", "at", "to", "for", "and", "or", "with", "by", "from", "as",
+    "is", "are", "be", "it", "its", "this", "that", "these", "those", "i", "me", "my", "you", "your",
+    "we", "our", "please", "show", "draw", "make", "create", "generate", "write", "give", "image",
+    "images", "picture", "pictures", "step", "steps", "how", "what", "each", "one", "then", "into",
+))
+# fmt: on
 
 
 def words_of(text: str) -> list[str]:

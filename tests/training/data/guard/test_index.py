@@ -20,7 +20,7 @@ from interleave_thinker.training.data.guard.index import FRAME_ITEMS, Guard, Ite
 PROMPT = (
     "Show how a glass blower makes a striped vase, from the glowing gather to the cooled piece on a shelf."
 )
-SHORT = "Traditional boats of the Kerala backwaters"
+SHORT = "Traditional boats of the Kerala backwaters, dawn"
 
 
 def scene(shift: int = 0, size: int = 256) -> Picture:
@@ -50,7 +50,7 @@ def index(tmp_path: Path) -> Path:
         (f"For my class: {PROMPT} Use chalk.", "same words"),
         (PROMPT.replace("striped", "spotted"), "same words"),
         (f"A page about this, please: {SHORT}, in ink.", "same words"),
-        (SHORT.replace("boats", "canoes"), "similar text"),
+        (SHORT.replace("Traditional", "Wooden"), "similar text"),
         ("Lemon cake!", "same title"),
     ],
 )
@@ -130,7 +130,8 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) 
     endless = sqlite3.connect(tmp_path / "view.sqlite")
     endless.executescript(
         "CREATE TABLE about (name, value); INSERT INTO about VALUES ('format', '1');"
-        "CREATE VIEW sources AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c;"
+        "CREATE VIEW sources AS WITH RECURSIVE c(x) AS "
+        "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c;"
     )
     endless.close()
     with pytest.raises(SettingsError, match="views or triggers"):
