@@ -29,6 +29,7 @@ from ..report.outcomes import (
     tone_of_attempt,
 )
 from ..report.prompt_diff import Piece, changes
+from ..report.reasoning import reasoning_shown
 from ..types import Attempt, RunSettings, StepResult, Trajectory
 from .layout.files import write_whole
 
@@ -133,6 +134,7 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) ->
         "after": drawn and _show(drawn, ATTEMPT_SIDE),
         "attempt": attempt,
         "percent": probability_words(attempt, settings),
+        "reasoning": reasoning_shown(attempt.verdict),
         "refined": _refined(attempt),
         "seconds": duration(attempt.seconds),
     }

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.errors import SettingsError
+from ...backend.report.reasoning import reasoning_shown
 from ..model_options import with_model_options
 from ..open_models import NONE, CriticOptions, LocalOptions, Opener
 from ..progress import Lines
@@ -46,7 +47,7 @@ def command(
         known = "" if verdict.probability is None else f", P(success) {verdict.probability:.3f}"
         view.say(f"Verdict: {word}{known}", "bold")
         if verdict.reasoning:
-            view.say(verdict.reasoning)
+            view.say(reasoning_shown(verdict))
         if verdict.success is not True and verdict.refined_prompt:
             view.say(f"Draw next: {verdict.refined_prompt}")
     raise typer.Exit({True: 0, False: 3, None: 1}[verdict.success])

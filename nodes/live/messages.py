@@ -19,6 +19,7 @@ from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
 from ...backend.report.outcomes import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.prompt_diff import changes
+from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason
 
 EVENT = "interleave-thinker"
@@ -220,7 +221,7 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
             "outcome": what.value,
             "tone": tone_of_attempt(what),
             "probability": verdict.probability if verdict else None,
-            "reasoning": clip(verdict.reasoning, REASONING_BYTES) if verdict else "",
+            "reasoning": clip(reasoning_shown(verdict), REASONING_BYTES),
             "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
             "seconds": round(attempt.seconds, 2),

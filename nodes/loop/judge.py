@@ -16,6 +16,7 @@ from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.loop import CriticLike
 from ...backend.loop.policy import accepted
 from ...backend.report.outcomes import percent
+from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import Verdict
 from .. import host
 from ..agents.interruptible import ListenedCritic
@@ -149,7 +150,7 @@ def results(verdict: Verdict, passes: bool) -> io.NodeOutput:
         passes,
         expansion.missing(unknown) if verdict.probability is None else verdict.probability,
         verdict.refined_prompt,
-        verdict.reasoning,
+        reasoning_shown(verdict),
         text,
         ui={"text": (text,)},
     )
@@ -172,7 +173,7 @@ def verdict_text(verdict: Verdict, passes: bool) -> str:
         head += f" (the critic's own word: {'right' if verdict.success else 'wrong'})"
     lines = [head]
     if verdict.reasoning:
-        lines += ["", verdict.reasoning]
+        lines += ["", reasoning_shown(verdict)]
     if not passes:
         lines += ["", f"Draw next: {verdict.refined_prompt}"]
     return "\n".join(lines)
