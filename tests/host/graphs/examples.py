@@ -22,7 +22,7 @@ from support.image_service import image_service
 from ..server.comfy_server import ROOT, ComfyServer
 from .klein import Graph
 
-BUILT_IN = ("tiny_world_story", "plan_by_hand", "feedback_round_trip")
+BUILT_IN = ("tiny_world_story", "plan_by_hand", "judge_only", "feedback_round_trip")
 TWINS = Path(__file__).parent / "api"
 CHECKPOINTS = ROOT / "backend" / "tinyworld" / "checkpoints"
 KLEIN_AGENT = "Qwen3-VL-4B-Instruct"
@@ -124,7 +124,6 @@ SHOWN_IMAGES = {
 """How many images a graph shows its planner."""
 
 JUDGED = (
-    "judge_only",
     "your_own_nodes_until_right",
     "controlnet_and_upscale_in_the_loop",
     "inpaint_what_the_step_names",

@@ -40,6 +40,8 @@ SLOTS: dict[tuple[str, str], tuple[str, str]] = {
     ("InterleaveStepGenerator", "negative"): ("negative", "what must not appear, where the model takes it"),
     ("InterleaveExport", "filename_prefix"): ("name", "name of the result below ComfyUI's output folder"),
 }
+NO_STORY = ("InterleaveFeedback", "InterleaveJudge")
+"""Nodes for which an example is there, and not for its story."""
 NAMED_BY_TITLE = {
     ("InterleaveLoadAgent", "agent"),
     ("InterleaveRemoteAgent", "model"),
@@ -61,7 +63,7 @@ def names() -> list[str]:
         name
         for name, graph in graphs.items()
         if any(node["class_type"] == "InterleaveCriticLoop" for node in graph.values())
-        and all(node["class_type"] != "InterleaveFeedback" for node in graph.values())
+        and all(node["class_type"] not in NO_STORY for node in graph.values())
     ]
 
 

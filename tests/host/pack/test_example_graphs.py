@@ -111,3 +111,16 @@ def test_the_tiny_world_story_is_told(host: ComfyServer) -> None:
     assert host.image(shown[0]).size == (96, 96)
     (sheet,) = outputs[id_of(graph, "InterleaveStoryboard")]["images"]
     assert host.image(sheet).size[0] > 300
+
+
+def test_one_verdict_accepts_and_one_refuses_with_a_reason_and_no_model_at_all(host: ComfyServer) -> None:
+    graph = twin("judge_only")
+    outputs = host.run(graph)
+    said = {
+        graph[key]["_meta"]["title"]: shown["text"][0] for key, shown in outputs.items() if "text" in shown
+    }
+    assert said["Verdict on the sun"].startswith("Accepted")
+    assert "All is as it should be: the sea page, a yellow sun at the top right" in said["Verdict on the sun"]
+    assert said["Verdict on the moon"].startswith("Refused")
+    assert "there should be a white moon, but there is a yellow sun" in said["Verdict on the moon"]
+    assert said["Draw next"].startswith("add a white moon at the top right")
