@@ -19,6 +19,8 @@ from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
 from ..backend.files.bounded_reader import read_json
 from ..backend.journal.journal import RUN, Journal
+from ..backend.journal.plan_parts import FOLDER as PLANNING
+from ..backend.journal.plan_parts import PlanParts
 from ..backend.loop.events import Finished, PlanReady
 from ..backend.loop.loop import run
 from ..backend.loop.step_rules import most_tries
@@ -112,7 +114,7 @@ def carry_out(
     trajectory: Trajectory | None = None
     stopped = False
     try:
-        journal = Journal(out)
+        journal, parts = Journal(out), PlanParts(out / PLANNING)
         journal.check(request)
         plan = with_style(plan, journal, models.constraints.style.strip())
         if plan is None:
@@ -120,11 +122,11 @@ def carry_out(
         view.wait("Opening the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)
-        planner = (
-            None
-            if plan is not None
-            else constrained(opener.planner(models.planner, view.planning), models.constraints)
-        )
+        planner = None
+        if plan is None:
+            writer = opener.planner(models.planner, view.planning)
+            writer.part_store = parts
+            planner = constrained(writer, models.constraints)
         critic = opener.critic(models.critic) if judged_tries(plan, journal, settings) > 1 else None
         opener.finish()
         view.wait("Planning")
@@ -133,6 +135,7 @@ def carry_out(
                 trajectory = event.trajectory
             view.show(event)
             if isinstance(event, PlanReady):
+                parts.clear()
                 warn(event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True

@@ -6,15 +6,19 @@ noted after the part before, and the last prompt. So a question grows with the o
 steps that are written, and a part that cannot be read is asked for again alone. A part that is cut off is
 asked for in halves, down to one step, so that whatever limit the answers have is long enough. The outline
 decides how many steps there are: where a request names one number beyond doubt, an outline of another length
-is asked for once more, and the nearer of the two is carried out.
+is asked for once more, and the nearer of the two is carried out. Every reply that was read is kept, where
+there is a place for it, so that a planner that was stopped goes on with the part that is missing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from ..answers.long_plan import (
     GRAMMAR_OF_OUTLINES,
@@ -26,6 +30,7 @@ from ..answers.long_plan import (
 )
 from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import AnswerError, ChatError
+from ..pictures import Picture
 from ..types import MAX_TEXT, Plan, Request, Step
 from .asked_count import AskedCount
 from .asking import Agent, AnswerForm, OnToken
@@ -37,6 +42,23 @@ NOTHING_YET = "Nothing is drawn yet; there is only what the request gives."
 OUTLINE = AnswerForm(read_outline, GRAMMAR_OF_OUTLINES, "outline")
 
 
+class PartStore(Protocol):
+    """Where the replies of a plan that is not whole are kept (journal.plan_parts)."""
+
+    def reply(self, planner: str, question: str) -> str | None:
+        """What was kept of this planner's (its identity) reply to this question."""
+        ...
+
+    def keep(self, planner: str, question: str, reply: str) -> None: ...
+
+
+class PartProgress(NamedTuple):
+    """Who is told which part is being written, and where replies are kept; None for neither."""
+
+    on_part: Callable[[str], None] | None = None
+    store: PartStore | None = None
+
+
 class LongPlan:
     """One request that is planned in parts by a planner whose prompt set has them."""
 
@@ -46,13 +68,13 @@ class LongPlan:
         request: Request,
         settings: ReplySettings,
         on_token: OnToken | None,
-        on_part: Callable[[str], None] | None,
+        parts: PartProgress,
     ) -> None:
         self._planner = planner
         self._request = request
         self._settings = settings
         self._on_token = on_token
-        self._on_part = on_part
+        self._on_part, self._store = parts
 
     def write(self, count: AskedCount | None) -> Plan:
         """The plan. Raises AnswerError that says which steps could not be read, ChatError, Cancelled."""
@@ -75,11 +97,16 @@ class LongPlan:
 
     def _outline(self, count: AskedCount | None) -> Outline:
         message = self._message(self._planner.prompt_set.planner_outline, how_many=_how_many(count))
+        kept = self.kept(message)
+        if kept is not None:
+            with suppress(AnswerError):
+                return read_outline(kept)
         settings = self._held("outline")
         with _naming("outline"):
             first = self._asked("outline", message, settings)
             outline, reply = self._planner.read_reply(first, message, settings, OUTLINE, self._on_token)
         if count is None or not count.exact or len(outline.lines) == count.most:
+            self.keep(message, reply)
             return outline
         problem = (
             f"Your outline has {len(outline.lines)} lines. The request asks for exactly {count.most} "
@@ -95,8 +122,10 @@ class LongPlan:
             other = read_outline(second.whole)
         except AnswerError:
             # The first one can be read, and has another number of steps, which whoever wants it sees.
-            return outline
-        return min(outline, other, key=lambda one: abs(len(one.lines) - count.most))
+            other = outline
+        nearer = min(outline, other, key=lambda one: abs(len(one.lines) - count.most))
+        self.keep(message, reply if nearer is outline else second)
+        return nearer
 
     def _part(self, outline: Outline, numbers: range, written: list[PlanPart]) -> PlanPart | None:
         """The steps of these numbers; None if the reply was cut off and they can be asked for in halves."""
@@ -116,14 +145,32 @@ class LongPlan:
         place = f"{numbers[0] - outline.first + 1}-{last - outline.first + 1}"
         name = f"steps {place} of {len(outline.lines)}"
         form = AnswerForm(partial(read_part, numbers=numbers), GRAMMAR_OF_PARTS, "part")
+        kept = self.kept(message)
         with _naming(name):
+            if kept is not None:
+                with suppress(AnswerError):
+                    return form.read(kept)
+                if len(numbers) > 1:
+                    return None
             reply = self._asked(name, message, settings)
             if reply.finish == "length" and len(numbers) > 1:
+                self.keep(message, reply)
                 try:
                     return form.read(reply.whole)
                 except AnswerError:
                     return None
-            return self._planner.read_reply(reply, message, settings, form, self._on_token)[0]
+            part, reply = self._planner.read_reply(reply, message, settings, form, self._on_token)
+            self.keep(message, reply)
+            return part
+
+    def kept(self, message: Message) -> str | None:
+        """The reply to this question of a plan that was not finished; None if there is none."""
+        return None if self._store is None else self._store.reply(self._planner.identity, _question(message))
+
+    def keep(self, message: Message, reply: Reply) -> None:
+        """Keep the reply to this question until the plan is whole."""
+        if self._store is not None:
+            self._store.keep(self._planner.identity, _question(message), reply.whole[:MAX_TEXT])
 
     def _message(self, form: str | None, **values: str) -> Message:
         assert form is not None, "asked only where the prompt set has parts"
@@ -140,6 +187,12 @@ class LongPlan:
         if self._on_token is not None:
             self._on_token("")
         return self._planner.chat.reply([message], settings, self._on_token)
+
+
+def _question(message: Message) -> str:
+    """A digest of the question, 40 hex digits."""
+    parts = [part.digest if isinstance(part, Picture) else part for part in message.content]
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=20).hexdigest()
 
 
 def parts_of(numbers: range) -> list[range]:

@@ -17,7 +17,7 @@ from ..prompts import PromptSet
 from ..types import Plan, Request
 from .asked_count import asked_count
 from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
-from .long_plan import LongPlan
+from .long_plan import LongPlan, PartProgress, PartStore
 from .planner_question import planner_message
 
 FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS, "plan")
@@ -43,6 +43,8 @@ class Planner(Agent):
     ) -> None:
         super().__init__(chat, prompt_set, settings, constrained_decoding)
         self.on_part = on_part
+        self.part_store: PartStore | None = None
+        """Where the parts of an unfinished plan are kept; whoever sets it removes them in the end."""
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
         """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
@@ -51,13 +53,17 @@ class Planner(Agent):
         if isinstance(self.chat, ChecksRequests):
             self.chat.check_request(request.text)
         count, settings = asked_count(request.text), self._reply_settings()
-        in_parts = LongPlan(self, request, settings, on_token, self.on_part)
+        parts = PartProgress(self.on_part, self.part_store)
+        in_parts = LongPlan(self, request, settings, on_token, parts)
         if self.prompt_set.has_parts and count is not None and count.most > IN_ONE_REPLY:
             return in_parts.write(count)
         message = planner_message(self.prompt_set, request)
+        if self.prompt_set.has_parts and in_parts.kept(message) is not None:
+            return in_parts.write(count)
         first = self.chat.reply([message], settings, on_token)
         if self.prompt_set.has_parts and first.finish == "length" and not _is_whole(first):
             # Asked again in the same way, it would be cut off again.
+            in_parts.keep(message, first)
             return in_parts.write(count)
         return self.read_reply(first, message, settings, FORM, on_token)[0]
 

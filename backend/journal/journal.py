@@ -15,6 +15,7 @@ missing.
     pictures/<digest>.png    the pixels, lossless
     choices.json             which attempt a person picked as a step's result (picks.py), and which further
                              ones were asked for (redraws.py)
+    planning/<key>.json      the parts of a long plan while others are not written yet (plan_parts.py)
     in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it ended
 """

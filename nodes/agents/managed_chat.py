@@ -21,6 +21,7 @@ from ...backend.chat.protocol import (
     RepliesTogether,
     Reply,
     ReplySettings,
+    Reserves,
     Settles,
 )
 from ...backend.pictures import Picture
@@ -34,6 +35,8 @@ BYTES_PER_TOKEN = 3
 UNKNOWN_WORK = 2 * 1024**3
 """Bytes beside the weights and the cache of a model that is not Qwen3-VL, or a server's: more than an 8B
 model takes for a long plan (1.5 GB)."""
+MOST_TOKENS = 65536
+"""As ReplySettings.max_tokens."""
 MOST_IMAGE_TOKENS = 4096
 """Of one image, in a model of which it is not known."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
@@ -111,6 +114,11 @@ class ManagedChat:
         """Raise SettingsError for a request that the model cannot plan, if it knows that beforehand."""
         if isinstance(self._chat, ChecksRequests):
             self._chat.check_request(text)
+
+    @property
+    def most_tokens(self) -> int:
+        """The agent's own; the most that can be asked for, where it does not reserve memory for them."""
+        return self._chat.most_tokens if isinstance(self._chat, Reserves) else MOST_TOKENS
 
     def reply(
         self,

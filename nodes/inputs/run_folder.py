@@ -37,6 +37,13 @@ def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
     return seeded
 
 
+def planning_folder(output: Path, request: Request, planner: str) -> Path:
+    """Where the parts of this request's plan are until it is whole, one folder a planner (its identity)."""
+    asker = hashlib.blake2b(planner.encode(), digest_size=5).hexdigest()
+    first = _folder_of(output, request)
+    return first.with_name(f"{first.name}-plan-{asker}")
+
+
 def _seed_in(folder: Path) -> int | None:
     """Base seed of the run in a folder, None if there is none that can be read."""
     try:

@@ -21,8 +21,10 @@ TrajectorySocket = io.Custom("INTERLEAVE_TRAJECTORY")
 
 
 class PlannedRequest(Value):
-    """A request and the plan to carry it out; `planner` names the agent that wrote it, "" for a person."""
+    """A request and the plan to carry it out; `planner` names the agent that wrote it, "" for a person, and
+    `prompt_set` the digest of the wording that it was asked in."""
 
     request: Request
     plan: Plan
     planner: Text = ""
+    prompt_set: Text = ""

@@ -53,7 +53,7 @@ def carry_out(
     try:
         with host.listening_to_steps(bar.sampling):
             drawer = InterruptibleGenerator(generator)
-            planner = PlannedBefore(plan.planner) if plan.planner else None
+            planner = PlannedBefore(plan.planner, plan.prompt_set) if plan.planner else None
             for event in run(plan.request, planner, drawer, critic, settings, Journal(folder), plan.plan):
                 live.follow(event)
                 bar.follow(event)

@@ -112,7 +112,12 @@ class EditPlan(io.ComfyNode):
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
         return io.NodeOutput(
-            PlannedRequest(request=asked, plan=outcome.plan, planner=_planner_of(plan, outcome)),
+            PlannedRequest(
+                request=asked,
+                plan=outcome.plan,
+                planner=_planner_of(plan, outcome),
+                prompt_set=plan.prompt_set if plan else "",
+            ),
             plan_text(outcome.plan),
             ui={DISPLAY: [display(outcome, plan.plan if plan else None)]},
         )

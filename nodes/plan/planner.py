@@ -14,11 +14,13 @@ from comfy_api.latest import io
 from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlannerLike, constrained_plan
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.journal.plan_parts import PlanParts
 from ...backend.types import MAX_STEPS, Plan, Request
 from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.connected import AGENT, check_connected
 from ..inputs.request import asked_request, images_input
+from ..inputs.run_folder import planning_folder
 from ..inputs.sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
 from ..inputs.validation import checked, in_range
 from .outline_text import plan_text
@@ -141,10 +143,15 @@ class Planner(io.ComfyNode):
         settings = settings_of(agent).seeded(seed, temperature)
         heard = PlanProgress(progress.say)
         planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
+        parts = PlanParts(planning_folder(host.output_folder(), asked, planner.identity))
+        planner.part_store = parts
         plan = planned(planner, asked, constraints, heard)
+        parts.clear()
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
         shown = {WARNING: [plan.warning]} if plan.warning else None
-        written = PlannedRequest(request=asked, plan=plan, planner=planner.identity)
+        written = PlannedRequest(
+            request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest
+        )
         return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown)
 
 

@@ -10,6 +10,9 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
+from support.chat_server import chat_server
+
+from interleave_thinker.backend.prompts import default_prompt_set
 
 from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.klein import Graph, node
@@ -55,6 +58,41 @@ def test_a_plan_of_many_steps_is_written_in_parts(host: ComfyServer) -> None:
     outputs = host.run(planned(json.dumps(outline), *parts, request="a walk", step_count=13))
     assert "13. Step 7" in text_of(outputs, "planned") and "draw: m" in text_of(outputs, "planned")
     assert "first half" in text_of(outputs, "thought") and "second half" in text_of(outputs, "thought")
+
+
+def test_a_plan_of_many_steps_goes_on_with_the_part_that_is_missing(host: ComfyServer) -> None:
+    outline = json.dumps({"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": ""})
+    parts = [
+        json.dumps({"execution_plan": [{"step_number": at, "auxiliary_text": f"Mile {at}."} for at in some]})
+        for some in (range(1, 7), range(7, 14))
+    ]
+    with chat_server("no plan at all") as server:
+        graph = {
+            "agent": node(
+                "InterleaveRemoteAgent", base_url=server.spec.partition("@")[2], model="tiny",
+                key_variable="INTERLEAVE_TEST_KEY", timeout=60,
+            ),
+            "planner": node("InterleavePlanner", agent="@agent", request="a long walk", step_count=13),
+            "planned": node("PreviewAny", source=["planner", 1]),
+        }  # fmt: skip
+        server.script = [outline, parts[0]]
+        with pytest.raises(HostError, match=r"Steps 7-13 of 13"):
+            host.run(graph)
+        asked, server.script = len(server.requests), [parts[1]]
+        assert "Mile 13." in text_of(host.run(graph), "planned")
+        assert len(server.requests) == asked + 1
+    assert not list((host.base / "output" / "interleave-thinker").glob("*-plan-*"))
+
+
+def test_the_report_names_the_wording_that_the_planner_was_asked_in(host: ComfyServer) -> None:
+    graph = planned(reply("a"), request="whose wording")
+    graph["generator"] = node("InterleaveTinyWorldGenerator")
+    graph["loop"] = node(
+        "InterleaveCriticLoop", plan=["planner", 0], generator="@generator", max_attempts=1, accept_at=0.0,
+        keep="best", source="previous", on_failure="keep", seed=0,
+    )  # fmt: skip
+    graph["report"] = node("PreviewAny", source=["loop", 3])
+    assert f"default 2 ({default_prompt_set().digest})" in text_of(host.run(graph), "report")
 
 
 def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> None:

@@ -1,0 +1,143 @@
+"""A plan in parts whose process is killed, or stopped, between two of them: what was written is not asked for
+again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import SupportsIndex
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import Reply, ReplySettings
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.journal.plan_parts import PlanParts
+from interleave_thinker.backend.types import Request
+
+COUNT = 50
+REQUEST = f"A walk in exactly {COUNT} steps."
+TESTS = Path(__file__).resolve().parents[2]
+RUNS = """
+import sys; sys.path.insert(0, sys.argv[1]); import conftest
+from interleave_thinker.cli import main
+sys.argv = ["interleave-thinker", *sys.argv[2:]]
+main()
+"""
+
+
+def outline() -> str:
+    return json.dumps({"outline": [f"{at}. mile {at}" for at in range(1, COUNT + 1)], "always": "ink"})
+
+
+def part(first: int) -> str:
+    made = [{"step_number": at, "auxiliary_text": f"Mile {at}."} for at in range(first, first + 10)]
+    return json.dumps({"execution_plan": made, "state": f"at {first + 9}"})
+
+
+def all_replies() -> list[str]:
+    return [outline(), *(part(first) for first in range(1, COUNT + 1, 10))]
+
+
+class OneAgent(ScriptedChat):
+    """The same agent whatever it will say."""
+
+    identity = "one agent"
+
+
+def planner_of(replies: list[str | Reply], folder: Path) -> Planner:
+    planner = Planner(OneAgent(replies), settings=ReplySettings(max_tokens=900))
+    planner.part_store = PlanParts(folder)
+    return planner
+
+
+@pytest.mark.parametrize("done", range(1, 6))
+def test_only_the_parts_that_are_missing_are_asked_for(done: int, tmp_path: Path) -> None:
+    replies = all_replies()
+    with pytest.raises(ChatError):
+        planner_of([*replies[:done]], tmp_path / "planning").plan(Request(text=REQUEST))
+    again = planner_of([*replies[done:]], tmp_path / "planning")
+    plan = again.plan(Request(text=REQUEST))
+    assert [step.auxiliary_text for step in plan.steps] == [f"Mile {at}." for at in range(1, COUNT + 1)]
+    assert plan == planner_of([*replies], tmp_path / "anew").plan(Request(text=REQUEST))
+    assert again.part_store is not None
+    PlanParts(tmp_path / "planning").clear()
+    assert not (tmp_path / "planning").exists()
+
+
+def test_another_request_or_agent_takes_nothing_of_it(tmp_path: Path) -> None:
+    with pytest.raises(ChatError):
+        planner_of([*all_replies()[:3]], tmp_path).plan(Request(text=REQUEST))
+    other = planner_of([*all_replies()], tmp_path)
+    assert len(other.plan(Request(text=f"A dance, not a walk: {REQUEST}")).steps) == COUNT
+    drawn = Planner(OneAgent(all_replies()), settings=ReplySettings(max_tokens=900, temperature=0.5))
+    drawn.part_store = PlanParts(tmp_path)
+    assert len(drawn.plan(Request(text=REQUEST)).steps) == COUNT
+
+
+def test_a_part_that_was_cut_off_is_not_asked_for_whole_again(tmp_path: Path) -> None:
+    whole = all_replies()
+    cut = Reply(text=whole[1][:80], tokens=900, finish="length")
+    halves = [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][:5], "state": "at 5"})]
+    halves += [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][5:], "state": "at 10"})]
+    with pytest.raises(ChatError):
+        planner_of([whole[0], cut, halves[0]], tmp_path).plan(Request(text=REQUEST))
+    assert len(planner_of([halves[1], *whole[2:]], tmp_path).plan(Request(text=REQUEST)).steps) == COUNT
+
+
+def test_a_reply_that_was_cut_off_before_there_were_parts_is_not_asked_for_again(tmp_path: Path) -> None:
+    request = Request(text="A long walk.")
+    cut = Reply(text='{"execution_plan": [{"step_number": 1,', tokens=900, finish="length")
+    with pytest.raises(ChatError):
+        planner_of([cut, outline()], tmp_path).plan(request)
+    assert len(planner_of([*all_replies()[1:]], tmp_path).plan(request).steps) == COUNT
+
+
+def begin(server: ChatServer, out: Path) -> subprocess.Popen[bytes]:
+    options = ["run", REQUEST, "--planner", f"openai:{server.spec}", "--critic", "none"]
+    words = [sys.executable, "-c", RUNS, str(TESTS), *options, "--generator", "fake", "--out", str(out)]
+    return subprocess.Popen(
+        words,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+class ThenSilent(list[str]):
+    """Replies after the last of which the server says nothing more."""
+
+    def __init__(self, replies: list[str], server: ChatServer) -> None:
+        super().__init__(replies)
+        self._server = server
+
+    def pop(self, index: SupportsIndex = -1) -> str:
+        if len(self) == 1:
+            self._server.silent_seconds = 60.0
+        return super().pop(index)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
+def test_a_killed_run_goes_on_with_the_part_that_is_missing(tmp_path: Path) -> None:
+    replies, out = all_replies(), tmp_path / "run"
+    with chat_server("") as server:
+        server.script = ThenSilent(replies[:3], server)
+        killed = begin(server, out)
+        while len(server.requests) < 4:
+            assert killed.poll() is None, "it ended by itself"
+            time.sleep(0.05)
+        killed.kill()
+        killed.wait(30)
+        assert len(list((out / "planning").glob("*.json"))) == 3 and not (out / "plan.json").exists()
+        server.silent_seconds, server.script = 0.0, replies[3:]
+        assert begin(server, out).wait(60) == 0
+        assert len(server.requests) == len(replies) + 1
+    plan = json.loads((out / "plan.json").read_text(encoding="utf-8"))
+    assert [step["auxiliary_text"] for step in plan["steps"]] == [f"Mile {at}." for at in range(1, COUNT + 1)]
+    assert not (out / "planning").exists()
