@@ -30,6 +30,10 @@ class SettingsError(InterleaveError):
     """A setting, name or path given by the user cannot be used."""
 
 
+class SourceMissing(SettingsError):
+    """The image that a step is to edit is not there."""
+
+
 class AnswerError(InterleaveError):
     """An agent's answer cannot be read; `quote` holds the offending part of it."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from ..counters import count
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
+from ..types import StepSettings
 from .encoding_cache import EncodingCache
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 from .pipeline_lora import lay_over
-from .pipeline_options import PipelineOptions, read_options
+from .pipeline_options import PipelineOptions, check_strength, read_options
 from .protocol import bounded_identity
 
 OUT_OF_MEMORY = re.compile(
@@ -114,6 +116,27 @@ class DiffusersGenerator:
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
                 encodings.attach(pipeline)
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """`denoise` where an edit begins from its source, `negative` where both pipelines look at one as they
+        are set."""
+        taken = {
+            "denoise": self._pair.kind.edit == "img2img",
+            "negative": self._pair.looks_at_negatives(self._options.get(self._pair.kind.guidance)),
+        }
+        return frozenset(name for name, takes in taken.items() if takes)
+
+    def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
+        """The same pipelines and lock, drawing with these settings. Raises SettingsError for a denoise that
+        leaves no sampling step."""
+        other = copy(self)
+        if settings.negative is not None:
+            other._options = self._options | {"negative_prompt": settings.negative}
+        if settings.denoise is not None:
+            other._strength = settings.denoise
+            check_strength(self._options.get("num_inference_steps"), settings.denoise)
+        return other
 
     @property
     def modules(self) -> list[Any]:

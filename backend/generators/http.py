@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from ..pictures import MAX_PIXELS, Picture
 from ..remote.api_keys import GENERATOR_KEY, read_key
 from ..remote.call import TRIES, RemoteCall, Retryable
 from ..remote.server import RemoteServer
+from ..types import StepSettings
 from .protocol import bounded_identity
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
@@ -142,6 +144,17 @@ class HttpGenerator:
         self.identity = bounded_identity(
             " ".join(part for part in (f"http {url}", model and f"model={model!r}", given) if part)
         )
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """`negative`; a service is not asked how much of a source it is to redraw."""
+        return frozenset({"negative"})
+
+    def with_step_settings(self, settings: StepSettings) -> HttpGenerator:
+        """The same service, asked with these settings."""
+        other = copy(self)
+        other._options = self._options | {"negative_prompt": settings.negative}
+        return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError or

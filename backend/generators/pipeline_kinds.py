@@ -65,6 +65,18 @@ class PipelinePair:
     draw: Any | None
     edit: Any
 
+    def takes_negative(self, pipeline: Any) -> bool:
+        """Whether this one of the two makes use of a negative prompt. Guidance-distilled models take both
+        arguments, and use it only with the other guidance."""
+        accepted = arguments_of(pipeline)
+        distilled = "true_cfg_scale" in accepted and self.kind.guidance != "true_cfg_scale"
+        return "negative_prompt" in accepted and not distilled
+
+    def looks_at_negatives(self, guidance: float | None) -> bool:
+        """Whether a negative prompt shapes every image at this guidance (None: the pipelines' own)."""
+        used = all(self.takes_negative(one) for one in (self.draw, self.edit) if one is not None)
+        return used and (guidance is None or guidance > 1)
+
 
 def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> PipelinePair:
     """Pair a loaded pipeline with its twin as its class demands; raises SettingsError where the class cannot

@@ -103,10 +103,7 @@ class PipelineOptions(Value):
             accepted, name = arguments_of(pipeline), type(pipeline).__name__
             if self.guidance is not None and pair.kind.guidance not in accepted:
                 raise SettingsError(f"{name} takes no guidance.", "Leave out guidance.")
-            # Guidance-distilled models take both arguments, and use the negative prompt only with the other
-            # guidance.
-            distilled = "true_cfg_scale" in accepted and pair.kind.guidance != "true_cfg_scale"
-            if self.negative is not None and ("negative_prompt" not in accepted or distilled):
+            if self.negative is not None and not pair.takes_negative(pipeline):
                 raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")
         edits = type(pair.edit).__name__
         if self.size is not None and pair.kind.edit == "reference" and "width" not in arguments_of(pair.edit):
@@ -118,11 +115,16 @@ class PipelineOptions(Value):
                 f"{edits} repaints a part of an image.",
                 "Give a mask that is white there ('mask' of the node, --mask FILE).",
             )
-        if pair.kind.edit == "img2img" and self.steps is not None and int(self.steps * self.strength) < 1:
-            raise SettingsError(
-                f"{self.steps} steps at strength {self.strength} leave no step for editing.",
-                "Raise steps or strength.",
-            )
+        if pair.kind.edit == "img2img":
+            check_strength(self.steps, self.strength)
+
+
+def check_strength(steps: int | None, strength: float) -> None:
+    """Raise SettingsError where image to image would have no sampling step; `steps` None is not known."""
+    if steps is not None and int(steps * strength) < 1:
+        raise SettingsError(
+            f"{steps} steps at strength {strength} leave no step for editing.", "Raise steps or strength."
+        )
 
 
 def read_options(given: dict[str, Any]) -> PipelineOptions:

@@ -129,7 +129,7 @@ def trial_of_plan(
     start = source or (images[-1] if images else None)
     own = chosen[0].settings.source
     if own not in (None, "text"):
-        start = source or _own_source(chosen[0], request, kept)
+        start = source or step_source(chosen[0], request, kept, RunSettings())
         # What it edits is decided with that; the loop that draws it knows none of the earlier steps.
         left = chosen[0].settings.model_copy(update={"source": None})
         chosen[0] = chosen[0].model_copy(update={"settings": left})
@@ -140,18 +140,6 @@ def trial_of_plan(
             "Let one Try Open draw that step alone.",
         )
     return Trial(request=request, plan=plan, steps=tuple(chosen), source=start, earlier=kept, seed=seed)
-
-
-def _own_source(step: Step, request: Request, earlier: tuple[StepResult, ...]) -> Picture | None:
-    try:
-        return step_source(step, request, earlier, RunSettings())
-    except IndexError as missing:
-        raise SettingsError(
-            f"Step {step.number} is to edit the request's first image, but the request has none.",
-            "Connect one to the plan's request.",
-        ) from missing
-    except LookupError as missing:
-        raise SettingsError(str(missing), "Draw that step before, and connect its story.") from missing
 
 
 def first_try(trial: Trial) -> Wanted:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from ..errors import Cancelled, SettingsError
+from ..errors import Cancelled, SettingsError, SourceMissing
 from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..pictures import Picture
@@ -174,8 +174,8 @@ class _Run:
             return
         try:
             source = step_source(step, self.request, self.results, self.settings)
-        except LookupError as missing:
-            yield from self._without_source(step, str(missing))
+        except SourceMissing as missing:
+            yield from self._without_source(step, missing.message)
             return
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
@@ -336,7 +336,7 @@ class _Run:
             first_image(given, results) != first_image(given, self.results)
         ):
             return  # its anchor is not known before the verdict
-        with suppress(LookupError):
+        with suppress(SourceMissing):
             source = step_source(later, self.request, results, self.settings)
             seed = step_seed(later, 0, self.settings)
             self.cached_calls.draw_ahead(WantedDraw(later.prompt, source, seed, later.settings))

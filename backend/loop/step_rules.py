@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import SettingsError
+from ..errors import SettingsError, SourceMissing
 from ..generators.protocol import Generator, TakesStepSettings
 from ..pictures import Picture
 from ..types import Plan, Request, RunSettings, Step, StepResult
@@ -42,6 +42,8 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
                     "set.",
                     BY_EDITING,
                 )
+        if step.settings.of_draw and isinstance(generator, TakesStepSettings):
+            generator.with_step_settings(step.settings)
         if step.prompt:
             drawn.add(step.number)
 
@@ -72,15 +74,23 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
 def step_source(
     step: Step, request: Request, earlier: Sequence[StepResult], settings: RunSettings
 ) -> Picture | None:
-    """The image that a step edits; None is text-to-image. Raises LookupError, with a sentence, if the step
-    that it is to edit has no image."""
+    """The image that a step edits; None is text-to-image. Raises SourceMissing if the step that it is to edit
+    has no image, or the request none."""
     own = step.settings.source
     if own == "text":
         return None
     if isinstance(own, int):
         image = next((result.image for result in earlier if result.step.number == own), None)
         if image is None:
-            raise LookupError(f"Step {own}, which this step is to edit, has no image.")
+            raise SourceMissing(
+                f"Step {own}, which this step is to edit, has no image.",
+                "Draw that step before, and connect its story.",
+            )
         return image
     rule = settings if own is None else settings.model_copy(update={"source": own})
+    if rule.source == "anchor" and not request.images:
+        raise SourceMissing(
+            f"Step {step.number} is to edit the request's first image, but the request has none.",
+            "Connect one to the plan's request.",
+        )
     return source_of(request, earlier, rule)

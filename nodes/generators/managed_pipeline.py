@@ -8,10 +8,12 @@ agent: a card that holds either of them serves both. Beside the weights it asks 
 from __future__ import annotations
 
 import threading
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ...backend.errors import ChatError, GeneratorError, SettingsError
 from ...backend.pictures import Picture
+from ...backend.types import StepSettings
 from ...backend.vram.footprint import image_work
 from ...backend.vram.image_shapes import ImageShape
 from ...backend.vram.models import pipeline_shape
@@ -42,6 +44,17 @@ class ManagedPipeline:
     @property
     def identity(self) -> str:
         return self._generator.identity
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """The pipeline's own."""
+        return self._generator.step_settings
+
+    def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
+        """The same weights, lock and residence, drawing with these settings."""
+        other = copy(self)
+        other._generator = self._generator.with_step_settings(settings)
+        return other
 
     def working_bytes(self, source: Picture | None) -> int:
         """What drawing takes beside the weights, which are all on the card meanwhile."""

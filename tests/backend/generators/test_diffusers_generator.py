@@ -18,6 +18,7 @@ from interleave_thinker.backend.errors import Cancelled, GeneratorError, Interle
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import StepSettings
 
 Build = Callable[[str], Path]
 
@@ -386,3 +387,26 @@ def test_failures_while_drawing_are_typed_and_say_what_to_lower(
     monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
     with pytest.raises(GeneratorError, match=r"Out of memory while drawing at 64x64.*Lower size"):
         generator.draw("a boat", None, 1)
+
+
+def test_a_step_has_a_denoise_and_a_negative_of_its_own_where_the_pipeline_looks_at_them(
+    build: Build,
+) -> None:
+    generator = open_tiny(build("stable_diffusion"), steps=4, size="64x64")
+    assert generator.step_settings == {"denoise", "negative"}
+    plain = generator.draw("a boat", scene(), 3)
+    little = generator.with_step_settings(StepSettings(denoise=0.3))
+    without = generator.with_step_settings(StepSettings(negative="a red sail"))
+    assert plain != little.draw("a boat", scene(), 3)
+    assert without.draw("a boat", None, 3) != generator.draw("a boat", None, 3)
+    assert generator.draw("a boat", scene(), 3) == plain, "the generator itself stays as it was"
+    as_opened = open_tiny(build("stable_diffusion"), steps=4, size="64x64", strength=0.3)
+    assert as_opened.draw("a boat", scene(), 3) == little.draw("a boat", scene(), 3)
+    with pytest.raises(SettingsError, match="leave no step for editing"):
+        generator.with_step_settings(StepSettings(denoise=0.1))
+
+
+def test_a_setting_that_would_be_ignored_is_not_taken(build: Build) -> None:
+    assert open_tiny(build("flux2_klein")).step_settings == frozenset()
+    unguided = open_tiny(build("stable_diffusion"), guidance=1.0, size="64x64")
+    assert unguided.step_settings == {"denoise"}

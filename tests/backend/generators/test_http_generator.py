@@ -13,7 +13,9 @@ from support.image_service import ImageService, image_service, paint
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import http as http_generator
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.protocol import TakesStepSettings
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import StepSettings
 
 
 @pytest.fixture
@@ -38,6 +40,14 @@ def test_sends_the_published_body_and_returns_the_services_pixels(service: Image
         "height": 64,
     }  # fmt: skip
     assert image == paint(body) and image.size == (80, 64)
+
+
+def test_a_step_has_a_negative_of_its_own(service: ImageService) -> None:
+    generator = open_generator(service.url, negative="blur")
+    assert isinstance(generator, TakesStepSettings) and generator.step_settings == {"negative"}
+    generator.with_step_settings(StepSettings(negative="a red sail")).draw("a boat", None, 7)
+    generator.draw("a boat", None, 7)
+    assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur"]
 
 
 def test_text_to_image_sends_null(service: ImageService) -> None:
