@@ -323,6 +323,18 @@ class RunSettings(Value):
     time_budget: float | None = Field(
         default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."
     )
+    max_draws: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="Draws at most of all steps together; a run that needs more ends there.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a limit of draws they are written as they always were, so that earlier versions read
+        them."""
+        return _written_without(fields(self), self, ("max_draws",))
 
 
 class Identities(Value):

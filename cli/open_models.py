@@ -136,12 +136,9 @@ class CriticOptions(BaseModel):
     )
 
 
-class GeneratorOptions(BaseModel):
-    """Who draws, and how."""
+class DrawingOptions(BaseModel):
+    """How images are drawn."""
 
-    generator: str = Field(
-        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or fake."
-    )
     size: str | None = Field(default=None, description="Size of the images as WIDTHxHEIGHT in pixels.")
     steps: int | None = Field(default=None, ge=1, description="Sampling steps.")
     guidance: float | None = Field(default=None, ge=0.0, description="Guidance scale.")
@@ -158,6 +155,14 @@ class GeneratorOptions(BaseModel):
         default=None,
         description="Image, white where an edit may change its source, for models that repaint (FLUX Fill, "
         "FIBO 2).",
+    )
+
+
+class GeneratorOptions(DrawingOptions):
+    """Who draws, and how."""
+
+    generator: str = Field(
+        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or fake."
     )
 
 

@@ -103,6 +103,9 @@ class Reply(Value):
 
     text: str
     tokens: int = Field(default=0, ge=0)
+    question_tokens: int | None = Field(
+        default=None, ge=0, description="Tokens of what was asked; None where the backend does not say."
+    )
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     finish: Literal["end", "length", "verdict"] = "end"
     thinking: bool | None = Field(

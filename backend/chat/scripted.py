@@ -45,7 +45,9 @@ class ScriptedChat:
 
     @property
     def identity(self) -> str:
-        content = "\0".join(reply.model_dump_json() for reply in self.replies)
+        # Replies of old scripts are named as they always were.
+        later = {"question_tokens"}
+        content = "\0".join(reply.model_dump_json(exclude=later) for reply in self.replies)
         return f"scripted:{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..execution_record.proposals import Meaning, drawn_after
 from ..execution_record.reader import (
@@ -23,10 +23,17 @@ from ..execution_record.reader import (
     read_record,
     stated,
 )
+from ..pictures import Picture
 from ..types import Trajectory
 from .layout.files import PictureFolder, write_whole
 
 __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
+
+
+class KeepPicture(Protocol):
+    """Keeps a picture where the record can name it; returns its path from the record's folder."""
+
+    def __call__(self, picture: Picture, stem: str) -> str: ...
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
@@ -36,10 +43,22 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success`
     null.
     """
-    folder = Path(folder)
-    pictures = PictureFolder(folder)
+    return write_record(trajectory, Path(folder), PictureFolder(Path(folder)).add)
+
+
+def write_record(trajectory: Trajectory, folder: Path, keep: KeepPicture) -> Path:
+    """Write `folder`/execution_record.json alone, whose pictures `keep` keeps; returns the file's path.
+    Raises JournalError."""
+    path = folder / FILE_NAME
+    content = json.dumps(record_of(trajectory, keep), ensure_ascii=False, indent=2)
+    write_whole(path, content.encode("utf-8"))
+    return path
+
+
+def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:
+    """The content of the file."""
     for number, picture in enumerate(trajectory.request.images, start=1):
-        pictures.add(picture, f"request_{number}")
+        keep(picture, f"request_{number}")
     entries: list[dict[str, Any]] = []
     for result in trajectory.results:
         following = stated(result.step.prompt)
@@ -51,8 +70,8 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
                 "step": result.step.number,
                 "prompt": result.step.prompt,
                 "refine_prompt": proposed,
-                "source_img": attempt.source and pictures.add(attempt.source, f"{stem}_source"),
-                "target_img": attempt.image and pictures.add(attempt.image, stem),
+                "source_img": attempt.source and keep(attempt.source, f"{stem}_source"),
+                "target_img": attempt.image and keep(attempt.image, stem),
                 "success": verdict.success if verdict else None,
                 "reasoning": verdict.reasoning if verdict else "",
             }
@@ -73,12 +92,9 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     context: dict[str, Any] = {"execution_plan": plan}
     if trajectory.plan.reasoning:
         context["reasoning"] = trajectory.plan.reasoning
-    record = {
+    return {
         "user_input": trajectory.request.text,
         "global_context": context,
         "steps": entries,
         MEANING: Meaning.proposal.value,
     }
-    path = folder / FILE_NAME
-    write_whole(path, json.dumps(record, ensure_ascii=False, indent=2).encode("utf-8"))
-    return path

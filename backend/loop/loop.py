@@ -4,10 +4,11 @@ Decision: a run is a Python generator. Who consumes it (command line, node, serv
 and stops it by closing it; everything finished by then is in the memory, so the same call continues where it
 was. The rules are in policy.py, what is remembered in memory.py; this file only says what follows what.
 
-How a run ends: `Finished` is the last event. A run that ends early (time budget, `on_failure=stop`,
-cancelled) has fewer results than its plan has steps, and its last result's stop reason says why. `Cancelled`
-and Ctrl-C, from wherever they come, still give the step's `StepFinished` and a `Finished` with what there is,
-and are raised again after that: who only iterates cannot mistake a cancelled run for a whole one.
+How a run ends: `Finished` is the last event. A run that ends early (time budget, no draws left,
+`on_failure=stop`, cancelled) has fewer results than its plan has steps, and its last result's stop reason
+says why. `Cancelled` and Ctrl-C, from wherever they come, still give the step's `StepFinished` and a
+`Finished` with what there is, and are raised again after that: who only iterates cannot mistake a cancelled
+run for a whole one.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from .policy import (
     accepted,
     check_source,
     choose,
+    draws_left,
     first_image,
     next_prompt,
     redraw_seed,
@@ -114,6 +116,8 @@ class _Run:
             self.plan = plan
             yield PlanReady(plan, reused)
             for step in plan.drawn_steps:
+                if step.prompt and not draws_left(self.results, self.settings):
+                    break
                 try:
                     yield from self._step(step)
                 except (Cancelled, KeyboardInterrupt):
@@ -182,17 +186,18 @@ class _Run:
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
         tries = tries_of(step, self.settings) if self.critic else 1
+        most = min(tries, draws_left(self.results, self.settings))
         reason = StopReason.unjudged
         draws = 0
-        while draws < tries and not self._redraw_waits(step, prompt, source, draws):
+        while draws < most and not self._redraw_waits(step, prompt, source, draws):
             first = len(self.attempts)
-            numbers = range(draws, min(draws + self.settings.candidates, tries))
+            numbers = range(draws, min(draws + self.settings.candidates, most))
             draws = numbers.stop
             stopped = yield from self._candidates(step, numbers, prompt, source, pick)
             candidates = self.attempts[first:]
             if self.critic and (tries > 1 or len(candidates) > 1):
                 reason = StopReason.tries_used_up
-                if self.settings.judge_last or (stopped is None and draws < tries):
+                if self.settings.judge_last or (stopped is None and draws < most):
                     yield from self._judge(step, first)
                     candidates = self.attempts[first:]
             if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import MAX_TEXT, Attempt, Request, RunSettings, StepResult, Verdict, in_style
+from ..types import MAX_ATTEMPTS, MAX_TEXT, Attempt, Request, RunSettings, StepResult, Verdict, in_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +113,16 @@ def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
     prompt = in_style((attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt, style)
     # The longest refinements have no room for a style; what was just drawn with has it.
     return prompt if len(prompt) <= MAX_TEXT else attempt.prompt
+
+
+def draws_left(results: Sequence[StepResult], settings: RunSettings) -> int:
+    """Draws that the following steps may still take, after these results; what a person asked for is not
+    counted."""
+    if settings.max_draws is None:
+        return MAX_ATTEMPTS
+    attempts = [attempt for result in results for attempt in result.attempts]
+    made = sum(attempt.place == 0 and attempt.redraw is None for attempt in attempts)
+    return max(0, settings.max_draws - made)
 
 
 def check_source(request: Request, settings: RunSettings) -> None:

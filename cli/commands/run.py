@@ -13,11 +13,11 @@ from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..run_request import ModelOptions, carry_out, read_plan_file, read_request
+from ..teachers import Parallel, TeacherOptions, run_requests
 
 
 @with_model_options
 def command(
-    request: Annotated[str, typer.Argument(help="What to tell, in plain words.")],
     out: Annotated[
         Path, typer.Option("--out", help="Folder of the run; the same again goes on where it was.")
     ],
@@ -27,6 +27,15 @@ def command(
     drawing: GeneratorOptions,
     settings: RunSettings,
     local: LocalOptions,
+    request: Annotated[str | None, typer.Argument(help="What to tell, in plain words.")] = None,
+    requests: Annotated[
+        Path | None,
+        typer.Option(
+            help='Carry out a file of requests instead, {"id", "user_input", "user_input_image"?} a line, '
+            "each in a folder of its own below --out."
+        ),
+    ] = None,
+    parallel: Parallel = 1,
     image: Annotated[
         list[Path] | None, typer.Option("--image", help="An image of the request; repeat in their order.")
     ] = None,
@@ -40,7 +49,14 @@ def command(
     Everything goes into the --out folder as it happens. Stop it, kill it, edit plan.json in it: the same
     command again repeats only what is missing or changed.
     """
-    asked = read_request(request, image or [])
+    if (request is None) == (requests is None):
+        raise SettingsError("There is no request, or there are two.", "Give a text, or --requests FILE.")
+    if requests is not None:
+        if image or plan or as_json:
+            raise SettingsError("--image, --plan and --json are for a single request.", "Leave them out.")
+        teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
+        raise typer.Exit(run_requests(requests, out, teachers, settings, parallel))
+    asked = read_request(request or "", image or [])
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, constraints, judging, drawing, local)
     outcome = carry_out(asked, out, settings, models, given, as_json)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from typing_extensions import TypedDict
@@ -68,8 +68,9 @@ class _Choice(BaseModel):
 
 class _Usage(BaseModel):
     completion_tokens: int | None = None
+    prompt_tokens: int | None = None
 
-    @field_validator("completion_tokens")
+    @field_validator("completion_tokens", "prompt_tokens")
     @classmethod
     def _possible(cls, value: int | None) -> int | None:
         # A count beside the reply: one that no reply can have is none, and the reply is read all the same.
@@ -94,6 +95,7 @@ class Chunk:
     reasoning: str = ""
     tokens: int = 0
     total_tokens: int = 0
+    question_tokens: int | None = None
     finish: str | None = None
     alternatives: tuple[tuple[str, Alternatives], ...] = ()
 
@@ -138,6 +140,7 @@ class StreamedReply:
     def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
         self._tokens = 0
+        self._question_tokens: int | None = None
         self._in_reasoning = False
         self._finish = "end"
         self._ended = False
@@ -154,6 +157,8 @@ class StreamedReply:
             text = text[: len(text) - self._watch.stop()]
         self._take(self._mask.add(text))
         self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
+        if chunk.question_tokens is not None:
+            self._question_tokens = chunk.question_tokens
         if chunk.finish == "length":
             self._finish = "length"
         return is_settled
@@ -188,6 +193,7 @@ class StreamedReply:
             {
                 "text": "".join(self._parts),
                 "tokens": self._tokens,
+                "question_tokens": self._question_tokens,
                 "probability": self._watch and self._watch.probability(),
                 "finish": self._finish,
             }
@@ -217,7 +223,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     if not event.choices:
         # The last event of a stream may hold the usage alone.
         if streamed:
-            return Chunk("", total_tokens=(event.usage and event.usage.completion_tokens) or 0)
+            return Chunk("", **_counts(event.usage))
         raise ChatError(f"{where} sent a reply without choices: {server.quote(data)}")
     choice = event.choices[0]
     text = choice.delta or choice.message
@@ -228,10 +234,17 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
         text=content[: MAX_TEXT_CHARACTERS + 1],
         reasoning=reasoning[: MAX_TEXT_CHARACTERS + 1],
         tokens=len(tokens) or int(bool(content or reasoning)),
-        total_tokens=(event.usage and event.usage.completion_tokens) or 0,
+        **_counts(event.usage),
         finish=choice.finish_reason,
         alternatives=tuple(
             (token.token, tuple((top["token"], top["logprob"]) for top in token.top_logprobs))
             for token in tokens
         ),
     )
+
+
+def _counts(usage: _Usage | None) -> dict[str, Any]:
+    """What a server says of the tokens, as fields of a chunk."""
+    if usage is None:
+        return {}
+    return {"total_tokens": usage.completion_tokens or 0, "question_tokens": usage.prompt_tokens}

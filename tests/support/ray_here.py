@@ -1,0 +1,46 @@
+"""A Ray of one's own for a test: two processors, a small store, workers that import this checkout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+STORE = 200 * 1024 * 1024
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """New processes import the package from this checkout, under its public name; `folder` is empty."""
+    (folder / "interleave_thinker").symlink_to(ROOT, target_is_directory=True)
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "RAY_USAGE_STATS_ENABLED")}
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT / "tests")])
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+
+
+@contextmanager
+def ray_here(folder: Path) -> Iterator[Any]:
+    """Ray, started in this process and shut down after."""
+    import ray
+
+    with importable(folder):
+        ray.init(
+            address="local",
+            num_cpus=2,
+            object_store_memory=STORE,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        try:
+            yield ray
+        finally:
+            ray.shutdown()

@@ -1,0 +1,156 @@
+"""What became of every prompt: one small file in its folder, and the list of those that failed.
+
+Decision: a prompt is done when `execution_record.json` lies in its folder, as on the published side; what
+this side knows besides (state, split, who drew) lies in `sample.json`, which is written before it. A failure
+is a value: where, why and how often, and it is tried again only where somebody asks for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ....backend.errors import JournalError
+from ....backend.files.atomic import write_text
+from ....backend.files.bounded_reader import read_bytes_if_any
+from ....backend.shown_text import one_line
+from ....backend.types import StopReason, Trajectory
+from .prompt_rows import PromptRow
+
+SAMPLE = "sample.json"
+FAILED = "failed{}.jsonl"
+MAX_SAMPLE = 1024 * 1024
+MAX_FAILED = 1024 * 1024 * 1024
+LONGEST_REASON = 500
+
+State = Literal["whole", "given up", "failed", "stopped"]
+
+
+class Outcome(BaseModel):
+    """What became of one prompt. `whole`: every step was accepted; `given up`: a step never was, or no draws
+    were left; `failed`: something broke at `where`; `stopped`: it goes on with the next call."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    folder: str
+    state: State
+    where: str = ""
+    reason: str = ""
+    tries: int = 1
+    generator: str = ""
+    category: str = ""
+    subcategory: str = ""
+    split: str = ""
+    language: str = ""
+    steps: int = 0
+    drawn_steps: int = 0
+    draws: int = 0
+    right: int = 0
+    wrong: int = 0
+    unread: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in ("whole", "given up")
+
+
+def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> Outcome:
+    """What a trajectory that came to its end amounts to."""
+    results = trajectory.results
+    attempts = [attempt for result in results for attempt in result.attempts]
+    said = [attempt.verdict.success for attempt in attempts if attempt.verdict]
+    good = {StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only}
+    whole = len(results) == len(trajectory.plan.steps) and all(one.stop_reason in good for one in results)
+    faults = [attempt.error for attempt in results[-1].attempts if attempt.error] if results else []
+    state: State = "whole" if whole else "failed" if faults else "given up"
+    last = results[-1].step.number if results else 0
+    given_up = f"step {last} was not accepted" if results and results[-1].stop_reason not in good else ""
+    reason = "" if whole else faults[-1].message if faults else given_up or "no draws were left"
+    return noted(
+        row,
+        state,
+        where=faults[-1].where if state == "failed" else "",
+        reason=reason,
+        generator=generator,
+        steps=len(trajectory.plan.steps),
+        drawn_steps=sum(bool(result.attempts) for result in results),
+        draws=sum(attempt.place == 0 for attempt in attempts),
+        right=said.count(True),
+        wrong=said.count(False),
+        unread=said.count(None),
+    )
+
+
+def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> Outcome:
+    """An outcome of this row."""
+    about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
+    return Outcome.model_validate(
+        {**about, "folder": row.folder, "state": state, "reason": one_line(reason)[:LONGEST_REASON], **more}
+    )
+
+
+def write_sample(folder: Path, outcome: Outcome) -> None:
+    """Write `sample.json`; raises JournalError."""
+    content = outcome.model_dump(exclude={"where", "tries"})
+    write_text(folder / SAMPLE, json.dumps(content, indent=1) + "\n", JournalError, "Sample")
+
+
+def read_sample(folder: Path) -> Outcome | None:
+    """What `sample.json` of a run's folder says; None where there is none. Raises JournalError for a damaged
+    one."""
+    found = read_bytes_if_any(folder / SAMPLE, MAX_SAMPLE, JournalError, "Sample")
+    if found is None:
+        return None
+    try:
+        return Outcome.model_validate_json(found)
+    except ValidationError as error:
+        raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
+
+
+class FailedList:
+    """`failed.jsonl` of an output folder: appended to as prompts fail, rewritten at the end with one line an
+    id, sorted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.by_id: dict[str, Outcome] = {}
+        content = read_bytes_if_any(path, MAX_FAILED, JournalError, "List of failed prompts") or b""
+        for line in content.splitlines():
+            try:
+                one = Outcome.model_validate_json(line)
+            except ValidationError:
+                continue  # a line that a kill cut off
+            self.by_id[one.id] = one
+
+    def add(self, outcome: Outcome) -> None:
+        """Note a failure, one more of its id. Raises JournalError if the disk takes nothing."""
+        before = self.by_id.get(outcome.id)
+        tries = before.tries + 1 if before else 1
+        self.by_id[outcome.id] = outcome = outcome.model_copy(update={"tries": tries})
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_line(outcome))
+        except OSError as error:
+            raise JournalError(
+                f"{str(self.path)!r} cannot be written ({error.strerror or error}).", "Make room, and go on."
+            ) from error
+
+    def close(self, done: Iterable[str]) -> None:
+        """Write it anew without those that are done by now; no file where none is left."""
+        for one in done:
+            self.by_id.pop(one, None)
+        if self.by_id:
+            lines = [_line(self.by_id[one]) for one in sorted(self.by_id)]
+            write_text(self.path, "".join(lines), JournalError, "List of failed prompts")
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def _line(outcome: Outcome) -> str:
+    names = {"id", "folder", "state", "where", "reason", "tries"}
+    return json.dumps(outcome.model_dump(include=names), ensure_ascii=False) + "\n"

@@ -1,0 +1,99 @@
+"""What a call came to, as lines for people: trajectories by state, draws a step, verdicts, refused plans,
+cost.
+
+Decision: the table is of the whole folder (or shard) and not of one call, so that a call that went on says
+what there is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel
+
+from .outcomes import Outcome
+from .usage import Usage
+
+MOST_REASONS = 8
+LONGEST = 100
+
+
+class Totals(BaseModel):
+    """Sums over the trajectories of a folder, for the closing table and for programs."""
+
+    prompts: int = 0
+    whole: int = 0
+    given_up: int = 0
+    failed: int = 0
+    to_do: int = 0
+    drawn_steps: int = 0
+    draws: int = 0
+    right: int = 0
+    wrong: int = 0
+    unread: int = 0
+    by_generator: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    """Why plans were refused and others failed, by "place: reason"."""
+
+    @property
+    def draws_a_step(self) -> float:
+        return self.draws / max(1, self.drawn_steps)
+
+
+def totals_of(prompts: int, outcomes: Iterable[Outcome]) -> Totals:
+    """The sums of these outcomes, one a prompt; the other prompts are still to be done."""
+    totals = Totals(prompts=prompts)
+    generators, reasons = Counter[str](), Counter[str]()
+    for one in outcomes:
+        if one.state == "failed":
+            totals.failed += 1
+            reasons[f"{one.where}: {one.reason[:LONGEST]}"] += 1
+        if not one.is_done:
+            continue
+        totals.whole += one.state == "whole"
+        totals.given_up += one.state == "given up"
+        generators[one.generator] += 1
+        for name in ("drawn_steps", "draws", "right", "wrong", "unread"):
+            setattr(totals, name, getattr(totals, name) + getattr(one, name))
+    totals.to_do = prompts - totals.whole - totals.given_up - totals.failed
+    totals.by_generator = dict(sorted(generators.items()))
+    totals.reasons = dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
+    return totals
+
+
+def as_lines(totals: Totals, ledger: Sequence[Usage]) -> list[str]:
+    """The closing tables."""
+    said = totals.right + totals.wrong + totals.unread
+    lines = [
+        "| trajectories | whole | given up | failed | to do | draws a step | True | False | unread |",
+        "|---|---|---|---|---|---|---|---|---|",
+        f"| {totals.prompts} | {totals.whole} | {totals.given_up} | {totals.failed} | {totals.to_do} "
+        f"| {totals.draws_a_step:.2f} | {_share(totals.right, said)} | {_share(totals.wrong, said)} "
+        f"| {totals.unread} |",
+    ]
+    if len(totals.by_generator) > 1:
+        lines += ["", "| generator | trajectories |", "|---|---|"]
+        lines += [f"| {name} | {count} |" for name, count in totals.by_generator.items()]
+    if totals.reasons:
+        lines += ["", "| failed at | prompts |", "|---|---|"]
+        shown = list(totals.reasons.items())
+        lines += [f"| {reason} | {count} |" for reason, count in shown[:MOST_REASONS]]
+        if len(shown) > MOST_REASONS:
+            lines.append(
+                f"| {len(shown) - MOST_REASONS} other reasons | "
+                f"{sum(count for _, count in shown[MOST_REASONS:])} |"
+            )
+    if ledger:
+        lines += ["", "| role | model | calls | tokens in | tokens out | images | seconds | cost |"]
+        lines.append("|---" * 8 + "|")
+        lines += [
+            f"| {one.role} | {one.model} | {one.calls} | {'~' * bool(one.estimated)}{one.tokens_in} "
+            f"| {one.tokens_out} | {one.images} | {one.seconds:.0f} | {one.cost:.4g} |"
+            for one in ledger
+        ]
+    return lines
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({part / whole:.0%})" if whole else str(part)

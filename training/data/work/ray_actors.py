@@ -1,0 +1,214 @@
+"""Work on a Ray cluster: actors that open the job once and take items one by one.
+
+Decisions. Units of work are minutes long and very uneven, so nothing is handed out in blocks. For an actor
+that dies there is a new one, wherever there is room, and its items are handed out again; what they had
+finished is in their own records, so this needs no checkpoint. The stop sign is an actor as well:
+workers look at it once a second and add what they spent. `ray` is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from ....backend.errors import InterleaveError, SettingsError
+from . import MOST_TRIES, Done, Item, Job, LocalStopSign, Result, StopSign
+
+HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
+STARTED_HERE = "local"
+STORE_BYTES = 200 * 1024 * 1024
+"""Object store of a cluster that is started here: items and results are small."""
+LOOKED_EVERY = 1.0
+"""Seconds between two looks of a worker at the stop sign."""
+
+
+@dataclass(frozen=True)
+class RayActors:
+    """`actors` workers with `parallel` items each at a time. `address`: "local" starts Ray here, "auto" is
+    the cluster that this machine belongs to, else a cluster's own; `cpus` are what each actor takes of
+    it."""
+
+    actors: int = 2
+    parallel: int = 1
+    address: str = STARTED_HERE
+    cpus: float = 1.0
+
+    def map(
+        self, job: Job[Item, Result], items: Iterable[Item], key: Callable[[Item], str], stop: LocalStopSign
+    ) -> Iterator[Done[Result]]:
+        """As `Work.map`. Raises SettingsError if Ray is not installed or the cluster cannot be reached."""
+        ray = _ray()
+        started = not ray.is_initialized()
+        if started:
+            _start(ray, self.address, self.actors, self.cpus)
+        board = _Board(ray, stop)
+        worker = ray.remote(_Worker).options(num_cpus=self.cpus, max_concurrency=self.parallel)
+        handed_out = _HandedOut(ray, lambda: worker.remote(job, board.handle), self, board)
+        try:
+            yield from handed_out.all(items, key)
+        finally:
+            stop.stop("stopped")
+            handed_out.end()
+            if started:
+                ray.shutdown()
+
+
+class _Worker(Generic[Item, Result]):
+    """Runs in an actor's process."""
+
+    def __init__(self, job: Job[Item, Result], board: Any) -> None:
+        self._job, self._board = job, board
+        self._function: Callable[[Item], Result] | None = None
+        self._fault: InterleaveError | None = None
+        try:
+            self._function = job.open(_Sign(board))
+        except InterleaveError as error:
+            # An actor whose constructor fails is only "dead" to whoever calls it; this one says why.
+            self._fault = error
+
+    def run(self, item: Item) -> tuple[Result | None, tuple[str, str] | None]:
+        """The result, or the message and hint of what kept the job from opening."""
+        if self._function is None:
+            assert self._fault is not None
+            return None, (self._fault.message, self._fault.hint)
+        return self._function(item), None
+
+
+class _Sign:
+    """The stop sign as a worker sees it."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._reason, self._looked = "", 0.0
+
+    def reason(self) -> str:
+        if not self._reason and time.monotonic() - self._looked >= LOOKED_EVERY:
+            import ray
+
+            self._looked = time.monotonic()
+            self._reason = str(ray.get(self._handle.reason.remote()))
+        return self._reason
+
+    def add(self, cost: float) -> None:
+        if cost:
+            self._handle.add.remote(cost)
+
+
+class _Board:
+    """The sign of this process, and the actor that stands for it on the cluster."""
+
+    def __init__(self, ray: Any, stop: LocalStopSign) -> None:
+        self._ray, self._stop = ray, stop
+        # On the driver's own node: a lost worker node must not take it away.
+        here = ray.get_runtime_context().get_node_id()
+        near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        self.handle = ray.remote(LocalStopSign).options(num_cpus=0, scheduling_strategy=near).remote()
+        self._looked, self._there = 0.0, 0.0
+
+    def reason(self) -> str:
+        """This process's reason; costs of the workers are brought here, and the reason there."""
+        if time.monotonic() - self._looked >= LOOKED_EVERY:
+            self._looked = time.monotonic()
+            spent = self._ray.get(self.handle.spent.remote())
+            self._stop.add(spent - self._there)
+            self._there = spent
+        reason = self._stop.reason()
+        if reason:
+            self._handle_stop(reason)
+        return reason
+
+    def _handle_stop(self, reason: str) -> None:
+        self.handle.stop.remote(reason)
+
+
+class _HandedOut:
+    """Which item is with which actor. One that died is replaced by a new one, for which calls wait until it
+    is there; an actor that Ray restarts itself refuses them meanwhile."""
+
+    def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayActors, board: _Board) -> None:
+        self._ray, self._new_actor, self._parallel, self._board = ray, new_actor, sizes.parallel, board
+        self._actors = [new_actor() for _ in range(sizes.actors)]
+        self._begun: dict[Any, tuple[int, Any, Any]] = {}
+        self._again: deque[Any] = deque()
+
+    def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[Done[Any]]:
+        """The results as they come."""
+        source, deaths = iter(items), Counter[str]()
+        while True:
+            self._hand_out(source)
+            if not self._begun:
+                return
+            ready, _ = self._ray.wait(list(self._begun), num_returns=1, timeout=LOOKED_EVERY)
+            for reference in ready:
+                place, actor, item = self._begun.pop(reference)
+                try:
+                    result, fault = self._ray.get(reference)
+                except self._ray.exceptions.RayActorError as error:
+                    if self._actors[place] is actor:
+                        self._actors[place] = self._new_actor()
+                    deaths[key(item)] += 1
+                    if deaths[key(item)] < MOST_TRIES:
+                        self._again.append(item)
+                    else:
+                        lost = f"{MOST_TRIES} workers died at it ({type(error).__name__})"
+                        yield Done(key(item), lost=lost)
+                    continue
+                except self._ray.exceptions.RayTaskError as error:
+                    raise error.as_instanceof_cause() from error
+                if fault is not None:
+                    raise SettingsError(*fault)
+                yield Done(key(item), result)
+
+    def end(self) -> None:
+        """End the actors; on a cluster that goes on without us they would stay."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+    def _hand_out(self, source: Iterator[Any]) -> None:
+        if self._board.reason():
+            return
+        busy = Counter(place for place, _, _ in self._begun.values())
+        for place, actor in enumerate(self._actors):
+            for _ in range(self._parallel - busy[place]):
+                item = self._again.popleft() if self._again else next(source, None)
+                if item is None:
+                    return
+                self._begun[actor.run.remote(item)] = place, actor, item
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError as error:
+        raise SettingsError("Ray is not installed.", HOW_TO_GET) from error
+    return ray
+
+
+def _start(ray: Any, address: str, actors: int, cpus: float) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        if address == STARTED_HERE:
+            most = max(1, round(actors * cpus))
+            ray.init(
+                address="local",
+                num_cpus=most,
+                object_store_memory=STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        raise SettingsError(
+            f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
+            'Give the address of a running cluster, "auto", or "local".',
+        ) from error
+
+
+__all__ = ["HOW_TO_GET", "STARTED_HERE", "RayActors", "StopSign"]
