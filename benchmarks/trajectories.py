@@ -1,5 +1,5 @@
-"""Trajectories of many prompts, disturbed: killed at random moments and resumed, by threads and by Ray, with a
-Ray node killed in the middle.
+"""Trajectories of many prompts, disturbed: killed at random moments and resumed, by threads and by Ray, with
+a Ray node killed in the middle.
 
 Decision: whatever happened, the records in the end are held byte for byte against those of an undisturbed
 run, and no draw that was recorded before a kill may be drawn after it.
