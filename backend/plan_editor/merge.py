@@ -111,7 +111,7 @@ def _note_of_edits(edits: EditedPlan, base: EditedPlan | None) -> str:
 
 
 def _note_of_merge(edits: EditedPlan, kept: Sequence[EditedStep], steps: Sequence[EditedStep]) -> str:
-    new = [one for one in steps if one not in kept]
+    new = [one for one in steps if one not in kept and step_digest(one.step) not in edits.made_from]
     yours = (
         f"{_these(kept)} as you wrote or locked {'it' if len(kept) == 1 else 'them'}"
         if kept

@@ -26,11 +26,20 @@ class HostHome:
 def find_host() -> HostHome | None:
     """The host on this machine, None if there is none."""
     folder = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI").expanduser()
-    pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
-    if given := os.environ.get("COMFYUI_PYTHON"):
-        pythons.insert(0, Path(given).expanduser())
-    python = next((path for path in pythons if path.exists()), None)
-    if not (folder / "main.py").exists() or python is None:
-        return None
+    given = os.environ.get("COMFYUI_PYTHON")
     front_end = os.environ.get("COMFYUI_FRONT_END_ROOT")
-    return HostHome(folder, python, Path(front_end).expanduser().resolve() if front_end else None)
+    return home_at(
+        folder,
+        python=Path(given).expanduser() if given else None,
+        front_end=Path(front_end).expanduser().resolve() if front_end else None,
+    )
+
+
+def home_at(folder: Path, python: Path | None = None, front_end: Path | None = None) -> HostHome | None:
+    """The host in this folder, run by this Python or the one in a virtual environment inside it; None if
+    either is missing."""
+    pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
+    found = next((path for path in ([python] if python else []) + pythons if path.exists()), None)
+    if not (folder / "main.py").exists() or found is None:
+        return None
+    return HostHome(folder, found, front_end)

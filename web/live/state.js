@@ -26,18 +26,15 @@ export class RunState {
 
   /** One message from the server. */
   take(message) {
-    if (message.id !== this.id) {
-      const other = message.shown.kind === "run" && message.shown.run !== this.run;
-      this.#clear(message.id);
-      if (other) this.#forget();
-    }
+    if (message.id !== this.id) this.#clear(message.id);
     this.version += 1;
     const shown = message.shown;
     const key = [shown.kind, shown.step ?? "", shown.attempt ?? ""].join(" ");
     if ((this.seen.get(key) ?? -1) >= message.seq) return;
     this.seen.set(key, message.seq);
     if (shown.kind === "run") {
-      if (this.run && this.run !== shown.run) this.#forget();
+      if (this.notedRun !== shown.run) this.#forget();
+      this.notedRun = shown.run;
       this.about = shown;
       this.share = shown.share;
     } else if (shown.kind === "step") {
@@ -123,7 +120,9 @@ export class RunState {
     this.seen = new Map();
   }
 
+  /** Choices, redraws and words belong to one run: of another nothing is known until the server says it. */
   #forget() {
+    this.notedRun = undefined;
     this.choices = {};
     this.redraws = {};
     this.feedback = new Map();

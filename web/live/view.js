@@ -281,7 +281,10 @@ export class RunView {
   }
 
   async #noted(request) {
-    this.state.noted(await request);
+    const { run } = this.state;
+    const answer = await request;
+    // Another run may have begun meanwhile.
+    if (this.state.run === run) this.state.noted(answer);
     this.draw();
   }
 }

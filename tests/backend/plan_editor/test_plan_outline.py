@@ -252,6 +252,10 @@ def test_a_new_plan_keeps_locked_and_changed_steps_and_says_so() -> None:
     done = apply_edits(edited(old, {2: "B"}, lock=(3,)), new)
     assert prompts(done.plan) == ["x", "B", "c", "w"] and done.is_stale
     assert "steps 2 and 3 as you wrote or locked them, steps 1 and 4 new" in done.note
+    same = apply_edits(edited(old, {2: "B"}), plan("a", "b", "y"))
+    assert "step 2 as you wrote or locked it, step 3 new" in same.note, (
+        "what the planner wrote before is not new"
+    )
     again = apply_edits(done.edited, new)
     assert again.plan == done.plan and not again.is_stale
     assert apply_edits(edited(old), new).plan == new

@@ -36,7 +36,7 @@ FIT = """() => {
     one._bounding)];
   const left = Math.min(...boxes.map(b => b[0])), top = Math.min(...boxes.map(b => b[1]));
   const right = Math.max(...boxes.map(b => b[0] + b[2])), bottom = Math.max(...boxes.map(b => b[1] + b[3]));
-  const scale = Math.min(1780 / (right - left), 930 / (bottom - top));
+  const scale = Math.min((innerWidth - 140) / (right - left), (innerHeight - 150) / (bottom - top));
   app.canvas.ds.scale = scale;
   app.canvas.ds.offset[0] = 90 / scale - left;
   app.canvas.ds.offset[1] = 115 / scale - top;
