@@ -28,8 +28,8 @@ from pydantic_core import core_schema
 
 from .errors import PictureError
 from .files.bounded_reader import opened
-from .files.image_decoding import MAX_PIXELS, decoded, flattened, reading_image
-from .pixel_cache import PixelCache
+from .files.image_decoding import MAX_PIXELS, decoded, decoded_mask, flattened, reading_image
+from .files.pixel_cache import PixelCache
 
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
@@ -174,6 +174,13 @@ def size_of(path: str | Path) -> tuple[int, int]:
     does."""
     with _reading_file(path) as image:
         return image.size
+
+
+def open_mask(path: str | Path) -> Picture:
+    """A mask from an image file, white where something may change (see `decoded_mask`). Raises PictureError
+    as `Picture.open` does."""
+    with _reading_file(path) as image:
+        return Picture(decoded_mask(image, f"Image {str(path)!r}"))
 
 
 @contextmanager

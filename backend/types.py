@@ -29,6 +29,7 @@ MAX_TEXT = 100_000
 MAX_STYLE = 2_000
 MAX_ATTEMPTS = 10_000
 MAX_IMAGES = 1_000
+MAX_IMAGE_NAME = 1_000
 MAX_BATCH = 16
 """Images that one draw may give."""
 
@@ -57,9 +58,27 @@ class Request(Value):
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
+class StepImage(Value):
+    """An image that a step names by its file; `picture` None until it is read (files/step_images.py). Written
+    as the name alone until then, and with the picture's digest after."""
+
+    name: str = Field(min_length=1, max_length=MAX_IMAGE_NAME)
+    picture: Picture | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _as_name(self, fields: SerializerFunctionWrapHandler) -> Any:
+        return fields(self) if self.picture else self.name
+
+
 class StepSettings(Value):
     """How one step is drawn where that differs from the run's settings and the generator's; what is None does
-    not. `source` may be the number of an earlier step, and "text" is drawn from text alone."""
+    not. `source` may be the number of an earlier step, and "text" is drawn from text alone. `mask` says what
+    of its source the step may change, `reference` is shown to the model beside it."""
 
     source: Literal["previous", "first", "anchor", "text"] | Annotated[int, Field(ge=1)] | None = None
     seed: int | None = Field(
@@ -68,15 +87,29 @@ class StepSettings(Value):
     tries: int | None = Field(default=None, ge=1, le=100, description="Draws at most; 1 is not judged.")
     denoise: float | None = Field(default=None, gt=0.0, le=1.0)
     negative: Text | None = None
+    mask: StepImage | None = None
+    reference: StepImage | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: one for name, one in fields(self).items() if one is not None}
 
     @property
+    def images(self) -> dict[str, StepImage]:
+        """Those that are images, by their names here."""
+        given = {"mask": self.mask, "reference": self.reference}
+        return {name: one for name, one in given.items() if one is not None}
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """All that are given as a person writes them: images by their files' names."""
+        return self.model_dump() | {name: image.name for name, image in self.images.items()}
+
+    @property
     def of_draw(self) -> dict[str, Any]:
-        """Those that a generator has to be able to take."""
-        given = {"denoise": self.denoise, "negative": self.negative}
+        """Those that a generator has to be able to take; of images the digests of their pixels."""
+        given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative}
+        given |= {name: one.picture and one.picture.digest for name, one in self.images.items()}
         return {name: one for name, one in given.items() if one is not None}
 
 
@@ -143,6 +176,12 @@ class Plan(Value):
         if any(len(step.prompt or "") > MAX_TEXT for step in self.drawn_steps):
             raise ValueError(f"style and prompt together must have at most {MAX_TEXT} characters")
         return self
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """The pictures that steps' settings name, each once."""
+        images = [image for step in self.steps for image in step.settings.images.values()]
+        return tuple({one.picture.digest: one.picture for one in images if one.picture}.values())
 
     @property
     def drawn_steps(self) -> tuple[Step, ...]:

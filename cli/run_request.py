@@ -18,6 +18,7 @@ from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
 from ..backend.files.bounded_reader import read_json
+from ..backend.files.step_images import with_step_images
 from ..backend.journal.journal import RUN, Journal
 from ..backend.journal.plan_parts import FOLDER as PLANNING
 from ..backend.journal.plan_parts import PlanParts
@@ -61,16 +62,29 @@ def read_picture(path: Path) -> Picture:
 
 
 def read_plan_file(path: Path) -> Plan:
-    """A plan in the form of a run's plan.json; raises SettingsError naming the first wrong field."""
+    """A plan in the form of a run's plan.json, with the images that its steps name, which lie beside it.
+    Raises SettingsError naming the first wrong field or the step."""
     from pydantic import ValidationError
 
-    from ..backend.journal.files import first_fault
+    from ..backend.journal.files import RunFiles, first_fault
 
     content = read_json(path, SettingsError, "Plan", MAX_PLAN_FILE)
+    beside = RunFiles(path.parent)
+
+    def picture(digest: str) -> Picture:
+        found = beside.read_picture(digest)
+        if found is None:
+            raise SettingsError(
+                f"Plan {str(path)!r} names a picture {digest!r}, which is not beside it.",
+                "Give the plan.json in its run's folder, or write the name of an image file alone.",
+            )
+        return found
+
     try:
-        return Plan.model_validate(content)
+        plan = Plan.model_validate(content, context={"pictures": picture})
     except ValidationError as error:
         raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
+    return with_step_images(plan, path.parent)
 
 
 def check_words(planner: str, text: str) -> None:

@@ -4,7 +4,7 @@
 // that a person sees the same refusals in the list as when the graph is queued.
 
 const KEYWORDS = { instruction: "do", prompt: "draw", auxiliary_text: "text" };
-const SETTINGS = ["source", "seed", "tries", "denoise", "negative"];
+const SETTINGS = ["source", "seed", "tries", "denoise", "negative", "mask", "reference"];
 const LOCK = "[locked]";
 // Control characters, and halves of characters, cannot be shown on a line.
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;

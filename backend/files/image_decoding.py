@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import IO, cast
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
 
 from ..errors import PictureError
 
@@ -76,6 +76,17 @@ def decoded(image: Image.Image, where: str) -> Image.Image:
     image.load()
     upright = _upright(image)
     return upright if upright.mode == "RGB" else flattened(upright, where)
+
+
+def decoded_mask(image: Image.Image, where: str) -> Image.Image:
+    """The image as a mask, upright and in mode RGB: white where it is transparent, as ComfyUI's mask editor
+    paints; of one without transparent parts its brightness. Raises PictureError likewise."""
+    image.load()
+    if "A" in image.getbands() or "transparency" in image.info:
+        solid = _upright(image).convert("RGBA").getchannel("A")
+        if solid.getextrema() != (255, 255):
+            return ImageChops.invert(solid).convert("RGB")
+    return decoded(image, where).convert("L").convert("RGB")
 
 
 def _upright(image: Image.Image) -> Image.Image:

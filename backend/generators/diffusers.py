@@ -120,17 +120,20 @@ class DiffusersGenerator:
     @property
     def step_settings(self) -> frozenset[str]:
         """`denoise` where an edit begins from its source, `negative` where both pipelines look at one as they
-        are set."""
+        are set, `mask` where the pipeline repaints a part of an image."""
         taken = {
+            "mask": self._pair.kind.mask is not None,
             "denoise": self._pair.kind.edit == "img2img",
             "negative": self._pair.looks_at_negatives(self._options.get(self._pair.kind.guidance)),
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
     def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
-        """The same pipelines and lock, drawing with these settings. Raises SettingsError for a denoise that
-        leaves no sampling step."""
+        """The same pipelines and lock, drawing with these settings; a step's mask takes the place of the
+        pipeline's. Raises SettingsError for a denoise that leaves no sampling step."""
         other = copy(self)
+        if settings.mask is not None:
+            other._mask = settings.mask.picture
         if settings.negative is not None:
             other._options = self._options | {"negative_prompt": settings.negative}
         if settings.denoise is not None:

@@ -36,7 +36,7 @@ class FakeGenerator:
     @property
     def step_settings(self) -> frozenset[str]:
         """Each of them makes another picture."""
-        return frozenset({"denoise", "negative"})
+        return frozenset({"denoise", "negative", "mask", "reference"})
 
     def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
         """The same, whose pictures these settings shape too."""

@@ -7,12 +7,20 @@ be its cache key.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Protocol, runtime_checkable
 
+from ..draw_identity import bounded_identity, step_identity
 from ..pictures import Picture
-from ..types import MAX_TEXT, StepSettings
+from ..types import StepSettings
+
+__all__ = [
+    "DrawsSeveral",
+    "FollowsAnchor",
+    "Generator",
+    "TakesStepSettings",
+    "bounded_identity",
+    "step_identity",
+]
 
 
 @runtime_checkable
@@ -59,7 +67,8 @@ class FollowsAnchor(Protocol):
 
 @runtime_checkable
 class TakesStepSettings(Protocol):
-    """A generator that can draw single steps with a `negative` or a `denoise` of their own."""
+    """A generator that can draw single steps with a `negative`, `denoise`, `mask` or `reference` of their
+    own."""
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -69,18 +78,3 @@ class TakesStepSettings(Protocol):
     def with_step_settings(self, settings: StepSettings) -> Generator:
         """The same generator, drawing with these; only the ones of `step_settings` are given."""
         ...
-
-
-def step_identity(identity: str, settings: StepSettings) -> str:
-    """The identity of a generator that draws with a step's own settings: its own where there are none."""
-    given = settings.of_draw
-    return bounded_identity(f"{identity} step={json.dumps(given, sort_keys=True)}") if given else identity
-
-
-def bounded_identity(text: str) -> str:
-    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge
-    negative prompt, hundreds of references) the beginning and the SHA-256 digest of the whole."""
-    if len(text) <= MAX_TEXT:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:1000]}... sha256={digest}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..draw_identity import step_identity
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
@@ -54,7 +55,7 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
     draws: list[tuple[DrawKey, list[Attempt]]] = []
     for attempt in result.attempts:
         key = DrawKey(
-            generator=trajectory.identities.generator,
+            generator=step_identity(trajectory.identities.generator, result.step.settings),
             prompt=attempt.prompt,
             seed=attempt.seed,
             source=_source(attempt),

@@ -8,7 +8,7 @@ missing.
     run.json                 format, version, request, settings, identities, the plan as its planner wrote it
                              (digest)
     plan.json                the plan; edit it and run again, and it is used as edited (delete it to plan
-                             anew)
+                             anew); images that steps name lie beside it, those that were read in pictures/
     attempts/<key>.json      one draw: generator, prompt, seed, source, image (and `more` of a batch) or
                              error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
@@ -30,6 +30,7 @@ from pydantic import BaseModel, Field
 
 from ..errors import JournalError
 from ..files.atomic import is_left_over
+from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import (
     FORMAT_VERSION,
@@ -167,6 +168,7 @@ class Journal:
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         self._files.remove(TRAJECTORY)
+        self._keep_pictures_of(plan)
         record = self.record()
         if key is None:
             self._files.write_model(plan, PLAN)
@@ -218,6 +220,8 @@ class Journal:
         return fitting(choices, step, plan.style if plan else "")
 
     def finish(self, trajectory: Trajectory) -> None:
+        # Those of a plan that a person wrote into the folder are not kept yet.
+        self._keep_pictures_of(trajectory.plan)
         self._files.write_model(trajectory, TRAJECTORY)
 
     def record(self) -> RunRecord:
@@ -255,7 +259,8 @@ class Journal:
 
     def _read_plan(self) -> Plan | None:
         hint = "Correct it there, or delete the file to have the plan made anew."
-        return self._files.read_model(Plan, PLAN, hint=hint)
+        plan = self._files.read_model(Plan, PLAN, hint=hint, context={"pictures": self._picture})
+        return plan and with_step_images(plan, self.folder)
 
     def _read_keyed(self, model: type[Keyed], key: DrawKey | JudgeKey, folder: str) -> Keyed | None:
         name = f"{key.digest}.json"
@@ -266,6 +271,10 @@ class Journal:
                 f"{str(self.folder / folder / name)!r} records something else than its name says.", hint
             )
         return found
+
+    def _keep_pictures_of(self, plan: Plan) -> None:
+        for picture in plan.pictures:
+            self._keep_picture(picture)
 
     def _keep_picture(self, picture: Picture) -> None:
         self._files.write_picture(picture)

@@ -19,7 +19,8 @@ BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
 
 
 def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
-    """Raise SettingsError for the first setting of a step that cannot be honoured."""
+    """Raise SettingsError for the first setting of a step that cannot be honoured; images that steps name are
+    read by then (files/step_images.py)."""
     taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
     drawn: set[int] = set()
     for step in plan.steps:
@@ -35,13 +36,22 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
                 f"Step {step.number} is to edit the request's first image, but the request has none.",
                 BY_EDITING,
             )
-        for name in step.settings.of_draw:
+        for name in (*step.settings.of_draw, *step.settings.images):
             if name not in taken:
                 raise SettingsError(
                     f"Step {step.number} has a {name} of its own, which this generator cannot take as it is "
                     "set.",
                     BY_EDITING,
                 )
+        for name, image in step.settings.images.items():
+            if image.picture is None:
+                raise SettingsError(f"Step {step.number}, {name}: {image.name!r} was not read.", BY_EDITING)
+        edits = bool(drawn or request.images) and source != "text"
+        if step.settings.mask and not edits:
+            raise SettingsError(
+                f"Step {step.number} has a mask, but draws from text: there is no image to change a part of.",
+                BY_EDITING,
+            )
         if step.settings.of_draw and isinstance(generator, TakesStepSettings):
             generator.with_step_settings(step.settings)
         if step.prompt:

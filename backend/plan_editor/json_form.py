@@ -54,7 +54,7 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
             "instruction": one.step.instruction,
             "prompt": one.step.prompt,
             "auxiliary_text": one.step.auxiliary_text,
-            **({"settings": given} if (given := one.step.settings.model_dump()) else {}),
+            **({"settings": given} if (given := one.step.settings.as_written) else {}),
             **({"locked": True} if one.locked else {}),
         }
         for one in plan.steps
@@ -121,13 +121,18 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
         raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
     instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
     fields = entry.model_dump(exclude={"locked", "settings"}) | {
-        "settings": entry.settings or {},
+        "settings": {name: _as_written(value) for name, value in (entry.settings or {}).items()},
         "number": number if entry.number is None else entry.number + shift,
         "name": entry.name or "",
         "instruction": instruction,
         "auxiliary_text": words,
     }
     return EditedStep(step=make_step(fields, line), locked=entry.locked)
+
+
+def _as_written(setting: object) -> object:
+    """A setting of a run's plan.json as a person writes it: of an image that was read, the file's name."""
+    return setting["name"] if isinstance(setting, dict) and {*setting} == {"name", "picture"} else setting
 
 
 def _decoded(text: str) -> object:

@@ -46,7 +46,7 @@ def step_digest(step: Step) -> str:
     words: list[Any] = [
         step.name,
         *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text)),
-        *([settings] if (settings := step.settings.model_dump()) else []),
+        *([settings] if (settings := step.settings.as_written) else []),
     ]
     return hashlib.blake2b(json.dumps(words).encode(), digest_size=4).hexdigest()
 

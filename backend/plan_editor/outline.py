@@ -9,7 +9,7 @@
        text: Very early, the boat hoisted its sail.
 
 A step may have settings of its own: `source: step 1` (previous, first, anchor, text), `seed: 7`, `tries: 3`,
-`denoise: 0.5`, `negative: people`.
+`denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
 
 Decision: what is written is read back as the same steps, character for character: a value that a line cannot
 show as it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more
@@ -46,7 +46,7 @@ FIELD_OF = {
     "caption": "auxiliary_text",
     "auxiliary_text": "auxiliary_text",
 }
-SETTINGS = ("source", "seed", "tries", "denoise", "negative")
+SETTINGS = ("source", "seed", "tries", "denoise", "negative", "mask", "reference")
 """Of StepSettings, each under its own name."""
 SOURCE_STEP = re.compile(r"(?:step\s*)?([0-9]{1,9})$", re.IGNORECASE)
 HEAD = re.compile(r"\s*([0-9]{1,18})[.)](?:\s+(.*))?$")
@@ -257,7 +257,7 @@ def _block(edited: EditedStep) -> str:
         if value is not None:
             lines += _field_lines(keyword, value, "   ")
     for name in SETTINGS:
-        value = getattr(step.settings, name)
+        value = step.settings.as_written.get(name)
         if value is not None:
             shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
             shown = shown.removesuffix(".0") if isinstance(value, float) else shown

@@ -10,6 +10,7 @@ from .expansion import nothing
 from .folders import (
     AGENT_FOLDER,
     agent_roots,
+    input_images,
     lora_file,
     lora_names,
     output_folder,
@@ -98,6 +99,7 @@ __all__ = [
     "has_node",
     "host_interrupts",
     "input_folder",
+    "input_images",
     "interrupted",
     "is_running",
     "last_sigmas",

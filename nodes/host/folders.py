@@ -1,15 +1,20 @@
-"""The host's folders: agents' checkpoints, outputs.
+"""The host's folders: agents' checkpoints, inputs, outputs.
 
 Decision: agents have a model folder of their own, which extra_model_paths.yaml can extend like any other.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import folder_paths
 
 AGENT_FOLDER = "interleave_agents"
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif")
+MOST_LOOKED_AT = 20_000
 
 
 def register_folders() -> None:
@@ -44,3 +49,30 @@ def lora_file(name: str) -> Path | None:
 def output_folder() -> Path:
     """The host's output folder."""
     return Path(folder_paths.get_output_directory())
+
+
+def input_images(most: int) -> list[str]:
+    """The newest images of the input folder, as their paths below it with slashes; of huge folders the first
+    MOST_LOOKED_AT files are looked at."""
+    root = folder_paths.get_input_directory()
+    found: list[tuple[float, str]] = []
+    for looked, entry in enumerate(_files(root)):
+        if looked == MOST_LOOKED_AT:
+            break
+        if entry.name.lower().endswith(IMAGE_ENDINGS):
+            with suppress(OSError):
+                found.append((entry.stat().st_mtime, os.path.relpath(entry.path, root).replace(os.sep, "/")))
+    return [name for _, name in sorted(found, reverse=True)[:most]]
+
+
+def _files(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files below a folder; links are not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry
+    except OSError:
+        return  # a folder that may not be read has nothing to offer

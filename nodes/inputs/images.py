@@ -65,6 +65,12 @@ def to_batch(image: Image.Image) -> torch.Tensor:
     return torch.from_numpy(pixels)[None]
 
 
+def to_mask(image: Image.Image) -> torch.Tensor:
+    """A mask `[1, H, W]` of floats that is 1 where the image is white."""
+    pixels = np.array(image.convert("L")).astype(np.float32) / 255.0
+    return torch.from_numpy(pixels)[None]
+
+
 def mask_picture(mask: object, where: str) -> Picture:
     """The only mask of a batch `[B, H, W]` or `[H, W]`, values 0..1, as an image that is white at 1. Raises
     SettingsError if there are more, if it is of another shape, or empty."""

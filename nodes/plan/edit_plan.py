@@ -13,7 +13,9 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, PlanTextError
+from ...backend.errors import SettingsError
+from ...backend.files.step_images import image_files, with_step_images
+from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import Outcome, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
@@ -27,6 +29,8 @@ from .outline_text import plan_text
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
 """Characters of plans that are handed to the browser at most."""
+MAX_OFFERED = 500
+"""Names of images that are offered for a mask or a reference."""
 EXAMPLE = """1. The harbour
    draw: a calm bay at dawn, one red boat
    text: Very early, the boat set sail.
@@ -94,11 +98,16 @@ class EditPlan(io.ComfyNode):
         # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known
         # yet.
         try:
-            if isinstance(edits, str):
-                read_edits(edits)
-        except PlanTextError as error:
+            if isinstance(edits, str) and (written := read_edits(edits)):
+                check_images(written)
+        except SettingsError as error:
             return str(error)
         return True
+
+    @classmethod
+    def fingerprint_inputs(cls, edits: Any = None, **others: Any) -> str:
+        # The host compares inputs; a file that was painted over under the same name is another image.
+        return images_edition(edits) if isinstance(edits, str) else ""
 
     @classmethod
     def execute(
@@ -111,16 +120,37 @@ class EditPlan(io.ComfyNode):
         check_optional("Edit Plan", PLAN, plan=plan)
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
+        drawn = with_step_images(outcome.plan, host.input_folder())
         return io.NodeOutput(
             PlannedRequest(
                 request=asked,
-                plan=outcome.plan,
+                plan=drawn,
                 planner=_planner_of(plan, outcome),
                 prompt_set=plan.prompt_set if plan else "",
             ),
             plan_text(outcome.plan),
             ui={DISPLAY: [display(outcome, plan.plan if plan else None)]},
         )
+
+
+def check_images(edits: EditedPlan) -> None:
+    """Raise SettingsError, which names the step, for an image that is not in the host's input folder."""
+    steps = [one.step for one in edits.steps if one.step.settings.images]
+    if steps:
+        with_step_images(Plan(steps=tuple(steps)), host.input_folder())
+
+
+def images_edition(edits: str) -> str:
+    """Which files the images that a plan text names are now: another text after one of them was written."""
+    try:
+        written = read_edits(edits)
+        if written is None:
+            return ""
+        files = image_files(Plan(steps=tuple(one.step for one in written.steps)), host.input_folder())
+        states = [path.stat() for path in files]
+    except (SettingsError, OSError):
+        return ""  # is refused when the node runs, in a line of its own
+    return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
 
 
 def _planner_of(plan: PlannedRequest | None, outcome: Outcome) -> str:
@@ -185,6 +215,26 @@ def plan_text_read(asked: AskPlanText) -> PlanTextRead:
     return PlanTextRead(plan=plan_object(edits), outline=write_outline(edits), json_text=write_json(edits))
 
 
+class AskImages(BaseModel):
+    """Which images steps may name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ImageNames(BaseModel):
+    """The names of the images in the host's input folder, the newest first."""
+
+    names: list[str]
+
+
+def image_names(asked: AskImages) -> ImageNames:
+    """The images that are offered for masks and references."""
+    return ImageNames(names=host.input_images(MAX_OFFERED))
+
+
 def plan_routes() -> list[host.Route]:
     """What the list editor asks for."""
-    return [host.Route("POST", "/interleave-thinker/plan", AskPlanText, plan_text_read)]
+    return [
+        host.Route("POST", "/interleave-thinker/plan", AskPlanText, plan_text_read),
+        host.Route("GET", "/interleave-thinker/step-images", AskImages, image_names),
+    ]

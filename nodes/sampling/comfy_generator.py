@@ -22,7 +22,7 @@ from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
 from ...backend.types import StepSettings
 from .. import host
-from ..inputs.images import to_batch, to_pictures
+from ..inputs.images import to_batch, to_mask, to_pictures
 from .edit_mode import EditContext, Start
 from .edit_modes import edit_mode
 from .model_families import NOISE, edit_choice
@@ -108,19 +108,31 @@ class ComfyGenerator:
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`denoise` where an edit begins from its source, `negative` where a text of it is looked at."""
+        """`mask`; `denoise` where an edit begins from its source, `negative` where a text of it is looked at,
+        `reference` where the model can be shown another image."""
         given = self._options
         takes_denoise = self._choice == NOISE
         takes_negative = given.negative is None and given.guider is None and not self._context.unguided
-        taken = {"denoise": takes_denoise, "negative": takes_negative}
+        takes_reference = len(self._references) < self._mode.max_images - 1
+        taken = {
+            "mask": True,
+            "denoise": takes_denoise,
+            "negative": takes_negative,
+            "reference": takes_reference,
+        }
         return frozenset(name for name, takes in taken.items() if takes)
 
     def with_step_settings(self, settings: StepSettings) -> ComfyGenerator:
-        """The same weights, lock and cache, drawing with these settings."""
+        """The same weights, lock and cache, drawing with these settings; a step's mask takes the place of the
+        connected one, its reference comes behind the pinned ones."""
         other = copy(self)
         other.__dict__.pop("_identity", None)
-        drawing = self._context.settings.model_copy(update=settings.of_draw)
-        other._context = replace(self._context, settings=drawing)
+        texts = {name: one for name, one in settings.of_draw.items() if name not in settings.images}
+        other._context = replace(self._context, settings=self._context.settings.model_copy(update=texts))
+        if settings.mask and settings.mask.picture:
+            other._options = replace(self._options, mask=to_mask(settings.mask.picture.image))
+        if settings.reference and settings.reference.picture:
+            other._references = (*self._references, settings.reference.picture)
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

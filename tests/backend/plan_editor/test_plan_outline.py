@@ -19,7 +19,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import (
 from interleave_thinker.backend.plan_editor.json_form import write_json
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable, read_edits, step_digest
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Plan, Step, StepSettings
+from interleave_thinker.backend.types import Plan, Step, StepImage, StepSettings
 
 # Besides any text: texts that look like the outline's own marks.
 MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n",
@@ -36,6 +36,8 @@ own_settings = st.builds(
     tries=st.none() | st.integers(1, 100),
     denoise=st.none() | st.floats(0.0, 1.0, exclude_min=True),
     negative=maybe,
+    mask=st.none() | words.filter(bool).map(lambda name: StepImage(name=name)),
+    reference=st.none() | words.filter(bool).map(lambda name: StepImage(name=name)),
 )
 
 
@@ -115,7 +117,7 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
         ("1. House\n\n2.\n  do: Nothing.", (r"Line 3, step 2: nothing to draw and nothing to say\. Give it "
                                            r"a line")),
         ("1. House\n  drow: a house", (r"Line 2, step 1: there is no field 'drow'; there are draw, text, do, "
-                                      r"source, seed, tries, denoise and negative\.")),
+                                      r"source, seed, tries, denoise, negative, mask and reference\.")),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step has this field already"),
         ("1. House\n  a house", r"Line 2, step 1: it is not said what 'a house' is"),
         ("0. House", r"Line 1: steps are numbered from 1"),
