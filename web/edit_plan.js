@@ -35,6 +35,7 @@ app.registerExtension({
     node.setSize([Math.max(node.size[0], 420), Math.max(node.size[1], 480)]);
     after(node, "onConfigure", () => list.edits.read());
     after(node, "onConnectionsChange", () => list.show());
+    after(node, "onRemoved", () => list.dispose());
     after(node, "onExecuted", (output) => list.edits.update(output?.[DISPLAY]?.[0]));
   }
 });

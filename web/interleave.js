@@ -5,6 +5,7 @@ import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
 import { holdsElements, laysOutNodes, queueGraph, rootGraph, showNoImages } from "./host.js";
 import { Requests } from "./live/requests.js";
+import { runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
 import { RunView } from "./live/view.js";
 
@@ -17,7 +18,6 @@ const LEAST_HEIGHT = 260;
 const FIRST_HEIGHT = 460;
 
 const requests = new Requests(api);
-const views = new Map(); // node -> {state, view}
 
 const style = document.createElement("link");
 style.rel = "stylesheet";
@@ -72,6 +72,7 @@ function attach(node) {
     removed?.apply(this, values);
     view.dispose();
     views.delete(node);
+    runChanged();
   };
   return { state, view };
 }
@@ -99,6 +100,7 @@ function receive(message) {
     node.properties[RUN_PROPERTY] = message.shown.run;
   makeRoom(node, wasEmpty, shown.state);
   shown.view.update();
+  runChanged();
 }
 
 /** What is known of a node's newest run: from the running server, else from the folder of the run it carried out last. */
@@ -119,6 +121,7 @@ async function recall(node) {
   shown.state.restore(received);
   makeRoom(node, wasEmpty, shown.state);
   shown.view.update();
+  runChanged();
 }
 
 /** The prompt failed or was interrupted. A loop of ours says so itself; nodes of others between Try Open and Try Close do not. */
@@ -127,6 +130,7 @@ function stopAll() {
     if (!state.running) continue;
     state.stop();
     view.update();
+    runChanged();
   }
 }
 

@@ -1,6 +1,7 @@
 // The list of steps on Edit Plan: what is seen of the edits, as a list or beside their text.
 
 import { redraw, zoom } from "./host.js";
+import { onRunChanged, runAfter } from "./live/shown_runs.js";
 import { PlanEdits } from "./plan_edits.js";
 import { area, button, make, note } from "./plan_elements.js";
 import { stepRow } from "./plan_row.js";
@@ -16,6 +17,7 @@ export class PlanList {
     this.node = node;
     this.element = make("div", "itp-plan");
     this.element.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
+    this.rows = [];
     this.edits = new PlanEdits(widget, () => this.show());
     this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
       serialize: false,
@@ -24,7 +26,22 @@ export class PlanList {
       getMaxHeight: () => (this.isList ? undefined : BAR_HEIGHT)
     });
     this.widget.serialize = false;
+    this.dispose = onRunChanged(() => this.updateSoon());
     this.show();
+  }
+
+  /** The run goes on: its pictures and words are put into the rows that are there, with the next frame. */
+  updateSoon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      this.update();
+    });
+  }
+
+  update() {
+    const shown = runAfter(this.node);
+    const style = this.edits.style || this.edits.display.planned_style || "";
+    for (const row of this.rows) row.update(shown, style);
   }
 
   get view() {
@@ -123,7 +140,9 @@ export class PlanList {
       list.append(make("div", "itp-hint", hint));
     }
     if (steps.length) list.append(this.style());
-    steps.forEach((step, index) => list.append(this.row(step, index)));
+    this.rows = steps.map((step, index) => this.row(step, index));
+    list.append(...this.rows.map((row) => row.element));
+    this.update();
     return list;
   }
 
@@ -159,6 +178,7 @@ export class PlanList {
     this.edits.undo = null;
     this.element.querySelector(".itp-undo")?.remove();
     this.edits.write();
+    this.update();
     redraw();
   }
 }

@@ -1,10 +1,11 @@
 // One step of the list on Edit Plan: its name, what is drawn, the text that the reader gets, and the buttons that act on it.
 
 import { area, icon, make } from "./plan_elements.js";
+import { stepProgress } from "./plan_progress.js";
 import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
-/** `earlier` are the steps before this one.
+/** The row of a step: {element, update(shown, style)}, see stepProgress. `earlier` are the steps before this one.
  *  `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
@@ -35,13 +36,16 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
     lock,
     icon("pi-trash", say("Delete this step."), () => acts.remove())
   );
-  row.append(
-    head,
-    settings.summary,
-    settings.panel,
+  const progress = stepProgress(step);
+  const words = make("div", "itp-words");
+  words.append(
+    progress.state,
     area(step.prompt, say("What to draw; empty draws nothing"), edit("prompt")),
     area(step.auxiliary_text, say("Text for the reader"), edit("auxiliary_text"))
   );
+  const body = make("div", "itp-body");
+  body.append(progress.picture, words);
+  row.append(head, settings.summary, settings.panel, body);
   mark();
-  return row;
+  return { element: row, update: progress.update };
 }

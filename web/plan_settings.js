@@ -1,9 +1,11 @@
-// What a step on Edit Plan does otherwise than the run: the image it edits, its seed, tries, denoise and negative.
+// What a step on Edit Plan does otherwise than the run: the image it edits, its seed, tries, denoise, negative, mask and
+// reference.
 //
 // Decision: closed until it is asked for, so that a plan reads as a plan; a step that has settings shows them in a line of
 // words. An empty field is the run's own, and is not written.
 
 import { button, make } from "./plan_elements.js";
+import { imageControl } from "./plan_images.js";
 import { say } from "./words.js";
 
 const NUMBERS = [
@@ -11,10 +13,12 @@ const NUMBERS = [
   { name: "tries", min: 1, max: 100, step: 1 },
   { name: "denoise", min: 0.01, max: 1, step: 0.01 }
 ];
+const IMAGES = ["mask", "reference"];
 const opened = new WeakSet();
 
 function labels() {
-  return { source: say("Edits"), seed: say("Seed"), tries: say("Tries"), denoise: say("Denoise"), negative: say("Negative") };
+  const images = { mask: say("Mask"), reference: say("Reference") };
+  return { source: say("Edits"), seed: say("Seed"), tries: say("Tries"), denoise: say("Denoise"), negative: say("Negative"), ...images };
 }
 
 function helps() {
@@ -23,7 +27,9 @@ function helps() {
     seed: say("Of the step's first try; later tries get theirs from it."),
     tries: say("Draws of this step at most; 1 is not judged."),
     denoise: say("How much of its image an image-to-image model redraws."),
-    negative: say("What must not appear in this step, for models that are guided.")
+    negative: say("What must not appear in this step, for models that are guided."),
+    mask: say("What this step may change of its image: white, or what was painted in the mask editor."),
+    reference: say("An image that the model is shown in this step, too, such as a character.")
   };
 }
 
@@ -32,7 +38,7 @@ export function stepSettings(step, earlier, edited) {
   const panel = make("div", "itp-settings");
   panel.id = `itp-settings-${Math.random().toString(36).slice(2)}`;
   const summary = make("div", "itp-summary");
-  const help = say("Settings of this step alone: source, seed, tries, denoise, negative.");
+  const help = say("Settings of this step alone: source, seed, tries, denoise, negative, mask, reference.");
   const toggle = button("", help, () => open(panel.hidden));
   toggle.append(make("i", "pi pi-sliders-h"));
   toggle.setAttribute("aria-label", help);
@@ -65,7 +71,8 @@ export function stepSettings(step, earlier, edited) {
   panel.append(
     field("source", sourceChoice(step, earlier, set)),
     ...NUMBERS.map((one) => field(one.name, number(step, one, set))),
-    field("negative", negative(step, set))
+    field("negative", negative(step, set)),
+    ...IMAGES.map((name) => imageField(step, name, set))
   );
   open(opened.has(step));
   return { toggle, summary, panel };
@@ -134,8 +141,14 @@ function negative(step, set) {
   return input;
 }
 
-function field(name, control) {
-  const label = make("label", "itp-field");
+/** No label element: that would take the names of the buttons in it for its field's. */
+function imageField(step, name, set) {
+  const control = imageControl(labels()[name], step.settings?.[name], (value) => set(name, value));
+  return field(name, control, "div");
+}
+
+function field(name, control, tag = "label") {
+  const label = make(tag, "itp-field");
   label.title = helps()[name];
   label.append(make("span", "", labels()[name]), control);
   return label;

@@ -49,7 +49,8 @@ export class Card {
   }
 }
 
-function doing(status, tries, running) {
+/** What goes on at a step in a word; undefined for one that is over. */
+export function doing(status, tries, running) {
   if (status === "waiting") return say("waiting");
   if (status !== "running") return undefined;
   if (!running) return say("stopped");

@@ -7,6 +7,7 @@ import { Card } from "./card.js";
 import { Compare } from "./compare.js";
 import { make, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
+import { Notice } from "./notice.js";
 
 const SMALL = 256;
 const NAMES_HEIGHT = 48; // of what stands over and under the pictures that are compared
@@ -31,10 +32,7 @@ export class RunView {
     for (const [name, value] of [["aria-valuemin", "0"], ["aria-valuemax", "100"]]) this.barFrame.setAttribute(name, value);
     this.row = make("ol", "it-cards");
     named(this.row, "list", say("Steps"));
-    this.pending = make("span");
-    this.pending.setAttribute("role", "status");
-    this.runAgain = textButton(say("Run again"), say("Queue the graph: only what follows from it is drawn"), () => this.#again());
-    this.notice = make("div", "it-notice", { hidden: true }, this.pending, this.runAgain);
+    this.notice = new Notice(() => this.#again());
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
     this.caption = make("p", "it-caption");
@@ -56,7 +54,7 @@ export class RunView {
       this.compare.element,
     );
     named(this.detail, "group", say("The step that is shown"));
-    this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice, this.row, this.detail);
+    this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.row, this.detail);
     named(this.element, "region", say("Story, step by step"));
     // The wheel scrolls what can be scrolled here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.detail])
@@ -94,6 +92,11 @@ export class RunView {
     this.previewUrl = url;
   }
 
+  /** Open the picture that stands for a step in full size. */
+  openStep(step) {
+    this.#open(step);
+  }
+
   dispose() {
     if (this.frame) cancelAnimationFrame(this.frame);
     if (this.previewUrl) URL.revokeObjectURL(this.previewUrl);
@@ -112,7 +115,7 @@ export class RunView {
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));
     this.#queueMissed();
-    this.#drawNotice();
+    this.notice.update(state, this.queuedAfter === state.id);
     this.#drawCards();
     this.#drawDetail(this.#shownStep());
   }
@@ -130,23 +133,6 @@ export class RunView {
     if (this.askedOf !== this.state.id || this.state.running) return;
     this.askedOf = undefined;
     if (this.state.about.status === "finished" && this.state.redrawsWaiting.length) this.#again();
-  }
-
-  #drawNotice() {
-    const { state } = this;
-    const queued = this.queuedAfter === state.id;
-    const open = Object.entries(state.choices).filter(([step, digest]) => {
-      const shown = state.steps.get(Number(step));
-      const attempts = state.attempts.get(Number(step)) ?? [];
-      return attempts.some((one) => one?.image?.digest === digest) && attempts[shown?.chosen]?.image?.digest !== digest;
-    });
-    const taken = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
-    const waiting = state.redrawsWaiting.filter((step) => !state.isAt(step));
-    const steps = waiting.length ? waiting : [...open.map(([step]) => Number(step)), ...taken];
-    show(this.notice, steps.length > 0 && (queued || !state.running));
-    show(this.runAgain, !queued);
-    if (waiting.length) setText(this.pending, redrawWords(queued, waiting));
-    else if (steps.length) setText(this.pending, pendingWords(open.length > 0, steps));
   }
 
   async #again() {
@@ -291,22 +277,6 @@ export class RunView {
 
 function tryName(attempt) {
   return say("Try {number}", { number: attempt + 1 });
-}
-
-/** What the next run takes over: a person's choices, or steps that are the critic's again. */
-function pendingWords(isChoice, steps) {
-  const values = { step: steps[0], steps: steps.join(", ") };
-  if (isChoice && steps.length === 1) return say("Your choice for step {step} is taken with the next run.", values);
-  if (isChoice) return say("Your choice for steps {steps} is taken with the next run.", values);
-  if (steps.length === 1) return say("The critic chooses step {step} again with the next run.", values);
-  return say("The critic chooses steps {steps} again with the next run.", values);
-}
-
-/** Where another try that was asked for stands. */
-function redrawWords(queued, steps) {
-  const values = { steps: steps.join(", ") };
-  if (queued) return say("Queued: step {steps} is drawn again, and what follows from it.", values);
-  return say("Step {steps} is drawn again with the next run.", values);
 }
 
 function named(element, role, label) {

@@ -18,7 +18,7 @@ from interleave_thinker.backend.errors import Cancelled, GeneratorError, Interle
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import StepSettings
+from interleave_thinker.backend.types import StepImage, StepSettings
 
 Build = Callable[[str], Path]
 
@@ -161,6 +161,16 @@ def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
     assert half.identity != whole.identity
     assert half.draw("a boat", scene(), 1) != whole.draw("a boat", scene(), 1)
     assert half.draw("a boat", None, 1) == whole.draw("a boat", None, 1), "from text all may change"
+
+
+def test_a_steps_mask_takes_the_place_of_the_pipelines(build: Build, tmp_path: Path) -> None:
+    half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
+    Picture.white((64, 64)).image.save(tmp_path / "white.png")
+    whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
+    step = StepSettings(mask=StepImage(name="white.png", picture=Picture.white((64, 64))))
+    assert half.step_settings == {"mask"}
+    assert half.with_step_settings(step).draw("a boat", scene(), 1) == whole.draw("a boat", scene(), 1)
+    assert open_tiny(build("stable_diffusion"), steps=2).step_settings == frozenset()
 
 
 @pytest.fixture(scope="module")

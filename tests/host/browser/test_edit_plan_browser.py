@@ -17,7 +17,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, Edite
 from interleave_thinker.backend.plan_editor.json_form import plan_object
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Step, StepSettings
+from interleave_thinker.backend.types import Step, StepImage, StepSettings
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
@@ -91,6 +91,15 @@ def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
                         number=7,
                         prompt=text or "p",
                         settings=StepSettings(source=3, seed=2**48, tries=1, denoise=1.0, negative=text),
+                    )
+                ),
+                EditedStep(
+                    step=Step(
+                        number=8,
+                        prompt="p",
+                        settings=StepSettings(
+                            mask=StepImage(name=text or "a"), reference=StepImage(name="b c")
+                        ),
                     )
                 ),
                 EditedStep(

@@ -1,0 +1,135 @@
+"""Rows of Edit Plan beside the run that draws them: the picture and the state of every step, masks and
+references chosen and uploaded, in both ways to show nodes.
+
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.plan_editor.merge import read_edits
+from interleave_thinker.backend.types import StepImage
+
+from ..graphs.klein import Graph, node, story
+from ..graphs.replies import verdict
+from ..server.comfy_server import ComfyServer
+from ..server.runs import journals
+from .edit_plan_page import TEXT
+from .page import READY, ran, screenshot, setting
+
+SIZE = (192, 128)
+LAID_OUT = """async graph => {
+  await app.loadApiJson(graph, 'rows');
+  const find = type => app.graph._nodes.find(node => node.type === type);
+  const edit = find('InterleaveEditPlan'), loop = find('InterleaveCriticLoop');
+  edit.pos = [0, 0]; edit.setSize([520, 820]);
+  loop.pos = [560, 0]; loop.setSize([520, 820]);
+  for (const node of app.graph._nodes) if (node !== edit && node !== loop) node.pos = [-2000, 0];
+  await app.loadGraphData(app.graph.serialize());
+  app.canvas.ds.scale = 1;
+  app.canvas.ds.offset[0] = 400;
+  app.canvas.ds.offset[1] = 110;
+  app.canvas.setDirty(true, true);
+}"""
+
+
+@pytest.fixture(params=["canvas", "vue"])
+def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", True)
+        page.reload()
+        page.wait_for_function(READY)
+    yield page, request.param
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", False)
+
+
+def edited(request: str) -> Graph:
+    """A story of two steps by hand, the first right at its second try."""
+    refused = verdict(False, "a house, larger", 0.2)
+    refused["text"] = refused["text"].replace("looked", request)
+    replies = [refused, *[verdict(True, "", 0.9)] * 8]
+    graph = story(request, ["x"], SIZE, critic=json.dumps(replies), max_attempts=3)
+    del graph["plan"], graph["report"], graph["board"], graph["out"]
+    edits = "1. House\n   draw: a house\n   text: It stood alone.\n\n2. Tree\n   draw: add a tree\n   text: Later."
+    graph["edit"] = node("InterleaveEditPlan", edits=edits, request=request)
+    graph["loop"]["inputs"]["plan"] = ["edit", 0]
+    return graph
+
+
+def states(page: Any) -> list[str]:
+    return page.locator(".itp-state").all_inner_texts()
+
+
+def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, str], tmp_path: Path) -> None:
+    page, kind = canvas
+    page.evaluate(LAID_OUT, edited(f"Rows {kind}"))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 2")
+    assert states(page) == ["planned", "planned"] and page.locator(".itp-picture:visible").count() == 0
+    ran(page)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.itp-picture img')].every(one => one.naturalWidth > 0)"
+    )
+    assert states(page) == ["Accepted at try 2", "Accepted at try 1"]
+    screenshot(page, f"plan-rows-{kind}", tmp_path)
+    page.get_by_label("Step 1 in full size").first.click()
+    page.locator(".it-lightbox[open]").wait_for()
+    page.keyboard.press("Escape")
+    first = page.locator(".itp-step").nth(0).locator("textarea").first
+    first.click()
+    first.press("End")
+    first.type(", green")
+    assert states(page) == ["changed since it was drawn", "Accepted at try 1"]
+    assert first.evaluate("one => document.activeElement === one"), "typing was interrupted"
+    screenshot(page, f"plan-rows-changed-{kind}", tmp_path)
+    # Reopened, the rows find the run again.
+    page.evaluate("async () => await app.loadGraphData(app.graph.serialize())")
+    page.wait_for_function("() => document.querySelectorAll('.itp-picture:not([hidden])').length === 2")
+
+
+def test_a_mask_and_a_reference_are_uploaded_and_chosen(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, kind = canvas
+    mask = Image.new("L", SIZE, 0)
+    mask.paste(255, (0, 0, 96, 128))
+    mask.save(tmp_path / f"left {kind}.png")
+    fox = host.put_input(Image.new("RGB", (64, 64), "orange"), f"fox {kind}.png")
+    page.evaluate(LAID_OUT, edited(f"Images {kind}"))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 2")
+    second = page.locator(".itp-step").nth(1)
+    second.get_by_label("Settings of this step alone").click()
+    second.get_by_label("Mask", exact=True).locator("xpath=..").locator("input[type=file]").set_input_files(
+        tmp_path / f"left {kind}.png"
+    )
+    page.wait_for_function("() => document.querySelectorAll('.itp-image:not([hidden])').length === 1")
+    reference = second.get_by_label("Reference", exact=True)
+    reference.focus()
+    page.wait_for_function("() => document.querySelectorAll('#itp-step-images option').length > 1")
+    offered = page.locator("#itp-step-images option").evaluate_all("all => all.map(one => one.value)")
+    assert {fox, f"left {kind}.png"} <= set(offered)
+    reference.fill("nowhere.png")
+    page.locator(".itp-image-control .itp-wrong").wait_for()
+    reference.fill(fox)
+    page.wait_for_function("() => document.querySelectorAll('.itp-image:not([hidden])').length === 2")
+    screenshot(page, f"plan-images-{kind}", tmp_path)
+    edits = read_edits(page.evaluate(TEXT))
+    assert edits is not None
+    settings = edits.steps[1].step.settings
+    assert settings.mask == StepImage(name=f"left {kind}.png") and settings.reference == StepImage(name=fox)
+    ran(page)
+    (folder,) = journals(host, f"images-{kind}")
+    story = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
+    drawn = story["plan"]["steps"][1]["settings"]
+    assert drawn["mask"]["name"] == f"left {kind}.png"
+    assert (folder / "pictures" / f"{drawn['reference']['picture']}.png").exists()
+    second.get_by_role("button", name="Take it out.").first.click()
+    assert "mask:" not in page.evaluate(TEXT)

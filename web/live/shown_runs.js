@@ -1,0 +1,58 @@
+// The views of runs on the nodes of this page, and which of them shows the steps of a plan.
+//
+// Decision: a plan is followed along the wires to the nodes that draw it, in and out of sub-graphs; nothing of it is saved.
+
+import { rootGraph } from "../host.js";
+
+/** node -> {state, view} */
+export const views = new Map();
+const listeners = new Set();
+
+/** Call `listener` whenever a run on the page has changed. */
+export function onRunChanged(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function runChanged() {
+  for (const listener of listeners) listener();
+}
+
+/** The view of the run that draws what comes out of a node; undefined while there is none. */
+export function runAfter(node) {
+  const waiting = [node];
+  const seen = new Set(waiting);
+  while (waiting.length) {
+    const one = waiting.shift();
+    const shown = views.get(one);
+    if (shown && !shown.state.isEmpty) return shown;
+    // What comes out of a loop is another story's affair.
+    const followers = shown ? [] : following(one);
+    for (const next of followers) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      waiting.push(next);
+    }
+  }
+  return undefined;
+}
+
+/** The nodes behind the outputs of one; of a sub-graph all that it holds, and where wires leave one, its uses. */
+function following(node) {
+  const { graph } = node;
+  const links = (node.outputs ?? []).flatMap((output) => output.links ?? []);
+  const inner = node.subgraph?.nodes ?? [];
+  return [...inner, ...links.flatMap((id) => targetsOf(graph, id))];
+}
+
+function targetsOf(graph, id) {
+  const link = graph?.getLink?.(id) ?? graph?.links?.get?.(id) ?? graph?.links?.[id];
+  if (!link) return [];
+  const target = graph.getNodeById?.(link.target_id);
+  return target ? [target] : usesOf(graph).flatMap((use) => following({ graph: use.graph, outputs: use.outputs }));
+}
+
+function usesOf(graph, within = rootGraph()) {
+  const nodes = within?.nodes ?? [];
+  return nodes.flatMap((node) => (node.subgraph === graph ? [node] : node.subgraph ? usesOf(graph, node.subgraph) : []));
+}
