@@ -57,7 +57,9 @@ export class PlanEdits {
     if (turn !== this.reading) return;
     this.fault = answer.error ?? "";
     if (!this.fault) {
-      this.steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
+      const steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
+      // The same steps stay who they are: what a person has opened of one stays open.
+      if (planText(steps, [], false) !== planText(this.steps, [], false)) this.steps = steps;
       this.madeFrom = answer.plan?.made_from ?? [];
       this.style = answer.plan?.style ?? "";
     }

@@ -1,5 +1,5 @@
-"""A mask and a reference that one step of Edit Plan names draw the pixels of those that are connected for all,
-are read again when their file is another one, and are refused in one line where they cannot be."""
+"""A mask and a reference that one step of Edit Plan names draw the pixels of those that are connected for all
+steps, are read again when their file is another one, and are refused in one line where they cannot be."""
 
 from __future__ import annotations
 
