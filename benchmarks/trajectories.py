@@ -156,7 +156,6 @@ def node(place: Path, options: argparse.Namespace) -> dict[str, object]:
                 time.sleep(0.05)
             cluster.remove_node(nodes[1], allow_graceful=False)
             killed.set()
-            cluster.add_node(num_cpus=1, object_store_memory=STORE)
 
         thread = threading.Thread(target=kill)
         thread.start()

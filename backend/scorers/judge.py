@@ -39,10 +39,12 @@ that was not asked for.
 QUALITY = """You score the quality of an image, whatever it shows.
 
 Give two numbers from 0 to 10.
-First: how natural is it? 0: nothing fits together (light, shadows, size, perspective, style). 5: a part of \
-it looks out of place. 10: it looks all of one piece.
-Second: how free of defects is it? 0: full of them (broken or doubled shapes, wrong limbs, blur, noise, \
-seams, ruined text). 5: some that one sees at once. 10: none.
+First: how natural is it? 0: nothing fits together (light, shadows, size, perspective, style), or it could \
+not be so (things float, cut through one another, stand without support, water and smoke that do not flow). \
+5: a part of it looks out of place. 10: it looks all of one piece.
+Second: how free of defects is it? 0: full of them (broken or doubled shapes, bodies that are not built so: \
+too many or missing limbs and fingers, joints bent the wrong way, melted faces; blur, noise, seams, ruined \
+text). 5: some that one sees at once. 10: none.
 """
 
 NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"
@@ -64,15 +66,25 @@ class Judge:
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Semantics and quality, 0..10 each, from two replies; raises ScorerError, ChatError, Cancelled."""
+        done, kept, natural, free = self.numbers(before, after, instruction)
+        return Score(semantics=min(done, kept), quality=min(natural, free))
+
+    def numbers(
+        self, before: Picture | None, after: Picture, instruction: str, repeat: int = 0
+    ) -> tuple[float, float, float, float]:
+        """The four numbers as they were answered: done, all else kept, natural, free of defects. Each
+        `repeat` above 0 is an answer of its own, drawn with that seed. Raises as `score` does."""
+        settings = self.settings.seeded(repeat)
         # The instruction is put in last, so that nothing in it is taken for a slot.
         question = SEMANTICS.replace("{instruction}", instruction, 1)
-        semantics = self._ask(question, (before or Picture.white(after.size), after))
-        quality = self._ask(QUALITY, (after,))
-        return Score(semantics=min(semantics), quality=min(quality))
+        semantics = self._ask(question, (before or Picture.white(after.size), after), settings)
+        return *semantics, *self._ask(QUALITY, (after,), settings)
 
-    def _ask(self, question: str, pictures: Sequence[Picture]) -> tuple[float, float]:
+    def _ask(
+        self, question: str, pictures: Sequence[Picture], settings: ReplySettings
+    ) -> tuple[float, float]:
         message = Message(role="user", content=(*pictures, question + FORM))
-        reply = self.chat.reply([message], self.settings)
+        reply = self.chat.reply([message], settings)
         try:
             return read_scores(reply.whole)
         except AnswerError as error:
@@ -85,7 +97,7 @@ class Judge:
             Message(role="assistant", content=(reply.text,)),
             Message(role="user", content=(reason,)),
         ]
-        reply = self.chat.reply(retry, self.settings.drawn())
+        reply = self.chat.reply(retry, settings.drawn())
         try:
             return read_scores(reply.whole)
         except AnswerError as error:

@@ -97,10 +97,19 @@ class RewardCache:
         """Store a score; raises SettingsError."""
         self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", key, score.model_dump_json())
 
+    def text(self, key: str) -> str | None:
+        """A text that was kept beside a score; None if there is none."""
+        row = self._row("SELECT score FROM scores WHERE key = ?", f"text {key}")
+        return row[0] if row is not None and isinstance(row[0], str) else None
+
+    def keep_text(self, key: str, text: str) -> None:
+        """Store a text beside the score of this key; raises SettingsError."""
+        self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", f"text {key}", text)
+
     def counts(self) -> tuple[int, int]:
         """How many pictures and scores are kept."""
         pictures = self._row("SELECT count(*) FROM pictures")
-        scores = self._row("SELECT count(*) FROM scores")
+        scores = self._row("SELECT count(*) FROM scores WHERE key NOT LIKE 'text %'")
         return (pictures or (0,))[0], (scores or (0,))[0]
 
     def close(self) -> None:

@@ -10,10 +10,11 @@ in memory.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ...backend.errors import ChatError, ScorerError
 from ...backend.feedback.log import Feedback, read_feedback
@@ -24,7 +25,9 @@ from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Attempt, Score, StepResult, Trajectory, Verdict
+from ..data.trajectories.outcomes import read_sample
 from ..reward.cache import RewardCache, key_of
+from .repeated_scorer import score_in_full
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
@@ -62,6 +65,8 @@ class Judged:
     remedy: RemedySource | None = None
     """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
     fault: str = ""
+    raw: dict[str, Any] | None = None
+    """What a judge said in numbers, if it was asked here."""
 
     @property
     def place(self) -> str:
@@ -86,6 +91,8 @@ class JudgedStep:
     run: str
     step: int
     judged: tuple[Judged, ...]
+    split: str = ""
+    """Of the prompt that the run was made of, where its folder says so."""
 
 
 class _Held(NamedTuple):
@@ -93,6 +100,7 @@ class _Held(NamedTuple):
 
     feedback: Feedback | None
     score: Score | None
+    raw: dict[str, Any] | None
     verdict: Verdict | None
     source: Source | None
 
@@ -107,6 +115,7 @@ class Counts:
     annotations: int = 0
     annotations_gone: int = 0
     unscored: int = 0
+    scored: int = 0
     other_wording: int = 0
 
 
@@ -142,8 +151,13 @@ class RunReader:
         self.counts.annotations += len(annotations)
         digests = trajectory.identities.prompt_set.split("+")
         self.counts.other_wording += self.wording not in digests
+        sample = read_sample(folder)
         steps = [
-            self._judged_step(folder, name, trajectory, result, annotations) for result in trajectory.results
+            replace(
+                self._judged_step(folder, name, trajectory, result, annotations),
+                split=sample.split if sample else "",
+            )
+            for result in trajectory.results
         ]
         self.counts.annotations_gone += len(annotations)  # those that found their image were taken out
         return [step for step in steps if step.judged]
@@ -169,8 +183,10 @@ class RunReader:
                 del annotations[result.step.number, number]
             else:
                 feedback = None
-            score = attempt.score or self._scored(attempt, attempt.image, original)
-            held.append(_Held(feedback, score, *self._verdict(attempt, feedback, score)))
+            score, raw = attempt.score, None
+            if score is None:
+                score, raw = self._scored(attempt, attempt.image, original)
+            held.append(_Held(feedback, score, raw, *self._verdict(attempt, feedback, score)))
         rulings = [
             Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
             for one in held
@@ -203,35 +219,44 @@ class RunReader:
                     generator=trajectory.identities.generator,
                     seed=attempt.seed,
                     remedy=remedy,
+                    raw=one.raw,
                 )
             )
         return JudgedStep(name, result.step.number, tuple(judged))
 
-    def _scored(self, attempt: Attempt, image: Picture, original: str) -> Score | None:
-        """The scorer's score, asked for once a page; None without a scorer, or counted where it has none.
+    def _scored(
+        self, attempt: Attempt, image: Picture, original: str
+    ) -> tuple[Score | None, dict[str, Any] | None]:
+        """The scorer's score with its numbers, asked for once a page; None without a scorer, or counted where
+        it has none.
         Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage; what was scored before
         is cached."""
         if self.scorer is None:
-            return None
+            return None, None
         before = attempt.source.digest if attempt.source else None
         key = key_of("from runs", self.scorer.identity, before, image.digest, original)
         score = self.cache.score(key) if self.cache else None
+        raw = self.cache.text(key) if self.cache and score else None
         if score is None:
             try:
-                score = self.scorer.score(attempt.source, image, original)
+                score, said = score_in_full(self.scorer, attempt.source, image, original)
+                raw = json.dumps(said) if said else None
             except ScorerError:
                 self.counts.unscored += 1
-                return None
+                return None, None
             except ChatError:
                 self.counts.unscored += 1
                 self._unanswered += 1
                 if self._unanswered >= GIVE_UP:
                     raise
-                return None
+                return None, None
             self._unanswered = 0
             if self.cache:
                 self.cache.keep_score(key, score)
-        return score
+                if raw:
+                    self.cache.keep_text(key, raw)
+            self.counts.scored += 1
+        return score, json.loads(raw) if raw else None
 
     def _verdict(
         self, attempt: Attempt, feedback: Feedback | None, score: Score | None

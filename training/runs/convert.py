@@ -29,14 +29,15 @@ from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
 from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
-from .filter import EXACT, Decided, RunsData, choose_rows
+from .filter import EXACT, Decided, RunsData, choose_rows, with_found_variance
+from .page import PAGE, write_page
 from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
 from .run_folders import read_runs
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
 IMAGES = "images"
 SCORES = "scores.sqlite"
-OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT}
+OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
 """What a folder of made data holds."""
 BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
 """What a desktop leaves in a folder that somebody looked into."""
@@ -65,6 +66,8 @@ class RunConverter:
     oracle: Oracle | None = None
     skip_bad: bool = False
     log: Log = print
+    show: int = 0
+    """Chains that the page for a person shows."""
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
         """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
@@ -75,16 +78,16 @@ class RunConverter:
         """
         _check_place(out)
         steps, problems, counts = self._read(runs, out)
-        decided = choose_rows(_writable_only(steps, self.prompt_set), self.settings)
+        steps = _writable_only(steps, self.prompt_set)
+        settings = with_found_variance(steps, self.settings)
+        decided = choose_rows(steps, settings)
         files: dict[str, Sequence[Decided]] = {
             SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
             RL_FILE: [one for one in decided if one.fate.endswith("rl")],
             HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
         }
         damaged = [str(problem) for problem in problems]
-        made = Conversion(
-            self.settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None
-        )
+        made = Conversion(settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None)
         report = make_report(decided, files, counts, damaged, made)
         for line in as_lines(report):
             self.log(line)
@@ -94,6 +97,8 @@ class RunConverter:
             (temporary / IMAGES).mkdir()
             _write(temporary, files, self.prompt_set, made.scorer)
             write_report(temporary, report)
+            if self.show:
+                write_page(temporary / PAGE, steps, decided, self.show)
         there = {name: out / name if of_file else None for name, of_file in files.items()}
         return MadeData(
             folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
@@ -141,10 +146,7 @@ def _check_place(out: Path) -> None:
 def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[JudgedStep]:
     """The steps, without the answers that cannot stand in a row (marks or tags where they would be
     misread)."""
-    return [
-        JudgedStep(step.run, step.step, tuple(_writable(one, prompt_set) for one in step.judged))
-        for step in steps
-    ]
+    return [replace(step, judged=tuple(_writable(one, prompt_set) for one in step.judged)) for step in steps]
 
 
 def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
@@ -201,6 +203,7 @@ def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
             generator=one.generator or None,
             seed=one.seed,
             judge=judge,
+            raw_scores=one.raw,
         )
     except ValidationError as error:
         raise _no_row(one, error) from error

@@ -23,6 +23,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from .attempts import Judged, JudgedStep
 
 MOST_POINTS = 10.0
+TRAIN = "train"
 EXACT = "tinyworld"
 """The reasoning that an oracle writes; only the demo world has one."""
 
@@ -49,6 +50,19 @@ class RunsData(BaseModel):
         ge=0,
         description="Variance of the overall scores (0..10) of a step's attempts above which they go to RL.",
     )
+    rl_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of the rows that goes to RL, those of the steps whose scores vary most; it finds "
+        "the variance.",
+    )
+    floor: float | None = Field(
+        default=None,
+        ge=0,
+        le=10,
+        description="Leave out a step whose best image scores below this (overall, 0..10); empty: none.",
+    )
     both: bool = Field(default=False, description="Teach by SFT too what goes to RL.")
     balance: float = Field(
         default=0.5,
@@ -57,6 +71,10 @@ class RunsData(BaseModel):
         description="Least share of the rarer verdict: the commoner one loses rows that nobody annotated, "
         "the rarer one's are "
         "repeated. 0: as it is.",
+    )
+    balance_by: Literal["both", "repeat", "drop"] = Field(
+        default="both",
+        description="Balance by repeating the rarer verdict's rows, by dropping the commoner one's, or both.",
     )
     copies: int = Field(
         default=3,
@@ -90,6 +108,40 @@ class RunsData(BaseModel):
     held_out_seed: int = Field(default=0, ge=0, description="Seed by which runs are held out.")
 
 
+class FilterData(RunsData):
+    """Which chains of a teacher's trajectories are taught: the published filter."""
+
+    floor: float | None = Field(
+        default=3.0,
+        ge=0,
+        le=10,
+        description="Leave out a step whose best image scores below this (overall, 0..10).",
+    )
+    rl_share: float | None = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of the rows that goes to RL, those of the steps whose scores vary most; it finds "
+        "the variance.",
+    )
+    balance_by: Literal["both", "repeat", "drop"] = Field(
+        default="repeat",
+        description="Balance by repeating the rarer verdict's rows, by dropping the commoner one's, or both.",
+    )
+    copies: int = Field(
+        default=20,
+        ge=1,
+        le=20,
+        description="Times that a row of the rarer verdict stands in critic_sft.json at most.",
+    )
+    score_repeats: int = Field(
+        default=3, ge=1, le=15, description="Times that a judge is asked about an image; the median counts."
+    )
+    match_size: bool = Field(
+        default=False, description="Scale an image to the size of the one before it for the judge."
+    )
+
+
 Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
 
 
@@ -109,10 +161,36 @@ class Decided(NamedTuple):
 
 def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
     """What becomes of every judged image, by all rules in turn, in the order of the steps."""
-    annotated = {step.run for step in steps if any(one.source not in (None, "critic") for one in step.judged)}
+    return _balanced(_said_once(_by_rules(steps, settings)), settings)
+
+
+def _by_rules(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
+    annotated = {
+        step.run
+        for step in steps
+        if not step.split and any(one.source not in (None, "critic") for one in step.judged)
+    }
     held_out = held_out_of(annotated, settings.held_out_runs, settings.held_out_seed)
-    decided = [one for step in steps for one in _of_step(step, settings, step.run in held_out)]
-    return _balanced(_said_once(decided), settings.balance, settings.copies)
+    return [one for step in steps for one in _of_step(step, settings, step.run in held_out)]
+
+
+def with_found_variance(steps: Sequence[JudgedStep], settings: RunsData) -> RunsData:
+    """The settings with the variance at which `rl_share` of the rows goes to RL, as near as whole steps
+    come to it; as they are without a share."""
+    if settings.rl_share is None:
+        return settings
+    none_to_rl = settings.model_copy(update={"rl_variance": float("inf")})
+    fates = [[one.fate for one in _by_rules([step], none_to_rl)] for step in steps]
+    rows = [(spread_of(step), fate.count("sft")) for step, fate in zip(steps, fates, strict=True)]
+    rows = sorted(((spread, count) for spread, count in rows if count), reverse=True)
+    wanted, taken = settings.rl_share * sum(count for _, count in rows), 0
+    for place, (spread, count) in enumerate(rows):
+        # A step more is taken where that comes nearer.
+        if taken + count / 2 > wanted or spread == 0:
+            above = rows[place - 1][0] if place else spread
+            return settings.model_copy(update={"rl_variance": (above + spread) / 2 if place else spread})
+        taken += count
+    return settings.model_copy(update={"rl_variance": 0.0})
 
 
 def value_of(judged: Judged, scored: bool) -> float:
@@ -157,13 +235,20 @@ def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
 def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decided]:
     ranks = standings(step)
     best = ranks.index(max(ranks))
+    if step.split:
+        # A teacher's word is not that of the critic that will be asked: its prompts' own split holds.
+        held_out = step.split != TRAIN
     wide = spread_of(step) > settings.rl_variance
+    scores = [one.score.overall for one in step.judged if one.score is not None]
+    low = settings.floor is not None and bool(scores) and max(scores) < settings.floor
     decided = []
     for index, one in enumerate(step.judged):
         left_out, reason = _rule(index, ranks, best, one, settings)
+        if low and (one.label is None or not settings.keep_labelled):
+            left_out, reason = True, "of a step whose best image scores below the floor"
         if one.answer is None or one.answer.success is None:
             decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))
-        elif held_out and one.source == "critic":
+        elif held_out and one.source == "critic" and not step.split:
             decided.append(Decided(one, "left out", "of a held-out run, and not annotated"))
         elif left_out:
             decided.append(Decided(one, "left out", reason))
@@ -230,9 +315,10 @@ def _said_once(decided: Sequence[Decided]) -> list[Decided]:
 RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
-def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Decided]:
+def _balanced(decided: Sequence[Decided], settings: RunsData) -> list[Decided]:
     """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing an
     annotation."""
+    least, copies = settings.balance, settings.copies
     rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
     by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
     rarer, commoner = sorted(by_verdict.values(), key=len)
@@ -247,6 +333,7 @@ def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Dec
             _row_digest(decided[n]),
         ),
     )
+    spare = [] if settings.balance_by == "repeat" else spare
     dropped = spare[: max(0, len(commoner) - max(len(rarer), round(len(rarer) * (1 - least) / least)))]
     for number in dropped:
         out[number] = Decided(
@@ -263,7 +350,7 @@ def _balanced(decided: Sequence[Decided], least: float, copies: int) -> list[Dec
             _row_digest(decided[n]),
         ),
     )
-    for more in range(1, copies):
+    for more in range(1, 1 if settings.balance_by == "drop" else copies):
         for number in repeated[: max(0, lacking)]:
             out[number] = out[number]._replace(copies=more + 1)
         lacking -= len(repeated)

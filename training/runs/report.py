@@ -73,6 +73,8 @@ class RunsReport(BaseModel):
     words_gone: int
     undrawn: int
     unscored: int
+    scored: int = 0
+    """Scores that were asked for now; the others were there already."""
     other_wording: int
     files: dict[str, Rows]
     kept: dict[str, int]
@@ -134,6 +136,7 @@ def make_report(
         words_gone=counts.annotations_gone,
         undrawn=counts.undrawn,
         unscored=counts.unscored,
+        scored=counts.scored,
         other_wording=counts.other_wording,
         files=rows,
         kept=counts_of(one for one in decided if one.fate != "left out"),
@@ -201,6 +204,11 @@ def as_lines(report: RunsReport) -> list[str]:
     lines = [
         f"{report.runs} runs, {report.images} images, {report.words} annotations"
         + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
+        *(
+            [f"rl_share {report.settings.rl_share:g}: variance above {report.settings.rl_variance:.4g}"]
+            if report.settings.rl_share is not None
+            else []
+        ),
         "",
         (
             "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning | "

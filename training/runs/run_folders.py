@@ -13,7 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...backend.errors import JournalError, PictureError, SettingsError
+from ...backend.execution_record.reader import FILE_NAME as RECORD
+from ...backend.execution_record.reader import read_record
+from ...backend.execution_record.trajectory import record_trajectory
 from ...backend.journal.archive import is_story_archive, unpack_run
+from ...backend.journal.copy import save_trajectory
 from ...backend.journal.journal import RUN
 from ..rows.sft import RowProblem
 from .attempts import JudgedStep, Log, RunReader
@@ -56,8 +60,15 @@ def _unpacked(archive: Path) -> Path:
     return unpack_run(archive, Path(made.name) / "run")
 
 
+def _of_record(folder: Path) -> Path:
+    """A published record as a run's folder, for as long as this process lives."""
+    made = tempfile.TemporaryDirectory(prefix="interleave-record-")
+    _unpacked_here.append(made)
+    return save_trajectory(record_trajectory(read_record(folder)), Path(made.name) / "run")
+
+
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / RUN).is_file():
+    if (folder / RUN).is_file() or (folder / RECORD).is_file():
         yield folder
         return
     if depth == 0:
@@ -82,7 +93,7 @@ def read_runs(
     runs = find_runs(given)
     for number, (folder, name) in enumerate(runs, 1):
         try:
-            steps += reader.read(folder, name)
+            steps += reader.read(folder if (folder / RUN).is_file() else _of_record(folder), name)
         except (JournalError, PictureError) as error:
             if not skip_bad:
                 hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()

@@ -70,6 +70,10 @@ class _Worker(Generic[Item, Result]):
             # An actor whose constructor fails is only "dead" to whoever calls it; this one says why.
             self._fault = error
 
+    def is_there(self) -> bool:
+        """Whether it has begun."""
+        return True
+
     def run(self, item: Item) -> tuple[Result | None, tuple[str, str] | None]:
         """The result, or the message and hint of what kept the job from opening."""
         if self._function is None:
@@ -126,30 +130,36 @@ class _Board:
 
 
 class _HandedOut:
-    """Which item is with which actor. One that died is replaced by a new one, for which calls wait until it
-    is there; an actor that Ray restarts itself refuses them meanwhile."""
+    """Which item is with which actor. Items go to actors that are there: a cluster may have room for fewer
+    than were asked for, or lose a machine. One that died is replaced by a new one."""
 
     def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayActors, board: _Board) -> None:
         self._ray, self._new_actor, self._parallel, self._board = ray, new_actor, sizes.parallel, board
         self._actors = [new_actor() for _ in range(sizes.actors)]
+        self._coming = {actor.is_there.remote(): place for place, actor in enumerate(self._actors)}
         self._begun: dict[Any, tuple[int, Any, Any]] = {}
         self._again: deque[Any] = deque()
+        self._stillborn = 0
 
     def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[Done[Any]]:
         """The results as they come."""
         source, deaths = iter(items), Counter[str]()
         while True:
             self._hand_out(source)
-            if not self._begun:
+            if not self._begun and (self._board.reason() or len(self._coming) < len(self._actors)):
                 return
-            ready, _ = self._ray.wait(list(self._begun), num_returns=1, timeout=LOOKED_EVERY)
+            waited_for = [*self._begun, *self._coming]
+            ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=LOOKED_EVERY)
             for reference in ready:
+                if reference in self._coming:
+                    self._arrived(reference)
+                    continue
                 place, actor, item = self._begun.pop(reference)
                 try:
                     result, fault = self._ray.get(reference)
                 except self._ray.exceptions.RayActorError as error:
                     if self._actors[place] is actor:
-                        self._actors[place] = self._new_actor()
+                        self._replace(place)
                     deaths[key(item)] += 1
                     if deaths[key(item)] < MOST_TRIES:
                         self._again.append(item)
@@ -168,12 +178,30 @@ class _HandedOut:
         for actor in self._actors:
             self._ray.kill(actor)
 
+    def _arrived(self, reference: Any) -> None:
+        place = self._coming.pop(reference)
+        try:
+            self._ray.get(reference)
+        except self._ray.exceptions.RayActorError as error:
+            self._stillborn += 1
+            if self._stillborn >= MOST_TRIES:
+                raise SettingsError(
+                    f"{MOST_TRIES} workers died before they could begin ({type(error).__name__}).",
+                    "Ray's own logs say more: a machine may lack memory, or the package.",
+                ) from error
+            self._replace(place)
+
+    def _replace(self, place: int) -> None:
+        self._actors[place] = self._new_actor()
+        self._coming[self._actors[place].is_there.remote()] = place
+
     def _hand_out(self, source: Iterator[Any]) -> None:
         if self._board.reason():
             return
         busy = Counter(place for place, _, _ in self._begun.values())
+        absent = set(self._coming.values())
         for place, actor in enumerate(self._actors):
-            for _ in range(self._parallel - busy[place]):
+            for _ in range(0 if place in absent else self._parallel - busy[place]):
                 item = self._again.popleft() if self._again else next(source, None)
                 if item is None:
                     return

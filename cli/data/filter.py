@@ -1,0 +1,80 @@
+"""`data filter`: a teacher's trajectories become a critic's rows, by the published rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ...training.runs.filter import FilterData
+from ..model_options import with_model_options
+
+
+@with_model_options
+def command(
+    *,
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of runs (`data trajectories`), or published folders with their records."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for critic_sft.json, critic_rl.jsonl, images and report.")
+    ],
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--critic-prompts",
+            help="Prompt set of the critic that is to learn: its checkpoint's folder, or that of a prompt "
+            "set; empty: the pack's own wording.",
+        ),
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            help="Who scores images: tinyworld, or judge:CHAT; empty: nobody, and nothing goes to RL."
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
+    ] = False,
+    show: Annotated[
+        int,
+        typer.Option(min=0, max=5000, help="Chains of page.html, for a person to disagree with."),
+    ] = 0,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="What the page saved: it becomes feedback of the runs first."),
+    ] = None,
+    settings: FilterData,
+) -> None:
+    """Keep the chains that got somewhere, cut at their best image, balanced: rows for critic-sft and
+    critic-grpo."""
+    from ...backend.prompts import default_prompt_set
+    from ...backend.scorers import open_scorer
+    from ...training.runs.convert import RunConverter
+    from ...training.runs.page import take_words
+    from ...training.runs.repeated_scorer import RepeatedScorer
+    from ..open_models import prompts_in
+
+    if words is not None:
+        typer.echo(f"{take_words(words, runs)} words written into the runs")
+    judge = open_scorer(scorer) if scorer else None
+    converter = RunConverter(
+        settings,
+        prompts_in(prompts) or default_prompt_set(),
+        judge and RepeatedScorer(judge, settings.score_repeats, settings.match_size),
+        None,
+        skip_bad,
+        lambda line: typer.echo(shown_text(line)),
+        show,
+    )
+    made = converter.convert(runs, out)
+    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
+    if show:
+        from ...training.runs.page import PAGE
+
+        typer.echo(f"page: {out / PAGE}")
