@@ -11,7 +11,7 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.runs.filter import EXACT, RunsData
 from ..data import filter as filtering
-from ..data import guard, tinyworld, trajectories
+from ..data import guard, prompts, tinyworld, trajectories
 from ..model_options import with_model_options
 from .data_feedback import command as feedback
 
@@ -111,6 +111,7 @@ def from_runs(
 
 
 app.command("feedback")(feedback)
+app.command("prompts")(prompts.command)
 app.add_typer(guard.app, name="guard")
 app.command("trajectories")(trajectories.command)
 app.command("filter")(filtering.command)

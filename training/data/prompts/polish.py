@@ -1,0 +1,104 @@
+"""Requests reworded by a chat model, each kept beside the original.
+
+Decision: the model changes words and nothing else, and what it changed too much is not taken: a number of
+pictures, or words to be drawn, that are gone, several lines, another length. Then the original stands. Every
+answer is written down at once, so a run that was stopped asks no question twice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ....backend.chat.protocol import ChatModel, Message, ReplySettings
+from ....backend.errors import SettingsError
+from ....backend.files.bounded_reader import opened, parse_json
+from .rows import PromptRow
+from .templates import NUMBERS
+
+ANSWERS = "prompts.polished.jsonl"
+MAX_LINE = 8192
+MAX_TEXT = 1000
+_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+class Polisher:
+    """Rewords one row after another; `reworded` and `refused` count."""
+
+    def __init__(self, chat: ChatModel, name: str, out: Path, language: str = "") -> None:
+        # A server's address is nobody's business who reads the data.
+        self._chat, self._name, self._language = chat, name.partition("@")[0], language
+        self._path = out / ANSWERS
+        self._answers = _read(self._path)
+        self.reworded = self.refused = 0
+
+    def __call__(self, row: PromptRow) -> PromptRow:
+        """The row with new words, or as it is where the answer cannot be taken. Raises ChatError if the model
+        gives none, SettingsError if the answers cannot be written."""
+        key = f"{row.id}|{self._name}|{self._language}"
+        text = self._answers.get(key)
+        if text is None:
+            text = self._asked(row)
+            self._answers[key] = text
+            self._write(key, text)
+        if not self._fits(text, row):
+            self.refused += 1
+            return row
+        self.reworded += 1
+        return replace(
+            row,
+            user_input=text,
+            original_input=row.user_input,
+            polished_by=self._name,
+            language=self._language or row.language,
+        )
+
+    def _asked(self, row: PromptRow) -> str:
+        into = f" Answer in {self._language}." if self._language else ""
+        question = (
+            "Put the following request for a series of pictures into other words, as another person would "
+            "say it. Keep every thing, number and quoted word, add nothing, and answer with the request "
+            f"alone, in one line.{into}\n\n{row.user_input}"
+        )
+        settings = ReplySettings(max_tokens=400, temperature=0.7)
+        reply = self._chat.reply([Message(role="user", content=(question,))], settings)
+        return " ".join(_THINK.sub("", reply.text).split())[: MAX_TEXT + 1]
+
+    def _fits(self, text: str, row: PromptRow) -> bool:
+        if not text or len(text) > MAX_TEXT or text == row.user_input:
+            return False
+        if any(words not in text for words in row.constraints.drawn_words):
+            return False
+        if self._language:
+            return True
+        count, spoken = row.constraints.step_count, text.casefold()
+        if count and NUMBERS[count] not in spoken and str(count) not in spoken:
+            return False
+        return 0.4 <= len(text) / len(row.user_input) <= 2.5
+
+    def _write(self, key: str, text: str) -> None:
+        line = json.dumps({"key": key, "text": text}, ensure_ascii=False) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(line.encode("utf-8", "replace"))
+        except OSError as error:
+            raise SettingsError(f"{str(self._path)!r} cannot be written ({error.strerror}).") from error
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Answers of an earlier run; a line that was cut off is asked for again."""
+    answers: dict[str, str] = {}
+    if not path.exists():
+        return answers
+    with opened(path, SettingsError, "Answers") as file:
+        while line := file.readline(MAX_LINE):
+            if not line.endswith(b"\n"):
+                continue
+            row: Any = parse_json(line, SettingsError, f"Answers {str(path)!r}")
+            if isinstance(row, dict) and isinstance(row.get("key"), str) and isinstance(row.get("text"), str):
+                answers[row["key"]] = row["text"]
+    return answers

@@ -1,0 +1,58 @@
+"""YAML of strangers: bounded, every value a text, one line of error that names file and line.
+
+Decision: no value is anything but a text (`no`, `1e3` and `12:30` are words here), so a bank of words can
+hold any word, and what should be a number is read as one by the model that wants it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import SettingsError
+from ....backend.files.bounded_reader import read_text
+from ...trainer.requirements import require
+
+MAX_BYTES = 1024 * 1024
+MAX_REPEATED = 8
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """What a YAML file holds, in lists, dictionaries and texts; raises SettingsError."""
+    require("yaml")
+    import yaml
+
+    class Loader(yaml.BaseLoader):
+        """With few repeated parts (*), and no key twice."""
+
+        repeated = 0
+
+        def compose_node(self, parent: Any, index: int) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                self.repeated += 1
+                if self.repeated > MAX_REPEATED:
+                    raise yaml.YAMLError(f"it repeats parts (*) more than {MAX_REPEATED} times")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: a name is no text")
+                if key.value in seen:
+                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: {key.value[:60]!r} stands twice")
+                seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    text = read_text(path, MAX_BYTES, SettingsError, what)
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        line = text.count("\n", 0, forbidden.start()) + 1
+        raise SettingsError(f"{what} {str(path)!r}, line {line}: a control character stands there.")
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SettingsError(f"{what} {str(path)!r} is not YAML that can be read ({reason}).") from error
