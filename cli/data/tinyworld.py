@@ -21,3 +21,17 @@ def prompts(
     from ...training.tinyworld.data.prompt_rows import make_prompts
 
     typer.echo(f"prompts: {make_prompts(out, count, seed, split)}")
+
+
+def planner(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for planner_sft.json and the pages of its requests.")],
+    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Requests with their plans.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 0,
+) -> None:
+    """Make rows of the kind that the tiny world's planner learned from."""
+    from ...training.rows.sft import write_rows
+    from ...training.tinyworld.data.planner_rows import make
+
+    write_rows(out / "planner_sft.json", make(out, rows, seed))
+    typer.echo(f"data: {out / 'planner_sft.json'}")

@@ -1,0 +1,159 @@
+"""`data planner-rows`: what is taught of a trajectory, and what is left out of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.made_runs import grey_page
+
+from interleave_thinker.backend.answers.reading import read_plan
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import (
+    Attempt,
+    Plan,
+    Request,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from interleave_thinker.training.data.planner_rows.kinds import KINDS
+from interleave_thinker.training.data.planner_rows.make import PlannerReport, PlannerRows, PlannerRowsData
+from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
+from interleave_thinker.training.rows.sft import SftRow, check_rows
+
+
+def story(
+    folder: Path,
+    text: str = "Tell a story of a boat.",
+    words: bool = True,
+    prompts: tuple[str | None, ...] = ("a boat", "add a sun", None, "add a fish"),
+    accepted: bool = True,
+    given: int = 0,
+) -> Path:
+    steps, results = [], []
+    for number, prompt in enumerate(prompts, 1):
+        said = f"Words {number}." if words or prompt is None else None
+        step = Step(number=number, name=f"step {number}", prompt=prompt, auxiliary_text=said)
+        verdict = Verdict(success=accepted, refined_prompt=prompt or "")
+        attempt = Attempt(prompt=prompt or "", seed=0, image=grey_page(number * 20), verdict=verdict)
+        stop = StopReason.accepted if accepted else StopReason.tries_used_up
+        drawn = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=stop)
+        steps.append(step)
+        results.append(drawn if prompt else StepResult(step=step, stop_reason=StopReason.text_only))
+    return save_trajectory(
+        Trajectory(
+            request=Request(text=text, images=tuple(grey_page(200 + n) for n in range(given))),
+            plan=Plan(steps=tuple(steps), reasoning="a boat, then a sun"),
+            results=tuple(results),
+        ),
+        folder,
+    )
+
+
+def made(tmp_path: Path, *outside: Path, **settings: Any) -> tuple[PlannerReport, list[SftRow]]:
+    lines: list[str] = []
+    maker = PlannerRows(PlannerRowsData(**settings), default_prompt_set(), log=lines.append)
+    runs = [tmp_path / "runs"] if (tmp_path / "runs").exists() else []
+    report = maker.make(runs, outside, tmp_path / "data")
+    return report, check_rows(tmp_path / "data" / "planner_sft.json")[0]
+
+
+def test_every_kind_of_row(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "a", given=1)
+    report, rows = made(tmp_path)
+    assert report.rows == dict.fromkeys(sorted(KINDS), 1)
+    text, continuation, description, count = rows
+    assert [step.number for step in read_plan(text.messages[1].content).steps] == [1, 2, 3, 4]
+    assert read_plan(text.messages[1].content).reasoning == "a boat, then a sun"
+    for row in (continuation, count):
+        plan, question = read_plan(row.messages[1].content), row.messages[0].content
+        first = plan.steps[0].number
+        assert first > 1 and [step.number for step in plan.steps] == list(range(first, 5))
+        assert plan.reasoning == ""
+        drawn_before = sum(number != 3 for number in range(1, first))
+        assert len(row.images) == 1 + drawn_before
+        asked = question.rpartition("The request:")[2]
+        assert all(f"Words {number}." in asked for number in range(1, first))
+    left = len(read_plan(count.messages[1].content).steps)
+    assert (f"{left} steps" if left > 1 else "1 step") in count.messages[0].content
+    answer = read_plan(description.messages[1].content)
+    assert len(description.images) == len(answer.steps) == 3
+    assert [step.auxiliary_text for step in answer.steps] == ["Words 1.", "Words 2.", "Words 4."]
+    assert all(step.prompt is None and step.instruction is None for step in answer.steps)
+
+
+def test_where_a_continuation_begins_comes_from_the_id_and_differs(tmp_path: Path) -> None:
+    for number in range(12):
+        story(tmp_path / "runs" / f"r{number}")
+    _, rows = made(tmp_path, kinds="continuation")
+    firsts = [read_plan(row.messages[1].content).steps[0].number for row in rows]
+    assert set(firsts) == {2, 3, 4}
+    assert len({row.messages[0].content.strip().rpartition("\n")[2] for row in rows}) >= 3
+    assert made(tmp_path, kinds="continuation")[1] == rows
+
+
+def test_reasoning_of_a_continuation_may_be_the_whole_plans(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "a")
+    _, rows = made(tmp_path, kinds="continuation", think="own")
+    assert read_plan(rows[0].messages[1].content).reasoning == "a boat, then a sun"
+
+
+def test_what_is_not_taught(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "good")
+    story(tmp_path / "runs" / "refused", accepted=False)
+    for number, prompt in enumerate(["Step 2: a sun", "add a sun (2)", "as in the previous image, a sun"]):
+        story(tmp_path / "runs" / f"bad{number}", prompts=("a boat", prompt))
+    report, rows = made(tmp_path, kinds="text")
+    assert len(rows) == 1
+    assert report.left_out == {
+        "a prompt speaks of its step's number or of a previous image": 3,
+        "not every step was accepted": 1,
+    }
+
+
+def test_words_that_nobody_asked_for_are_listed(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "asked")
+    story(tmp_path / "runs" / "unasked", text="A red boat at sea, and then the sun.")
+    story(tmp_path / "runs" / "wordless", text="A red boat at sea.", words=False, prompts=("a boat",))
+    report, _ = made(tmp_path)
+    assert report.unasked_words == ["runs/unasked"]
+
+
+def test_prompts_of_another_split_are_held_out(tmp_path: Path) -> None:
+    for name, split in (("a", "train"), ("b", "held out")):
+        folder = story(tmp_path / "runs" / name)
+        write_sample(folder, Outcome(id=name, folder=name, state="whole", split=split))
+    report, rows = made(tmp_path)
+    assert report.held_out == len(rows) == 4
+    assert len(check_rows(tmp_path / "data" / "planner_sft_held_out.json")[0]) == 4
+
+
+def test_rows_of_others_come_along_and_bad_ones_do_not(tmp_path: Path) -> None:
+    grey_page(3).image.save(tmp_path / "a.png")
+    turns = [
+        {"role": "user", "content": "<image> Plan"},
+        {"role": "assistant", "content": "<answer>{}</answer>"},
+    ]
+    rows = [{"messages": turns, "images": ["a.png"]}, {"messages": turns, "images": ["../../etc/passwd"]}, 7]
+    (tmp_path / "other.json").write_text(json.dumps(rows))
+    report, found = made(tmp_path, tmp_path / "other.json")
+    assert report.rows == {"outside": 1} and len(found) == 1
+    assert found[0].images == [f"images/{grey_page(3).digest}.png"]
+
+
+def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "a")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("mine")
+    with pytest.raises(SettingsError, match="something else"):
+        made(tmp_path)
+    assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
+    with pytest.raises(SettingsError, match="no kind"):
+        made(tmp_path, kinds="text,novel")

@@ -1,0 +1,163 @@
+"""What a planner learns of one trajectory: the whole plan, how to go on from what is drawn, how to put a
+picture story into words, how to keep to a number of steps.
+
+Decision: every question goes through the template of the planner that is to learn, as a request of a person
+would, so what is trained is what will be asked. Which step a continuation begins at, and in which words it is
+asked, comes from the prompt's id: the same trajectories give the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from random import Random
+from typing import Literal, NamedTuple
+
+from ....backend.agents.planner_question import planner_message
+from ....backend.answers.reading import write_plan
+from ....backend.feedback.sft_row import MARK
+from ....backend.pictures import Picture
+from ....backend.prompts import PromptSet
+from ....backend.types import Plan, Request, Step, StepResult, Trajectory
+
+Kind = Literal["text", "continuation", "description", "count"]
+KINDS: tuple[Kind, ...] = ("text", "continuation", "description", "count")
+Think = Literal["own", "empty"]
+
+GO_ON = (
+    "So far there is this:\n{done}\nPlan the steps that follow.",
+    "These steps are done:\n{done}\nWhat comes next? Plan the rest.",
+    "I have got this far:\n{done}\nPlease go on from here to the end.",
+    "Here is the beginning:\n{done}\nContinue it in the same manner.",
+    "The first part is finished:\n{done}\nPlan what is still missing.",
+)
+GO_ON_EXACTLY = (
+    "So far there is this:\n{done}\nPlan exactly {count} more.",
+    "These steps are done:\n{done}\nFinish it in exactly {count}.",
+    "Here is the beginning:\n{done}\nContinue with {count}, no more and no fewer.",
+)
+PUT_INTO_WORDS = (
+    "Write what each of these pictures shows, one text a picture.",
+    "Tell the story of these pictures in their order.",
+    "Put each picture into words, in order.",
+    "Explain these pictures one by one.",
+)
+NOT_IN_PROMPTS = re.compile(r"\bstep\s*\d+\s*:|\(\s*\d+\s*\)|\bprevious (?:image|picture)\b", re.IGNORECASE)
+"""What an image model cannot know: which step it draws, and that there was another image."""
+ASKS_FOR_WORDS = re.compile(
+    r"caption|describ|explain|label|write|words?\b|texts?\b|tell|story|stories|narrat|teach|guide"
+    r"|how (?:to|do)|say|title|note|tutorial|instruct|annotat|comment|poem|tale|article|report|diary|why"
+    r"|what",
+    re.IGNORECASE,
+)
+
+
+class Question(NamedTuple):
+    """A row before it has files: what is asked with `<image>` marks, their pictures, and the answer."""
+
+    kind: Kind
+    text: str
+    images: tuple[Picture, ...]
+    answer: str
+
+
+def bad_prompt(plan: Plan) -> str | None:
+    """What in a prompt of the plan no image model can follow; None if nothing is."""
+    for step in plan.steps:
+        found = NOT_IN_PROMPTS.search(step.prompt or "")
+        if found:
+            return found.group()
+    return None
+
+
+def has_unasked_words(trajectory: Trajectory) -> bool:
+    """Whether pictures have words that nobody seems to have asked for."""
+    has_words = any(step.prompt and step.auxiliary_text for step in trajectory.plan.steps)
+    return has_words and not ASKS_FOR_WORDS.search(trajectory.request.text)
+
+
+def questions_of(
+    name: str, trajectory: Trajectory, kinds: Sequence[Kind], prompt_set: PromptSet, think: Think
+) -> list[Question]:
+    """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for. Raises
+    AnswerError or SettingsError for texts that cannot stand in a row."""
+    made = _Maker(name, trajectory, prompt_set, think)
+    makers = {
+        "text": made.text,
+        "continuation": made.continuation,
+        "description": made.description,
+        "count": made.count,
+    }
+    return [found for kind in kinds if (found := makers[kind]()) is not None]
+
+
+class _Maker:
+    def __init__(self, name: str, trajectory: Trajectory, prompt_set: PromptSet, think: Think) -> None:
+        self._name, self._trajectory, self._prompt_set = name, trajectory, prompt_set
+        self._think: Think = think
+
+    def text(self) -> Question | None:
+        plan = self._trajectory.plan
+        return self._question("text", self._trajectory.request, plan.model_copy(update={"warning": ""}))
+
+    def continuation(self) -> Question | None:
+        return self._going_on("continuation", GO_ON)
+
+    def count(self) -> Question | None:
+        return self._going_on("count", GO_ON_EXACTLY)
+
+    def description(self) -> Question | None:
+        """Only of stories whose every picture has words."""
+        shown = [result for result in self._trajectory.results if result.image is not None]
+        words = [result.step.auxiliary_text for result in shown]
+        if len(shown) < 2 or not all(words):
+            return None
+        wish = self._dice("description").choice(PUT_INTO_WORDS)
+        images = tuple(result.image for result in shown if result.image)
+        text = "".join(f"{MARK}\n" for _ in images) + wish
+        steps = tuple(Step(number=n, name="words", auxiliary_text=one) for n, one in enumerate(words, 1))
+        return self._question("description", Request(text=text, images=images), Plan(steps=steps))
+
+    def _going_on(self, kind: Kind, wordings: Sequence[str]) -> Question | None:
+        results = self._trajectory.results
+        if len(results) < 2:
+            return None
+        dice = self._dice(kind)
+        done = dice.randint(1, len(results) - 1)
+        rest = self._trajectory.plan.steps[done:]
+        given = self._trajectory.request
+        marks = given.text.count(MARK)
+        asked = given.text if marks == len(given.images) else MARK * len(given.images) + _plain(given.text)
+        count = "1 step" if len(rest) == 1 else f"{len(rest)} steps"
+        shown = "\n".join(_shown(result) for result in results[:done])
+        wording = dice.choice(wordings).replace("{count}", count).replace("{done}", shown)
+        images = [*given.images, *(result.image for result in results[:done] if result.image)]
+        request = Request(text=f"{asked}\n\n{wording}", images=tuple(images))
+        reasoning = self._trajectory.plan.reasoning if self._think == "own" else ""
+        return self._question(kind, request, Plan(steps=rest, reasoning=reasoning))
+
+    def _question(self, kind: Kind, request: Request, plan: Plan) -> Question:
+        message = planner_message(self._prompt_set, request)
+        text = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+        images = tuple(part for part in message.content if isinstance(part, Picture))
+        # A row says how a step is drawn in its prompt alone; settings and style are the run's.
+        steps = tuple(Step(**step.model_dump(exclude={"settings"})) for step in plan.drawn_steps)
+        return Question(kind, text, images, write_plan(Plan(steps=steps, reasoning=plan.reasoning)))
+
+    def _dice(self, kind: Kind) -> Random:
+        return Random(hashlib.blake2b(f"{self._name}/{kind}".encode(), digest_size=8).hexdigest())
+
+
+def _shown(result: StepResult) -> str:
+    """A step that is done, as a person would show it."""
+    step = result.step
+    title = _plain(step.instruction or step.name or step.prompt or "")
+    lines = [f"{step.number}. {title}".rstrip(". ") if not title else f"{step.number}. {title}"]
+    lines += [MARK] if result.image is not None else []
+    lines += [_plain(step.auxiliary_text)] if step.auxiliary_text else []
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return text.replace(MARK, "image")
