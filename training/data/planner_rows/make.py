@@ -26,12 +26,12 @@ from ...rows.sft import RowProblem, check_rows, show_problems, write_rows
 from ...runs.filter import TRAIN
 from ...runs.run_folders import find_runs
 from ..guard.index import Guard, optional_guard
+from ..row_folder import IMAGES, check_place, keep_picture
 from ..trajectories.outcomes import read_sample
 from .kinds import KINDS, Kind, Question, Think, bad_prompt, has_unasked_words, questions_of
 
 SFT_FILE, HELD_OUT_FILE, REPORT = "planner_sft.json", "planner_sft_held_out.json", "report.json"
-IMAGES = "images"
-OURS = {SFT_FILE, HELD_OUT_FILE, REPORT, IMAGES}
+OURS = {SFT_FILE, HELD_OUT_FILE, REPORT}
 MAX_LISTED = 1000
 GOOD = {StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only}
 
@@ -94,7 +94,7 @@ class PlannerRows:
         Raises SettingsError for an `out` that holds something else, or where no row comes of it.
         """
         kinds = self.settings.chosen()
-        _check_place(out)
+        check_place(out, OURS)
         made = _Made()
         with (
             optional_guard(self.guard) as guard,
@@ -142,18 +142,17 @@ class PlannerRows:
         made.trajectories += 1
         try:
             trajectory, sample = load_trajectory(folder), read_sample(folder)
-            reason = self._unfit(trajectory, guard)
-            questions = (
-                []
-                if reason
-                else questions_of(
-                    sample.id if sample else name, trajectory, kinds, self.prompt_set, self.settings.think
-                )
-            )
         except (JournalError, PictureError):
-            reason, questions = "its folder cannot be read", []
+            made.left_out["its folder cannot be read"] += 1
+            return
+        reason = self._unfit(trajectory, guard)
+        questions: list[Question] = []
+        try:
+            if not reason:
+                own = sample.id if sample else name
+                questions = questions_of(own, trajectory, kinds, self.prompt_set, self.settings.think)
         except (AnswerError, SettingsError):
-            reason, questions = "its texts cannot stand in a row", []
+            reason = "its texts cannot stand in a row"
         if reason:
             made.left_out[reason] += 1
             return
@@ -179,7 +178,7 @@ class PlannerRows:
         show_problems(problems, len(rows), self.log)
         made.left_out["a row of an outside file that cannot be used"] += len(problems)
         for row in rows:
-            names = [_keep(Picture.open(path.parent / name), out) for name in row.images]
+            names = [keep_picture(Picture.open(path.parent / name), out) for name in row.images]
             made.rows.append(row.model_copy(update={"images": names}))
             made.kinds["outside"] += 1
         made.left_out += Counter()  # without zeros
@@ -190,27 +189,11 @@ def _row(question: Question, out: Path) -> SftRow:
         SftMessage(role="user", content=question.text),
         SftMessage(role="assistant", content=question.answer),
     ]
-    names = [_keep(picture, out) for picture in question.images]
+    names = [keep_picture(picture, out) for picture in question.images]
     try:
         return SftRow(messages=turns, images=names)
     except ValidationError as error:
         raise SettingsError(str(RowProblem.of(question.kind, error))) from error
-
-
-def _keep(picture: Picture, out: Path) -> str:
-    name = f"{IMAGES}/{picture.digest}.png"
-    if not (out / name).exists():
-        (out / name).write_bytes(picture.png())
-    return name
-
-
-def _check_place(out: Path) -> None:
-    try:
-        found = {entry.name for entry in out.iterdir()} if out.is_dir() else set()
-    except OSError as error:
-        raise SettingsError(f"{str(out)!r} cannot be used ({error.strerror or error}).") from error
-    if out.is_symlink() or (out.exists() and not out.is_dir()) or found - OURS:
-        raise SettingsError(f"{str(out)!r} holds something else.", "Give another --out.")
 
 
 def as_lines(report: PlannerReport) -> list[str]:
