@@ -53,6 +53,7 @@ class InterleaveThinkerExtension(ComfyExtension):
     async def on_load(self) -> None:
         """Register the folder of the agents' checkpoints and the routes of the live view; say what this host
         lacks."""
+        host.name_errors_plainly()
         host.register_folders()
         host.register_routes([*routes(), *plan_routes()])
         host.report_missing()

@@ -17,7 +17,7 @@ from .folders import (
     pipeline_roots,
     register_folders,
 )
-from .internals import report_missing
+from .internals import name_errors_plainly, report_missing
 from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
@@ -110,6 +110,7 @@ __all__ = [
     "make_room",
     "model_sigmas",
     "model_traits",
+    "name_errors_plainly",
     "new_name",
     "nothing",
     "output_folder",

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ...backend import errors
+
 ALWAYS_CHANGED = float("nan")
 
 
@@ -96,3 +98,11 @@ def unload(patcher: object) -> bool:
         everything.remove(loaded)
         return True
     return False
+
+
+def name_errors_plainly() -> None:
+    """Have errors shown as `interleave_thinker.SettingsError`. The host calls a pack's modules by the path of
+    its folder, and front ends show that before the message."""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.InterleaveError):
+            kind.__module__ = "interleave_thinker"

@@ -162,6 +162,8 @@ def test_the_tiny_planner_says_what_it_does_not_know(host: ComfyServer) -> None:
     with pytest.raises(HostError, match="does not know: owl") as raised:
         host.run(graph)
     assert raised.value.details["node_type"] == "InterleavePlanner"
+    shown = raised.value.details["exception_type"]
+    assert shown == "interleave_thinker.SettingsError", "front ends show it, without the folder's path"
 
 
 def test_captions_can_be_left_out(host: ComfyServer) -> None:

@@ -16,10 +16,10 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.journal.copy import save_trajectory
 
 from ..graphs.klein import Graph, loaders
-from ..server.comfy_server import PACK, ROOT, ComfyServer
+from ..server.comfy_server import ROOT, ComfyServer
 from .hostile_inputs import MARK, Hostile, by_hand
 
-OURS = f"{PACK}.backend."
+OURS = "interleave_thinker."
 """Part of the full name of every error class of the pack, and of no other."""
 LONGEST_LINE = 2000
 SECONDS = 240.0
