@@ -5,10 +5,12 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
-import { onDroppedFile } from "./host.js";
+import { language, onDroppedFile } from "./host.js";
+import { resolved } from "./languages.js";
 import { say } from "./words.js";
 
 const NODES = ["InterleaveExport", "InterleaveSaveTrajectory"];
+const AS_THE_INTERFACE = "as the interface";
 const BUTTON = "interleave_open";
 const SHOWN = [".pdf", ".png", ".gif", ".webp"];
 const GIF_MARK = "interleave-thinker graph ";
@@ -27,6 +29,12 @@ function offer(node, file) {
   button.address = api.apiURL(`/view?${query}`);
   button.label = shown ? say("Open") : say("Download");
   node.setDirtyCanvas?.(true, true);
+}
+
+/** What is sent for "as the interface" is the language that it has; the workflow keeps the choice. */
+function sendLanguage(node) {
+  const widget = node.widgets?.find((one) => one.name === "language");
+  if (widget) widget.serializeValue = () => (widget.value === AS_THE_INTERFACE ? resolved(language()) : widget.value);
 }
 
 /** The comment of a GIF: after its mark, pieces that begin with their length. */
@@ -63,6 +71,7 @@ app.registerExtension({
   },
   nodeCreated(node) {
     if (!NODES.includes(node.comfyClass)) return;
+    sendLanguage(node);
     const executed = node.onExecuted;
     node.onExecuted = function (output, ...values) {
       executed?.call(this, output, ...values);

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import SettingsError
+from ..report.telling import Telling
 from ..types import Trajectory
 
 REGISTRY = {
@@ -31,6 +32,9 @@ REGISTRY = {
 }
 ANIMATIONS = ("gif", "webp")
 """Exports that also take `seconds` and `attempts`."""
+
+TELLING = "telling"
+"""Parameter of exports that people look at: its fields are options of theirs."""
 
 __all__ = ["ANIMATIONS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
 
@@ -57,7 +61,8 @@ def open_exporter(name: str) -> Exporter:
 
 def options_of(name: str) -> frozenset[str]:
     """Names of the options that this export takes; raises SettingsError."""
-    return frozenset(inspect.signature(open_exporter(name)).parameters) - {"trajectory", "folder"}
+    taken = frozenset(inspect.signature(open_exporter(name)).parameters) - {"trajectory", "folder"}
+    return (taken - {TELLING}) | frozenset(Telling.model_fields) if TELLING in taken else taken
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
@@ -66,4 +71,8 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
 
     Raises SettingsError for an unknown name and JournalError if the folder cannot be written.
     """
-    return open_exporter(name)(trajectory, Path(folder), **options)
+    exporter = open_exporter(name)
+    if TELLING in inspect.signature(exporter).parameters:
+        told = {field: options.pop(field) for field in Telling.model_fields if field in options}
+        options[TELLING] = Telling(**told)
+    return exporter(trajectory, Path(folder), **options)

@@ -14,8 +14,9 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from ..report.audience import panels_of, title_for
+from ..report.audience import panels_of
 from ..report.outcomes import story_steps, summarize
+from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.comic_pages import Comic, Lettering, comic_pages
 from .layout.files import write_whole
@@ -32,20 +33,19 @@ PANELS = 4
 def export(
     trajectory: Trajectory,
     folder: Path,
-    audience: bool = False,
-    title: str = "",
+    telling: Telling = PLAIN,
     panels: int = PANELS,
     lettering: Lettering = "captions",
 ) -> Path:
-    """Write `folder`/story.cbz and return its path; `panels` a page (1..9), `audience` without how each was
-    judged. Raises SettingsError and JournalError."""
-    pages = _pages(trajectory, _comic(trajectory, WIDTH, audience, title), panels, lettering)
+    """Write `folder`/story.cbz and return its path; `panels` a page (1..9). Raises SettingsError,
+    JournalError."""
+    pages = _pages(trajectory, _comic(trajectory, WIDTH, telling), panels, lettering)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, page in enumerate(pages, start=1):
             ending, data = smaller_file(page_image(page))
             _add(archive, f"page_{number:04}{ending}", data)
-        _add(archive, "ComicInfo.xml", _info(trajectory, pages, audience))
+        _add(archive, "ComicInfo.xml", _info(trajectory, pages, telling))
     path = Path(folder) / FILE_NAME
     write_whole(path, buffer.getvalue())
     return path
@@ -54,29 +54,27 @@ def export(
 def export_pdf(
     trajectory: Trajectory,
     folder: Path,
-    audience: bool = False,
-    title: str = "",
+    telling: Telling = PLAIN,
     panels: int = PANELS,
     lettering: Lettering = "captions",
 ) -> Path:
     """Write `folder`/comic.pdf and return its path; options and errors as those of `export`."""
-    pages = _pages(trajectory, _comic(trajectory, PDF_WIDTH, audience, title), panels, lettering)
+    pages = _pages(trajectory, _comic(trajectory, PDF_WIDTH, telling), panels, lettering)
     path = Path(folder) / PDF_NAME
-    write_whole(path, pages_pdf(pages, title_for(trajectory, title)))
+    write_whole(path, pages_pdf(pages, telling.title_of(trajectory)))
     return path
 
 
 def export_pictures(
     trajectory: Trajectory,
     folder: Path,
-    audience: bool = False,
-    title: str = "",
+    telling: Telling = PLAIN,
     panels: int = PANELS,
     lettering: Lettering = "captions",
 ) -> Path:
     """Write `folder`/page_0001.png, the cover, and so on, and return its path; options and errors as those of
     `export`."""
-    pages = _pages(trajectory, _comic(trajectory, WIDTH, audience, title), panels, lettering)
+    pages = _pages(trajectory, _comic(trajectory, WIDTH, telling), panels, lettering)
     for number, page in enumerate(pages, start=1):
         buffer = io.BytesIO()
         page_image(page).save(buffer, "PNG", compress_level=6)
@@ -84,24 +82,26 @@ def export_pictures(
     return Path(folder) / PAGE_NAME.format(number=1)
 
 
-def _comic(trajectory: Trajectory, width: int, audience: bool, title: str) -> Comic:
-    marks = {} if audience else {shown.step.number: mark_of(shown) for shown in story_steps(trajectory)}
-    return Comic(width, title_for(trajectory, title), marks)
+def _comic(trajectory: Trajectory, width: int, telling: Telling) -> Comic:
+    steps = () if telling.audience else story_steps(trajectory)
+    marks = {shown.step.number: mark_of(shown, telling.words) for shown in steps}
+    return Comic(width, telling.title_of(trajectory), marks)
 
 
 def _pages(trajectory: Trajectory, comic: Comic, panels: int, lettering: Lettering) -> list[Page]:
     return comic_pages(panels_of(trajectory), comic, panels, lettering)
 
 
-def _info(trajectory: Trajectory, pages: list[Page], audience: bool) -> bytes:
+def _info(trajectory: Trajectory, pages: list[Page], telling: Telling) -> bytes:
     """ComicInfo.xml, its elements in the order of schema 2.0 (github.com/anansi-project/comicinfo)."""
+    audience = telling.audience
     root = ElementTree.Element("ComicInfo")
     made = "Made with InterleaveThinker."
     summary = {} if audience else {"Summary": trajectory.request.text}
     for tag, text in {
         "Title": pages[0].name,
         **summary,
-        "Notes": made if audience else f"{summarize(trajectory).sentence}. {made}",
+        "Notes": made if audience else f"{telling.words.heard(summarize(trajectory).sentence)}. {made}",
         "PageCount": str(len(pages)),
     }.items():
         ElementTree.SubElement(root, tag).text = NOT_XML.sub("", text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.frames import Film, film_frames, write_film
 from .layout.graph_in_image import gif_comment
@@ -24,16 +25,16 @@ def export(
     folder: Path,
     seconds: float = 2.0,
     attempts: bool = False,
-    audience: bool = False,
+    telling: Telling = PLAIN,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Write `folder`/story.gif, pictures at most 640 pixels a side, `seconds` (0.1..60) a step; returns its
     path.
 
-    `audience` leaves out how the story was made; `metadata` (texts by name, the workflow among them) is put
-    into the file. Raises SettingsError and JournalError.
+    A title that was given has a frame of its own; `metadata` (texts by name, the workflow among them) is
+    put into the file. Raises SettingsError and JournalError.
     """
-    frames, times = film_frames(trajectory, SIDE, Film(seconds, attempts, audience=audience))
+    frames, times = film_frames(trajectory, SIDE, Film(seconds, attempts, telling=telling))
     few = [_few_colors(frame) for frame in frames]
     return write_film(few, times, Path(folder) / FILE_NAME, "GIF", disposal=1, **gif_comment(metadata or {}))
 

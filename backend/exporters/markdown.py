@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..report.audience import panels_of, title_for
+from ..report.audience import panels_of
 from ..report.made_by import made_by
 from ..report.outcomes import (
     StoryStep,
@@ -21,6 +21,8 @@ from ..report.outcomes import (
     story_steps,
     summarize,
 )
+from ..report.telling import PLAIN, Telling
+from ..report.words import Words
 from ..types import RunSettings, StepResult, Trajectory
 from .layout.files import PictureFolder, write_whole
 
@@ -29,13 +31,13 @@ SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
 LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
 
 
-def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
-    """Write `folder`/story.md and its images folder; returns the file's path. `audience` leaves out how the
-    story was made. Raises JournalError."""
+def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+    """Write `folder`/story.md and its images folder; returns the file's path. Raises JournalError,
+    SettingsError."""
     folder = Path(folder)
     pictures = PictureFolder(folder)
-    lines = [f"# {_line(title_for(trajectory, title))}", ""]
-    lines += _story(trajectory, pictures) if audience else _run(trajectory, pictures)
+    lines = [f"# {_line(telling.title_of(trajectory))}", ""]
+    lines += _story(trajectory, pictures) if telling.audience else _run(trajectory, pictures, telling.words)
     path = folder / FILE_NAME
     write_whole(path, "\n".join(lines).encode("utf-8"))
     return path
@@ -51,28 +53,29 @@ def _story(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:
     return lines
 
 
-def _run(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:
+def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[str]:
     """All of it: request, plan, and every try of every step."""
-    lines = [f"*{summarize(trajectory).sentence}*", ""]
+    lines = [f"*{words.heard(summarize(trajectory).sentence)}*", ""]
     lines += [
-        "## The request",
+        f"## {words.say('The request')}",
         "",
         *(f"> {line}".rstrip() for line in escape(trajectory.request.text).splitlines()),
         "",
     ]
     for number, picture in enumerate(trajectory.request.images, start=1):
-        lines += [f"![Image {number} of the request]({pictures.add(picture, f'request-{number}')})", ""]
+        alt = words.say("Image {number} of the request", number=number)
+        lines += [f"![{alt}]({pictures.add(picture, f'request-{number}')})", ""]
     steps = story_steps(trajectory)
-    lines += ["## The plan", ""]
+    lines += [f"## {words.say('The plan')}", ""]
     for each in steps:
         instruction = f": {_line(each.step.instruction)}" if each.step.instruction else ""
-        lines.append(f"{each.step.number}. **{_name(each)}**{instruction}")
+        lines.append(f"{each.step.number}. **{_name(each, words)}**{instruction}")
     lines.append("")
     for each in steps:
-        lines += _step(each, pictures, trajectory.settings)
+        lines += _step(each, pictures, trajectory.settings, words)
     makers = made_by(trajectory)
     if makers:
-        lines += ["---", "", *(f"- {name}: {_line(value)}" for name, value in makers), ""]
+        lines += ["---", "", *(f"- {words.say(name)}: {_line(value)}" for name, value in makers), ""]
     return lines
 
 
@@ -82,37 +85,40 @@ def escape(text: str) -> str:
     return LINE_START.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", signs).strip()
 
 
-def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings) -> list[str]:
+def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings, words: Words) -> list[str]:
     step, result = shown.step, shown.result
-    lines = [f"## {step.number}. {_name(shown)}", ""]
+    lines = [f"## {step.number}. {_name(shown, words)}", ""]
     if step.auxiliary_text:
         lines += [escape(step.auxiliary_text), ""]
     if result and result.image:
         alt = _line(step.instruction or step.prompt or step.name)
         lines += [f"![{alt}]({pictures.add(result.image, f'step-{step.number:02d}')})", ""]
     if step.prompt:
-        lines += [f"*{stop_sentence(result) if result else 'Not reached'}.*", ""]
+        lines += [f"*{words.heard(stop_sentence(result)) if result else words.say('Not reached')}.*", ""]
     if not result or not result.attempts:
         return lines
-    lines += [_attempt(result, index, settings) for index in range(len(result.attempts))]
+    lines += [_attempt(result, index, settings, words) for index in range(len(result.attempts))]
     return [*lines, ""]
 
 
-def _attempt(result: StepResult, index: int, settings: RunSettings) -> str:
+def _attempt(result: StepResult, index: int, settings: RunSettings, words: Words) -> str:
     attempt = result.attempts[index]
-    parts = [f"Try {index + 1}: {outcome(attempt, settings).value}"]
+    parts = [
+        f"{words.say('Try {number}', number=index + 1)}: {words.heard(outcome(attempt, settings).value)}"
+    ]
     if kept := kept_word(result, index):
-        parts.append(kept)
+        parts.append(words.say(kept))
     if probability := probability_words(attempt, settings):
-        parts.append(f"P(success) {probability}")
-    parts += [f"seed {attempt.seed}", duration(attempt.seconds), f"“{_line(attempt.prompt)}”"]
+        parts.append(words.say("P(success) {share}", share=probability))
+    seconds = words.heard(duration(attempt.seconds))
+    parts += [words.say("seed {number}", number=attempt.seed), seconds, f"“{_line(attempt.prompt)}”"]
     if attempt.error:
-        parts.append(f"{_line(attempt.error.where)}: {_line(attempt.error.message)}")
+        parts.append(f"{_line(words.say(attempt.error.where))}: {_line(attempt.error.message)}")
     return f"- {', '.join(parts)}"
 
 
-def _name(shown: StoryStep) -> str:
-    return _line(shown.step.name) or f"Step {shown.step.number}"
+def _name(shown: StoryStep, words: Words) -> str:
+    return _line(shown.step.name) or words.say("Step {number}", number=shown.step.number)
 
 
 def _line(text: str | None) -> str:

@@ -7,7 +7,7 @@
     const label = () => {
       const open = folds.length > 0 && folds.every((fold) => fold.open);
       unfold.setAttribute("aria-pressed", String(open));
-      unfold.textContent = open ? "Fold every attempt" : "Show every attempt";
+      unfold.textContent = open ? unfold.dataset.open : unfold.dataset.folded;
     };
     unfold.addEventListener("click", () => {
       const open = folds.every((fold) => fold.open);

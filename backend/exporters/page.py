@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ..pictures import Picture
-from ..report.audience import panels_of, title_for
+from ..report.audience import panels_of
 from ..report.drift import StepDrift, drift_of_steps
 from ..report.made_by import made_by
 from ..report.outcomes import (
+    StoryStep,
     duration,
     kept_word,
     outcome,
@@ -30,7 +31,9 @@ from ..report.outcomes import (
 )
 from ..report.prompt_diff import Piece, changes
 from ..report.reasoning import reasoning_shown
-from ..types import Attempt, RunSettings, StepResult, Trajectory
+from ..report.telling import PLAIN, Telling
+from ..report.words import Words
+from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
 
 FILE_NAME = "index.html"
@@ -42,29 +45,30 @@ ENLARGED_SIDE = 512
 MAX_ENLARGEMENT = 4.0
 
 
-def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
-    """Write `folder`/index.html and return its path; `audience` leaves out how the story was made. Raises
-    JournalError."""
+def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+    """Write `folder`/index.html and return its path. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, (render_story if audience else render)(trajectory, title).encode("utf-8"))
+    write_whole(path, (render_story if telling.audience else render)(trajectory, telling).encode("utf-8"))
     return path
 
 
-def render(trajectory: Trajectory, title: str = "") -> str:
+def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The whole page as HTML text."""
+    words = telling.words
     drifts = drift_of_steps(trajectory)
     return _rendered(
         "page.html.j2",
-        title=title_for(trajectory, title),
+        words,
+        title=telling.title_of(trajectory),
         request=trajectory.request,
         request_images=[_show(picture, STORY_SIDE) for picture in trajectory.request.images],
-        summary=summarize(trajectory).sentence,
+        summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,
         steps=[
-            _step(shown.step, shown.result, trajectory.settings, drifts.get(shown.step.number))
+            _step(shown, trajectory.settings, drifts.get(shown.step.number), words)
             for shown in story_steps(trajectory)
         ],
-        identities=made_by(trajectory),
+        identities=[(words.say(name), value) for name, value in made_by(trajectory)],
         settings=[
             (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))
             for name, value in trajectory.settings.model_dump().items()
@@ -72,16 +76,17 @@ def render(trajectory: Trajectory, title: str = "") -> str:
     )
 
 
-def render_story(trajectory: Trajectory, title: str = "") -> str:
+def render_story(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The page for an audience: title, pictures and texts."""
+    words = telling.words
     panels = [
         {"image": one.picture and _show(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
         for one in panels_of(trajectory)
     ]
-    return _rendered("audience.html.j2", title=title_for(trajectory, title), panels=panels)
+    return _rendered("audience.html.j2", words, title=telling.title_of(trajectory), panels=panels)
 
 
-def _rendered(template: str, **values: Any) -> str:
+def _rendered(template: str, words: Words, **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -93,6 +98,8 @@ def _rendered(template: str, **values: Any) -> str:
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return environment.get_template(template).render(
+        say=words.say,
+        language=words.tag,
         style=style,
         style_digest=_content_digest(style),
         script=script,
@@ -101,33 +108,33 @@ def _rendered(template: str, **values: Any) -> str:
     )
 
 
-def _step(
-    step: Any, result: StepResult | None, settings: RunSettings, drift: StepDrift | None
-) -> dict[str, Any]:
+def _step(shown: StoryStep, settings: RunSettings, drift: StepDrift | None, words: Words) -> dict[str, Any]:
+    step, result = shown.step, shown.result
     image = result.image if result else None
     return {
         "step": step,
         "image": image and _show(image, STORY_SIDE, enlarge=True),
-        "status": stop_sentence(result) if result else "Not reached",
+        "status": words.heard(stop_sentence(result)) if result else words.say("Not reached"),
+        "reached": result is not None,
         "tone": tone_of(result),
         "drift": drift.sentence if drift else "",
         "attempts": []
         if result is None
         else [
-            _attempt(attempt, index + 1, kept_word(result, index), settings)
+            _attempt(attempt, index + 1, words.say(kept_word(result, index)), settings, words)
             for index, attempt in enumerate(result.attempts)
         ],
     }
 
 
-def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings) -> dict[str, Any]:
+def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings, words: Words) -> dict[str, Any]:
     drawn = attempt.image
     before = attempt.source or (Picture.white(drawn.size) if drawn else None)
     what = outcome(attempt, settings)
     return {
         "number": number,
         "kept": kept,
-        "outcome": what.value,
+        "outcome": words.heard(what.value),
         "tone": tone_of_attempt(what),
         "before": before and _show(before, ATTEMPT_SIDE),
         "blank": attempt.source is None,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from ..report.audience import title_for
+from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.files import write_whole
 from .layout.pages import PAPER, Page, Written, story_pages, write_text
@@ -25,18 +25,17 @@ POINT = 72 / 300
 """Points (1/72 inch) of a pixel."""
 
 
-def export(trajectory: Trajectory, folder: Path, audience: bool = False, title: str = "") -> Path:
-    """Write `folder`/story.pdf and return its path; `audience` leaves out how the story was made. Raises
-    JournalError."""
+def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+    """Write `folder`/story.pdf and return its path. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, story_pdf(trajectory, audience, title))
+    write_whole(path, story_pdf(trajectory, telling))
     return path
 
 
-def story_pdf(trajectory: Trajectory, audience: bool = False, title: str = "") -> bytes:
+def story_pdf(trajectory: Trajectory, telling: Telling = PLAIN) -> bytes:
     """The file's content."""
-    pages = story_pages(trajectory, WIDTH, audience, title)
-    return pages_pdf(pages, title_for(trajectory, title))
+    pages = story_pages(trajectory, WIDTH, telling)
+    return pages_pdf(pages, telling.title_of(trajectory))
 
 
 def pages_pdf(pages: Sequence[Page], title: str) -> bytes:

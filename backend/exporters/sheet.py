@@ -27,10 +27,11 @@ from ..report.outcomes import (
     probability_words,
     stop_sentence,
     story_steps,
-    title_of,
     tone_of,
     tone_of_attempt,
 )
+from ..report.telling import PLAIN, Telling
+from ..report.words import Words
 from ..types import RunSettings, Trajectory
 from .layout.files import write_whole
 from .layout.graph_in_image import png_with
@@ -40,6 +41,7 @@ FILE_NAME = "sheet.png"
 MAX_SIDE = 12_000
 MIN_CELL, MAX_CELL = 48, 2048
 CAPTION_LINES = 4
+TITLE_LINES = 2
 TEXT_LINES = 14
 MAX_UNBROKEN = 8
 
@@ -64,13 +66,13 @@ class Card:
 def export(
     trajectory: Trajectory,
     folder: Path,
-    audience: bool = False,
+    telling: Telling = PLAIN,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write `folder`/sheet.png and return its path; `audience` leaves out how the story was made, `metadata`
-    (texts by name, the workflow among them) is put into the file. Raises JournalError."""
+    """Write `folder`/sheet.png and return its path; `metadata` (texts by name, the workflow among them) is
+    put into the file. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    sheet = contact_sheet(trajectory, show="audience" if audience else "chosen")
+    sheet = contact_sheet(trajectory, show="audience" if telling.audience else "chosen", telling=telling)
     write_whole(path, png_with(sheet, metadata or {}))
     return path
 
@@ -81,9 +83,10 @@ def contact_sheet(
     cell: int = 320,
     show: Literal["chosen", "attempts", "audience"] = "chosen",
     captions: bool = True,
+    telling: Telling = PLAIN,
 ) -> Image.Image:
     """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side, or
-    the story alone for an audience.
+    the story alone for an audience; above them the title, if `telling` has one.
 
     `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000
     pixels), `columns` defaults to a near-square sheet. Raises SettingsError.
@@ -94,25 +97,28 @@ def contact_sheet(
         raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
     if show not in ("chosen", "attempts", "audience"):
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts, audience.")
-    steps = story_steps(trajectory)
+    steps, words = story_steps(trajectory), telling.words
     if show == "audience":
-        panels = panels_of(trajectory) or (Panel(number=1, text=title_of(trajectory)),)
+        panels = panels_of(trajectory) or (Panel(number=1, text=telling.title_of(trajectory)),)
         groups = [[_panel_card(panel)] for panel in panels]
     elif show == "chosen":
-        groups = [[_step_card(each)] for each in steps]
+        groups = [[_step_card(each, words)] for each in steps]
     else:
-        groups = [_attempt_cards(each, trajectory.settings) for each in steps]
+        groups = [_attempt_cards(each, trajectory.settings, words) for each in steps]
     number = sum(len(group) for group in groups)
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
     columns = min(number, columns or max(longest, _near_square(number)))
     rows = _flow(groups, columns)
-    return _Sheet(rows, columns, cell, captions).draw()
+    return _Sheet(rows, columns, cell, captions, telling.title.strip()).draw()
 
 
 class _Sheet:
     """The measures of a sheet and its drawing."""
 
-    def __init__(self, rows: list[list[Card]], columns: int, cell: int, captions: bool) -> None:
+    def __init__(
+        self, rows: list[list[Card]], columns: int, cell: int, captions: bool, title: str = ""
+    ) -> None:
+        self._name = title
         self._rows, self._columns, self._captions = rows, columns, captions
         pictures = [card.picture for row in rows for card in row if card.picture]
         widest = max((p.size[0] / p.size[1] for p in pictures), default=1.0)
@@ -141,13 +147,16 @@ class _Sheet:
             for row in self._captions_of
         ]
         self._width = self._gap + self._columns * (self._cell[0] + self._gap)
-        self._height = self._gap + sum(height + self._gap for height in self._row_heights)
+        self._title = wrap(self._name, self._bold * 3 // 2, self._width - 2 * self._gap, TITLE_LINES)
+        self._top = self._gap + (self._title.height + self._gap if self._name else 0)
+        self._height = self._top + sum(height + self._gap for height in self._row_heights)
 
     def draw(self) -> Image.Image:
         """The finished image."""
         sheet = Image.new("RGB", (self._width, self._height), PAPER)
         canvas = ImageDraw.Draw(sheet)
-        top = self._gap
+        _write(canvas, self._title, self._gap, self._gap, INK)
+        top = self._top
         for row, captions, height in zip(self._rows, self._captions_of, self._row_heights, strict=True):
             left = self._gap
             for card, caption in zip(row, captions, strict=True):
@@ -215,18 +224,18 @@ def _write(
     return top
 
 
-def _step_card(shown: StoryStep) -> Card:
+def _step_card(shown: StoryStep, words: Words) -> Card:
     step, result = shown.step, shown.result
     picture = result.image if result else None
     story = step.auxiliary_text or step.instruction or ""
-    missing = "Not reached" if result is None else "No image"
+    missing = words.say("Not reached" if result is None else "No image")
     text = story if not step.prompt else f"{missing}\n\n{step.prompt}"
     return Card(
         picture=picture,
         text=text,
         heading=_heading(shown),
         caption=story if picture else "",
-        mark=stop_sentence(result) if result else "Not reached",
+        mark=words.heard(stop_sentence(result)) if result else missing,
         tone=TONES[tone_of(result)],
     )
 
@@ -235,20 +244,19 @@ def _panel_card(panel: Panel) -> Card:
     return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
 
 
-def _attempt_cards(shown: StoryStep, settings: RunSettings) -> list[Card]:
+def _attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list[Card]:
     result = shown.result
     if result is None or not result.attempts:
-        return [_step_card(shown)]
+        return [_step_card(shown, words)]
     cards = []
     for index, attempt in enumerate(result.attempts):
         what = outcome(attempt, settings)
         chance = probability_words(attempt, settings)
-        judged = what.value + (f" ({chance})" if chance else "")
-        mark = ", ".join(filter(None, [judged, kept_word(result, index)]))
-        text = f"No image\n\n{attempt.error.message}" if attempt.error else "No image"
-        heading = (
-            f"{_heading(shown)}: try {index + 1}" if index == 0 else f"{shown.step.number}. try {index + 1}"
-        )
+        judged = words.heard(what.value) + (f" ({chance})" if chance else "")
+        mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
+        missing, tried = words.say("No image"), words.say("try {number}", number=index + 1)
+        text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
+        heading = f"{shown.step.number}. {tried}" if index else f"{_heading(shown)}: {tried}"
         cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
     return cards
 

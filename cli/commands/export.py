@@ -10,6 +10,7 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.exporters import export_by_name, options_of
 from ...backend.loop.replay import load_trajectory
+from ...backend.report.words import LANGUAGES
 
 
 def command(
@@ -35,6 +36,9 @@ def command(
         ),
     ] = False,
     title: Annotated[str | None, typer.Option(help="Title; by default the beginning of the request.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help=f"Language of the export's own words: {', '.join(LANGUAGES)}.")
+    ] = None,
     panels: Annotated[
         int | None, typer.Option(help="Images on a page of a comic, 1 to 9; 4 by default.")
     ] = None,
@@ -51,6 +55,7 @@ def command(
     given: dict[str, Any] = {
         "audience": audience or None,
         "title": title,
+        "language": language,
         "panels": panels,
         "lettering": lettering,
         "seconds": seconds,

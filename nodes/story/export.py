@@ -12,6 +12,7 @@ from ...backend.errors import JournalError, SettingsError
 from ...backend.exporters import export_by_name, options_of
 from ...backend.exporters.layout.typesetting import font_note
 from ...backend.files.atomic import replace_folder, scratch_folder, writing
+from ...backend.report.words import ENGLISH, LANGUAGES
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
@@ -34,6 +35,8 @@ FORMATS = {
 }
 DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
 """Exports whose text is drawn here, in a font of this machine."""
+AS_THE_INTERFACE = "as the interface"
+"""The browser puts its language in place of it (web/exports.js); a program that sends it has English."""
 PICTURES = (".png", ".gif", ".webp")
 
 
@@ -93,7 +96,7 @@ class Export(io.ComfyNode):
                     default="",
                     optional=True,
                     tooltip="Title of a page, PDF, comic or Markdown; empty takes the beginning of the "
-                    "request.",
+                    "request. A sheet, GIF or WebP shows it only if you write one.",
                 ),
                 io.Int.Input(
                     "panels",
@@ -111,6 +114,14 @@ class Export(io.ComfyNode):
                     tooltip="Text of a comic: below the images, what is in quotation marks in balloons, or "
                     "none.",
                 ),
+                io.Combo.Input(
+                    "language",
+                    options=[AS_THE_INTERFACE, *LANGUAGES],
+                    default=AS_THE_INTERFACE,
+                    optional=True,
+                    tooltip="Language of the export's own words (Step, accepted, Made by...); the story "
+                    "stays as it was written.",
+                ),
             ],
             outputs=[io.String.Output("path", tooltip="The file that was written.")],
         )
@@ -125,6 +136,8 @@ class Export(io.ComfyNode):
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
         kind = FORMATS[format]
+        if options.get("language") == AS_THE_INTERFACE:
+            options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
         path = write_export(trajectory, kind, host.new_name(filename_prefix, cls.hidden), options)
         note = font_note(trajectory) if kind in DRAWN else ""

@@ -17,7 +17,9 @@ from PIL import Image, ImageDraw
 from ...errors import SettingsError
 from ...pictures import Picture
 from ...report.audience import Panel, panels_of
-from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps, title_of
+from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps
+from ...report.telling import PLAIN, Telling
+from ...report.words import Words
 from ...types import StopReason, Trajectory
 from .files import write_whole
 from .pages import INK, PAPER, SOFT
@@ -32,13 +34,13 @@ TEXT_LINES = 16
 
 @dataclass(frozen=True)
 class Film:
-    """What a moving picture shows: seconds a step (0.1..60), every try or the kept ones, their texts, and for
-    an audience the story alone."""
+    """What a moving picture shows: seconds a step (0.1..60), every try or the kept ones, their texts, and how
+    the story is told."""
 
     seconds: float = 2.0
     attempts: bool = False
     captions: bool = True
-    audience: bool = False
+    telling: Telling = PLAIN
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,13 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
     """
     if not SHORTEST <= film.seconds <= LONGEST:
         raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {film.seconds:g}.")
-    if film.audience:
-        panels = panels_of(trajectory) or (Panel(number=1, text=title_of(trajectory)),)
+    if film.telling.audience:
+        panels = panels_of(trajectory) or (Panel(number=1, text=film.telling.title_of(trajectory)),)
         frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
     else:
-        frames = _frames(trajectory, film.attempts)
+        frames = _frames(trajectory, film.attempts, film.telling.words)
+    if title := film.telling.title.strip():
+        frames.insert(0, Frame(None, title, "", 1.0))
     layout = _Layout(frames, side, film.captions)
     times = [round(1000 * film.seconds * frame.share) for frame in frames]
     return [layout.draw(frame) for frame in frames], times
@@ -76,7 +80,7 @@ def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: st
     return path
 
 
-def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
+def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]:
     frames, missing = [], 0
     for shown in story_steps(trajectory):
         step, result = shown.step, shown.result
@@ -87,18 +91,21 @@ def _frames(trajectory: Trajectory, attempts: bool) -> list[Frame]:
         if attempts:
             for number, attempt in enumerate(result.attempts):
                 if number != result.chosen and attempt.image:
-                    mark = f"try {number + 1}: {outcome(attempt, trajectory.settings).value}"
+                    what = words.heard(outcome(attempt, trajectory.settings).value)
+                    mark = f"{words.say('try {number}', number=number + 1)}: {what}"
                     frames.append(Frame(attempt.image, story, mark, 0.5))
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
-        mark = "" if quiet else stop_sentence(result)
+        mark = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
-            what = outcome(result.attempts[result.chosen], trajectory.settings).value
-            mark = f"try {result.chosen + 1}: {what}, {kept_word(result, result.chosen)}"
+            what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).value)
+            kept = words.say(kept_word(result, result.chosen))
+            mark = f"{words.say('try {number}', number=result.chosen + 1)}: {what}, {kept}"
         if result.image or story:
             frames.append(Frame(result.image, story, mark, 1.0))
     if missing or not frames:
         steps = len(story_steps(trajectory))
-        frames.append(Frame(None, f"Not reached: {missing} of {steps} steps.", "", 1.0))
+        text = words.say("Not reached: {missing} of {steps} steps.", missing=missing, steps=steps)
+        frames.append(Frame(None, text, "", 1.0))
     return frames
 
 

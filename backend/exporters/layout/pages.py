@@ -16,8 +16,10 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from ...pictures import Picture
-from ...report.audience import panels_of, title_for
+from ...report.audience import panels_of
 from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize
+from ...report.telling import PLAIN, Telling
+from ...report.words import Words
 from ...types import StopReason, Trajectory
 from .shapes import Box, Color, Shape, draw_shape
 from .typesetting import Block, wrap
@@ -78,15 +80,17 @@ class _Leaf:
     contents: str
 
 
-def story_pages(trajectory: Trajectory, width: int, audience: bool = False, title: str = "") -> list[Page]:
+def story_pages(trajectory: Trajectory, width: int, telling: Telling = PLAIN) -> list[Page]:
     """A title page, then every step; pages are `width` pixels wide. For an audience they show the story
-    alone."""
-    if audience:
+    alone. Raises SettingsError."""
+    words = telling.words
+    if telling.audience:
         leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
     else:
-        leaves = [_leaf(shown) for shown in story_steps(trajectory)]
+        leaves = [_leaf(shown, words) for shown in story_steps(trajectory)]
     book = _Book(leaves, width)
-    pages = list(book.title(trajectory, title_for(trajectory, title), audience))
+    sums = "" if telling.audience else words.heard(summarize(trajectory).sentence)
+    pages = list(book.title(trajectory, telling.title_of(trajectory), sums))
     for leaf in leaves:
         pages += book.leaf(leaf)
     return book.numbered(pages)
@@ -138,17 +142,18 @@ class _Book:
         self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
         self.bottom = self.height - self.margin - 2 * self.small
 
-    def title(self, trajectory: Trajectory, title: str, audience: bool) -> Iterator[Page]:
-        """The title page; a long request goes on over further ones."""
+    def title(self, trajectory: Trajectory, title: str, sentence: str) -> Iterator[Page]:
+        """The title page with the sums of the run, empty for an audience; a long request goes on over further
+        ones."""
         name = Written(
             wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
             self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
         )  # fmt: skip
         top = name.top + name.block.height + self.plain
         request = trajectory.request.text.strip()
-        rest = self._lines("" if audience or request.rstrip(".") == title else request, self.plain)
+        rest = self._lines("" if not sentence or request.rstrip(".") == title else request, self.plain)
         sums = Written(
-            wrap("" if audience else summarize(trajectory).sentence, self.small, self.inner, 2),
+            wrap(sentence, self.small, self.inner, 2),
             self.margin, self.bottom - 2 * self.small, self.small, SOFT,
         )  # fmt: skip
         first, rest = self._take(rest, top, sums.top - self.small, self.plain, SOFT)
@@ -236,14 +241,14 @@ class _Book:
         return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _leaf(shown: StoryStep) -> _Leaf:
+def _leaf(shown: StoryStep, words: Words) -> _Leaf:
     name = shown.step.name.strip()
     return _Leaf(
         picture=shown.result.image if shown.result else None,
         name=name,
         text=_story(shown),
-        mark=mark_of(shown),
-        contents=name[:CONTENTS] or f"Step {shown.step.number}",
+        mark=mark_of(shown, words),
+        contents=name[:CONTENTS] or words.say("Step {number}", number=shown.step.number),
     )
 
 
@@ -255,8 +260,9 @@ def _story(shown: StoryStep) -> str:
     return text
 
 
-def mark_of(shown: StoryStep) -> str:
+def mark_of(shown: StoryStep, words: Words) -> str:
     """How a picture was judged, or what became of its step, for a small line below it."""
     if shown.result is None:
-        return "Not reached"
-    return "" if shown.result.stop_reason is StopReason.text_only else stop_sentence(shown.result)
+        return words.say("Not reached")
+    quiet = shown.result.stop_reason is StopReason.text_only
+    return "" if quiet else words.heard(stop_sentence(shown.result))

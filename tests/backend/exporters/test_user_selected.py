@@ -10,6 +10,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.exporters import markdown, page, sheet
 from interleave_thinker.backend.exporters.layout import frames as animation
 from interleave_thinker.backend.report import outcomes as wording
+from interleave_thinker.backend.report.words import words_in
 from interleave_thinker.backend.types import StopReason, Trajectory
 
 WORD = "picked by hand"
@@ -47,10 +48,10 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
 
     assert has_green(picked) > has_green(make_trajectory())
     told = wording.story_steps(picked)[2]
-    marks = [card.mark for card in sheet._attempt_cards(told, picked.settings)]
+    marks = [card.mark for card in sheet._attempt_cards(told, picked.settings, words_in("en"))]
     assert [WORD in mark for mark in marks] == [False, True, False]
 
 
 def test_an_animation_of_all_tries_says_it(picked: Trajectory) -> None:
-    marks = [frame.mark for frame in animation._frames(picked, attempts=True)]
+    marks = [frame.mark for frame in animation._frames(picked, attempts=True, words=words_in("en"))]
     assert f"try 2: not understood, {WORD}" in marks

@@ -1,0 +1,91 @@
+"""The words of exports in ten languages: every one that an export says is there, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, options_of
+from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
+from interleave_thinker.backend.report.words import FOLDER, LANGUAGES, words_in
+
+EXPORTERS = Path(__file__).resolve().parents[3] / "backend" / "exporters"
+SAID = re.compile(r"""\bsay\(\s*(["'])((?:(?!\1)[^\\]|\\.)+)\1""")
+FROM_ELSEWHERE = {
+    *("generator", "critic", "source", "planner", "prompt set"),
+    *("Not reached", "No image", "kept", "picked by hand", "A story without words"),
+}
+"""Names, and texts that reach `say` or `heard` as values."""
+OTHERS = LANGUAGES[1:]
+TEXT_FORMS = ("page", "markdown")
+DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
+
+
+def said_by_exports() -> set[str]:
+    files = [*EXPORTERS.rglob("*.py"), *EXPORTERS.glob("*.j2")]
+    return {text for path in files for _, text in SAID.findall(path.read_text(encoding="utf-8"))}
+
+
+def content(language: str) -> dict[str, dict[str, str]]:
+    return json.loads((FOLDER / f"{language}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_language_has_what_exports_say_and_no_word_twice(language: str) -> None:
+    known = content(language)
+    assert said_by_exports() | FROM_ELSEWHERE <= known["view"].keys() | known["export"].keys()
+    assert known["export"].keys() <= said_by_exports() | FROM_ELSEWHERE
+    assert not known["export"].keys() & (known["view"].keys() | known["server"].keys())
+
+
+def test_lines_of_the_run_are_found_by_their_pattern() -> None:
+    words, trajectory = words_in("fr"), make_trajectory()
+    assert words.heard(stop_sentence(trajectory.results[0])) != stop_sentence(trajectory.results[0])
+    assert "étapes" in words.heard(summarize(trajectory).sentence)
+    assert words.heard("A stranger's own words.") == "A stranger's own words."
+    assert words_in("en").heard("Accepted at try 2") == "Accepted at try 2"
+
+
+@pytest.mark.parametrize("language", ["", "de", "../zh", "EN"])
+def test_a_language_that_there_is_not_is_refused(language: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no words for the language"):
+        export_by_name("page", make_trajectory(), tmp_path, language=language)
+
+
+@pytest.mark.parametrize("name", TEXT_FORMS)
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_page_is_in_the_language_and_the_story_as_it_was_written(
+    name: str, language: str, tmp_path: Path
+) -> None:
+    trajectory, words = make_trajectory(), words_in(language)
+    page = export_by_name(name, trajectory, tmp_path, language=language).read_text(encoding="utf-8")
+    assert words.say("The plan") in page and words.heard(stop_sentence(trajectory.results[0])) in page
+    english = {"The request", "Accepted at try", "Prompt used", "Show every attempt", "Made by", "not judged"}
+    assert not [text for text in english if text in page]
+    assert (trajectory.plan.steps[0].name or "") in page
+    if name == "page":
+        assert f'<html lang="{language}">' in page
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_is_another_picture_in_another_language_and_with_a_title(
+    name: str, tmp_path: Path
+) -> None:
+    assert {"audience", "title", "language"} <= options_of(name)
+    forms = {"english": {}, "french": {"language": "fr"}, "titled": {"title": "A title of its own"}}
+    every = {"attempts": True} if name in ANIMATIONS else {}
+    made = set()
+    for form, options in forms.items():
+        export_by_name(name, make_trajectory(2), tmp_path / form, **options, **every)
+        made.add(b"".join(path.read_bytes() for path in sorted((tmp_path / form).iterdir())))
+    assert len(made) == 3
+
+
+def test_an_export_for_programs_takes_no_language() -> None:
+    for name in ("record", "story", "zip"):
+        assert "language" not in options_of(name)
