@@ -21,6 +21,7 @@ from ..types import Trajectory
 from .layout.comic_pages import Comic, Lettering, comic_pages
 from .layout.files import write_whole
 from .layout.pages import Page, mark_of, page_image, smaller_file
+from .layout.typesetting import drawable
 from .pdf import WIDTH as PDF_WIDTH
 from .pdf import pages_pdf
 
@@ -83,8 +84,9 @@ def export_pictures(
 
 
 def _comic(trajectory: Trajectory, width: int, telling: Telling) -> Comic:
+    words = drawable(telling.words)
     steps = () if telling.audience else story_steps(trajectory)
-    marks = {shown.step.number: mark_of(shown, telling.words) for shown in steps}
+    marks = {shown.step.number: mark_of(shown, words) for shown in steps}
     return Comic(width, telling.title_of(trajectory), marks)
 
 

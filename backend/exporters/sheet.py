@@ -35,7 +35,7 @@ from ..report.words import Words
 from ..types import RunSettings, Trajectory
 from .layout.files import write_whole
 from .layout.graph_in_image import png_with
-from .layout.typesetting import Block, wrap
+from .layout.typesetting import Block, drawable, wrap
 
 FILE_NAME = "sheet.png"
 MAX_SIDE = 12_000
@@ -97,7 +97,7 @@ def contact_sheet(
         raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
     if show not in ("chosen", "attempts", "audience"):
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts, audience.")
-    steps, words = story_steps(trajectory), telling.words
+    steps, words = story_steps(trajectory), drawable(telling.words)
     if show == "audience":
         panels = panels_of(trajectory) or (Panel(number=1, text=telling.title_of(trajectory)),)
         groups = [[_panel_card(panel)] for panel in panels]

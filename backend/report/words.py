@@ -32,6 +32,11 @@ class Words:
         self._texts = texts
         self._lines = [(_pattern(key), PLACE.findall(key), text) for key, text in lines.items()]
 
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Texts that hold all letters of the language's words; none in English."""
+        return tuple(self._texts.values())
+
     def say(self, text: str, /, **values: object) -> str:
         """A text of an export; `{name}` in it takes the value of that name."""
         return _filled(self._texts.get(text, text), {name: str(value) for name, value in values.items()})

@@ -20,7 +20,6 @@ from support.published_files import ROOT, published, repository, write_archive
 LARGEST = 16_000_000
 TOP = {
     ".comfyignore",
-    "CHANGELOG.md",
     "LICENSE",
     "README.md",
     "SECURITY.md",

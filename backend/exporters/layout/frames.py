@@ -24,7 +24,7 @@ from ...types import StopReason, Trajectory
 from .files import write_whole
 from .pages import INK, PAPER, SOFT
 from .shapes import Color
-from .typesetting import Block, wrap
+from .typesetting import Block, drawable, wrap
 
 SHORTEST, LONGEST = 0.1, 60.0
 SMALLEST_SIDE = 256
@@ -64,7 +64,7 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
         panels = panels_of(trajectory) or (Panel(number=1, text=film.telling.title_of(trajectory)),)
         frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
     else:
-        frames = _frames(trajectory, film.attempts, film.telling.words)
+        frames = _frames(trajectory, film.attempts, drawable(film.telling.words))
     if title := film.telling.title.strip():
         frames.insert(0, Frame(None, title, "", 1.0))
     layout = _Layout(frames, side, film.captions)

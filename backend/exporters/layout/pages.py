@@ -22,7 +22,7 @@ from ...report.telling import PLAIN, Telling
 from ...report.words import Words
 from ...types import StopReason, Trajectory
 from .shapes import Box, Color, Shape, draw_shape
-from .typesetting import Block, wrap
+from .typesetting import Block, drawable, wrap
 
 PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
 LOWEST, HIGHEST = 0.62, 1.5
@@ -83,7 +83,7 @@ class _Leaf:
 def story_pages(trajectory: Trajectory, width: int, telling: Telling = PLAIN) -> list[Page]:
     """A title page, then every step; pages are `width` pixels wide. For an audience they show the story
     alone. Raises SettingsError."""
-    words = telling.words
+    words = drawable(telling.words)
     if telling.audience:
         leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
     else:

@@ -15,6 +15,7 @@ from typing import Any
 
 from PIL import ImageFont
 
+from ...report.words import ENGLISH, Words, words_in
 from ...types import Trajectory
 
 ELLIPSIS = "…"
@@ -123,6 +124,12 @@ def font_note(trajectory: Trajectory) -> str:
         f"No installed font has these letters: {shown} Install one that has (Noto Sans CJK has Chinese "
         "and Japanese)."
     )
+
+
+def drawable(words: Words) -> Words:
+    """The words as they can be drawn here: English ones in place of those of a language whose letters no font
+    of this machine has, which would be rows of empty boxes."""
+    return words_in(ENGLISH) if letters_without_font(words.samples) else words
 
 
 def letters_without_font(texts: Iterable[str]) -> str:

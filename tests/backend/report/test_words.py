@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, options_of
+from interleave_thinker.backend.exporters.layout import typesetting
 from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
 from interleave_thinker.backend.report.words import FOLDER, LANGUAGES, words_in
 
@@ -63,7 +65,8 @@ def test_a_page_is_in_the_language_and_the_story_as_it_was_written(
     name: str, language: str, tmp_path: Path
 ) -> None:
     trajectory, words = make_trajectory(), words_in(language)
-    page = export_by_name(name, trajectory, tmp_path, language=language).read_text(encoding="utf-8")
+    written = export_by_name(name, trajectory, tmp_path, language=language).read_text(encoding="utf-8")
+    page = html.unescape(written)
     assert words.say("The plan") in page and words.heard(stop_sentence(trajectory.results[0])) in page
     english = {"The request", "Accepted at try", "Prompt used", "Show every attempt", "Made by", "not judged"}
     assert not [text for text in english if text in page]
@@ -89,3 +92,11 @@ def test_what_is_drawn_is_another_picture_in_another_language_and_with_a_title(
 def test_an_export_for_programs_takes_no_language() -> None:
     for name in ("record", "story", "zip"):
         assert "language" not in options_of(name)
+
+
+def test_words_whose_letters_no_font_has_are_drawn_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typesetting, "_has", lambda name, letter: letter.isascii())
+    assert typesetting.drawable(words_in("ko")).tag == "en"
+    assert typesetting.drawable(words_in("en")).tag == "en"
+    monkeypatch.setattr(typesetting, "_has", lambda name, letter: True)
+    assert typesetting.drawable(words_in("ko")).tag == "ko"

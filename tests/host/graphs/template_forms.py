@@ -128,4 +128,5 @@ if __name__ == "__main__":
     for name in NAMES:
         path = template_path(name)
         workflow = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps(completed(workflow, name), indent=2) + "\n", encoding="utf-8")
+        # A value a line, for the diffs, and no blanks before it, for the archive.
+        path.write_text(json.dumps(completed(workflow, name), indent=0) + "\n", encoding="utf-8")
