@@ -8,11 +8,9 @@ import { Compare } from "./compare.js";
 import { make, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
 import { Notice } from "./notice.js";
+import { Room } from "./room.js";
 
 const SMALL = 256;
-const NAMES_HEIGHT = 48; // of what stands over and under the pictures that are compared
-const LEAST_BELOW = 120; // lower than this nothing is seen in a picture: it is scrolled to
-const LEAST_ROOM = 220;
 
 export class RunView {
   /** `acts`: {again()} queues the graph once more; false, or a promise of it, says that the host did not take it. */
@@ -57,20 +55,11 @@ export class RunView {
     this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.row, this.detail);
     named(this.element, "region", say("Story, step by step"));
     // The wheel scrolls what can be scrolled here, and zooms the graph everywhere else.
-    for (const scrolled of [this.row, this.detail])
+    for (const scrolled of [this.row, this.list, this.detail])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
-    this.watch = new ResizeObserver(() => this.#giveRoom());
-    for (const part of [this.detail, this.list]) this.watch.observe(part);
+    this.room = new Room(this.detail, this.list, this.compare.element);
     this.draw();
-  }
-
-  /** The comparison grows with the node: as high as what is left below the tries, or as the view once it is scrolled to. */
-  #giveRoom() {
-    const whole = this.detail.clientHeight - NAMES_HEIGHT;
-    const left = whole - (this.compare.element.offsetTop - this.detail.offsetTop);
-    const room = left >= LEAST_BELOW ? left : Math.max(LEAST_ROOM, whole);
-    this.compare.element.style.setProperty("--it-room", `${room}px`);
   }
 
   /** Something changed: draw it with the next frame. */
@@ -100,7 +89,7 @@ export class RunView {
   dispose() {
     if (this.frame) cancelAnimationFrame(this.frame);
     if (this.previewUrl) URL.revokeObjectURL(this.previewUrl);
-    this.watch.disconnect();
+    this.room.dispose();
     this.compare.dispose();
   }
 
@@ -240,7 +229,9 @@ export class RunView {
     );
     const drawn = attempts.filter((attempt) => attempt.image);
     this.compare.offer(step, this.#optionsOf(step), tryName(shown.chosen ?? drawn.at(-1)?.attempt ?? 0));
-    this.#giveRoom();
+    this.room.share();
+    if (step !== this.roomOf) this.room.bring(elements[shown.chosen]);
+    this.roomOf = step;
   }
 
   /** The pictures of a step that can be compared, the one before it first. */

@@ -39,6 +39,12 @@ LAID_OUT = """async graph => {
   app.canvas.setDirty(true, true);
 }"""
 
+COMPARED = """() => {
+  const place = selector => document.querySelector(selector).getBoundingClientRect();
+  const [frame, detail] = [place('.it-compare-frame'), place('.it-detail')];
+  return frame.height > 90 && frame.top >= detail.top && frame.bottom <= detail.bottom + 1;
+}"""
+
 
 @pytest.fixture(params=["canvas", "vue"])
 def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
@@ -81,6 +87,10 @@ def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, 
     )
     assert states(page) == ["Accepted at try 2", "Accepted at try 1"]
     screenshot(page, f"plan-rows-{kind}", tmp_path)
+    page.locator(".it-card-head").first.click()
+    page.wait_for_timeout(500)
+    assert page.locator(".it-attempt").count() == 2 and page.evaluate(COMPARED), "the comparison is cut off"
+    screenshot(page, f"plan-rows-compared-{kind}", tmp_path)
     page.get_by_label("Step 1 in full size").first.click()
     page.locator(".it-lightbox[open]").wait_for()
     page.keyboard.press("Escape")
