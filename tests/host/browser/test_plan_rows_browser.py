@@ -30,19 +30,19 @@ LAID_OUT = """async graph => {
   const find = type => app.graph._nodes.find(node => node.type === type);
   const edit = find('InterleaveEditPlan'), loop = find('InterleaveCriticLoop');
   edit.pos = [0, 0]; edit.setSize([520, 820]);
-  loop.pos = [560, 0]; loop.setSize([520, 820]);
+  loop.pos = [560, 0]; loop.setSize([520, 960]);
   for (const node of app.graph._nodes) if (node !== edit && node !== loop) node.pos = [-2000, 0];
   await app.loadGraphData(app.graph.serialize());
-  app.canvas.ds.scale = 1;
-  app.canvas.ds.offset[0] = 400;
-  app.canvas.ds.offset[1] = 110;
+  app.canvas.ds.scale = 0.85;
+  app.canvas.ds.offset[0] = 500;
+  app.canvas.ds.offset[1] = 130;
   app.canvas.setDirty(true, true);
 }"""
 
 COMPARED = """() => {
   const place = selector => document.querySelector(selector).getBoundingClientRect();
   const [frame, detail] = [place('.it-compare-frame'), place('.it-detail')];
-  return frame.height > 90 && frame.top >= detail.top && frame.bottom <= detail.bottom + 1;
+  return frame.height > 80 && frame.top >= detail.top && frame.bottom <= detail.bottom + 1;
 }"""
 
 

@@ -1,0 +1,149 @@
+"""What a person does with files in a real browser: the button on Export that opens what was written, a file
+of a story dropped on the graph, and the notice of a plan that is not as it was asked for.
+
+The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..graphs.klein import Graph, node, story
+from ..graphs.replies import reply
+from ..server.comfy_server import ComfyServer
+from .edit_plan_page import PLANNED
+from .page import READY, photographed, ran, screenshot, setting
+
+SIZE = (64, 64)
+PICTURES = {
+    "GIF": ("image/gif", ".gif"),
+    "WebP": ("image/webp", ".webp"),
+    "contact sheet (PNG)": ("image/png", ".png"),
+}
+PAGE = "page (HTML)"
+LAID_OUT = """async graph => {
+  await app.loadApiJson(graph, 'exports');
+  let row = 0;
+  for (const node of app.graph._nodes) {
+    const place = node.type === 'InterleaveExport' ? row++ : -1;
+    node.pos = place < 0 ? [-3000, 0] : [(place % 2) * 380, Math.floor(place / 2) * 400];
+    if (place >= 0) node.setSize([350, 320]);
+  }
+  await app.loadGraphData(app.graph.serialize());
+  app.canvas.ds.scale = 1;
+  app.canvas.ds.offset[0] = 450;
+  app.canvas.ds.offset[1] = 130;
+  app.canvas.setDirty(true, true);
+}"""
+EXPORTS = """() => app.graph._nodes.filter(node => node.type === 'InterleaveExport').map(node => {
+  const button = node.widgets.find(widget => widget.name === 'interleave_open');
+  const [left, top] = node.pos;
+  const [x, y] = app.canvas.ds.convertOffsetToCanvas([left + 120, top + (button?.last_y ?? 0) + 8]);
+  const format = node.widgets.find(widget => widget.name === 'format').value;
+  return [format, button && {label: button.label, address: button.address, x, y}];
+})"""
+DROP = """async ([address, name, type]) => {
+  app.graph.clear();
+  const content = await (await fetch(address)).blob();
+  const data = new DataTransfer();
+  data.items.add(new File([content], name, {type}));
+  const options = {bubbles: true, cancelable: true, dataTransfer: data, clientX: 700, clientY: 500};
+  const canvas = document.querySelector('#graph-canvas') ?? document.querySelector('canvas');
+  for (const kind of ['dragenter', 'dragover', 'drop']) canvas.dispatchEvent(new DragEvent(kind, options));
+}"""
+HAS_STORY = "() => app.graph._nodes.filter(node => node.type === 'InterleaveExport').length === 4"
+COUNTED = """() => {
+  const planner = app.graph._nodes.find(node => node.type === 'InterleavePlanner');
+  planner.widgets.find(widget => widget.name === 'step_count').value = 3;
+}"""
+TOAST = ".p-toast-message"
+
+
+@pytest.fixture(params=["canvas", "vue"])
+def exported(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+    """A page with a story that was exported in four formats, in one of the two ways to show nodes."""
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", True)
+        page.reload()
+        page.wait_for_function(READY)
+    page.evaluate(LAID_OUT, exporting(f"Exports {request.param}"))
+    ran(page)
+    yield page, request.param
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", False)
+
+
+def exporting(request: str) -> Graph:
+    graph = story(request, ["a house", "a tree"], SIZE)
+    del graph["report"], graph["board"], graph["out"]
+    for number, format in enumerate([*PICTURES, PAGE]):
+        graph[f"export{number}"] = node(
+            "InterleaveExport", trajectory=["loop", 2], format=format, filename_prefix="shown/story",
+            seconds=1.0, attempts=False,
+        )  # fmt: skip
+    return graph
+
+
+def test_a_button_opens_what_was_written(exported: tuple[Any, str], tmp_path: Path) -> None:
+    page, kind = exported
+    buttons = dict(page.evaluate(EXPORTS))
+    assert {format: one["label"] for format, one in buttons.items()} == {
+        **dict.fromkeys(PICTURES, "Open"),
+        PAGE: "Download",
+    }
+    screenshot(page, f"exports-{kind}", tmp_path)
+    for format, (media_type, _) in PICTURES.items():
+        place = buttons[format]
+        with page.context.expect_page() as opening:
+            page.mouse.click(*(place["x"], place["y"])) if kind == "canvas" else clicked(page, format)
+        opened = opening.value
+        opened.wait_for_load_state()
+        assert opened.url.endswith(place["address"].removeprefix("/api")) or place["address"] in opened.url
+        assert opened.evaluate("() => document.contentType") == media_type
+        opened.close()
+    answer = page.request.get(page.evaluate("one => new URL(one, location).href", buttons[PAGE]["address"]))
+    assert answer.ok and answer.headers["content-disposition"].startswith("attachment")
+    saved = page.evaluate("() => JSON.stringify(app.graph.serialize())")
+    assert "interleave_open" not in saved, "the button is saved"
+
+
+def clicked(page: Any, format: str) -> None:
+    """Press the button on the node of this format."""
+    number = [*PICTURES, PAGE].index(format)
+    nodes = (
+        page.locator(".lg-node")
+        .filter(has_text="filename_prefix")
+        .or_(page.locator(".lg-node").filter(has_text="filename prefix"))
+    )
+    nodes.nth(number).get_by_role("button", name="Open", exact=True).click()
+
+
+def test_a_dropped_file_opens_its_graph(exported: tuple[Any, str]) -> None:
+    page, _ = exported
+    buttons = dict(page.evaluate(EXPORTS))
+    for format, (media_type, ending) in PICTURES.items():
+        page.evaluate(DROP, [buttons[format]["address"], f"story{ending}", media_type])
+        page.wait_for_function(HAS_STORY, timeout=20_000)
+        prompts = page.evaluate("() => JSON.stringify(app.graph.serialize())")
+        assert "a house" in prompts and "InterleaveCriticLoop" in prompts, format
+
+
+def test_a_plan_of_another_length_is_said_in_a_notice_once(page: Any, tmp_path: Path) -> None:
+    replies = [reply("a", "b", thought="a notice"), reply("a", thought="a notice")]
+    page.evaluate(PLANNED, [json.dumps(replies), "told in a notice"])
+    page.evaluate(COUNTED)
+    ran(page)
+    said = "3 steps were asked for, but the agent planned 2 and then 1."
+    notice = page.locator(TOAST).filter(has_text=said)
+    notice.wait_for()
+    photographed(page, "notice-of-a-plan", tmp_path)
+    notice.get_by_role("button").first.click()
+    notice.wait_for(state="detached")
+    ran(page, settle_ms=1500)
+    assert notice.count() == 0, "the host's cache says it again"
