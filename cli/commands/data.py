@@ -11,7 +11,7 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.runs.filter import EXACT, RunsData
 from ..data import filter as filtering
-from ..data import guard, planner_rows, prompts, sequences, tinyworld, trajectories
+from ..data import guard, pack, planner_rows, prompts, sequences, tinyworld, trajectories
 from ..model_options import with_model_options
 from .data_feedback import command as feedback
 
@@ -117,6 +117,7 @@ app.command("trajectories")(trajectories.command)
 app.command("filter")(filtering.command)
 app.command("planner-rows")(planner_rows.command)
 app.command("sequences")(sequences.command)
+app.command("pack")(pack.command)
 app.command("tinyworld-prompts")(tinyworld.prompts)
 app.command("tinyworld-planner")(tinyworld.planner)
 

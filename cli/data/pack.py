@@ -1,0 +1,45 @@
+"""`data pack`: a folder of rows becomes shards to share, with a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ...training.data.pack.card import CardData
+from ..model_options import with_model_options
+
+
+@with_model_options
+def command(
+    *,
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of rows, as filter, planner-rows and sequences leave it.")
+    ],
+    out: Annotated[Path, typer.Option(help="New folder for the shards and the card.")],
+    form: Annotated[
+        Literal["hf", "parquet", "webdataset"],
+        typer.Option("--as", help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards."),
+    ] = "hf",
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(help="The runs that the rows were made of; the card names their makers."),
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="An outside set as NAME=LICENCE, such as CoMM=cc-by-4.0; repeat.")
+    ] = None,
+    guard_report: Annotated[
+        Path | None, typer.Option(help="Report of `data guard check`; without it the card says: not checked.")
+    ] = None,
+    about: CardData,
+) -> None:
+    """Pack rows and their images into shards, with a card that says who made them and what is not known."""
+    from ...training.data.pack.pack import Packing
+
+    packing = Packing(
+        form, about, runs or [], source or [], guard_report, lambda line: typer.echo(shown_text(line))
+    )
+    packing.pack(folder, out)
+    typer.echo(f"\npacked: {out}")

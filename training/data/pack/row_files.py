@@ -1,0 +1,102 @@
+"""The row files of a folder, as `data filter`, `planner-rows` and `sequences` leave them, read for packing.
+
+Decision: a packed row is the row as it stood in its file and its images' bytes as they lay beside it, nothing
+decoded and nothing written anew, so that what is unpacked is what was packed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import PictureError, SettingsError
+from ....backend.files.bounded_reader import parse_json, read_bytes
+from ....backend.files.image_places import ImagePlaces
+from ....backend.pictures import MAX_BYTES
+from ...rows.sft import BYTES_A_VALUE, MAX_FILE, RowProblem, read_lines
+
+HELD_OUT = "_held_out"
+NO_ROWS = {"report", "failed", "ledger"}
+IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
+LEAST_VALUES = 1_000_000
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file of rows: which set and split it is of, by its name."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem.removesuffix(HELD_OUT)
+
+    @property
+    def split(self) -> str:
+        return "test" if self.path.stem.endswith(HELD_OUT) else "train"
+
+    @property
+    def is_rl(self) -> bool:
+        """Whether its rows are redraws, with an image before and one after."""
+        return self.path.suffix == ".jsonl"
+
+    def rows(self) -> Iterator[PackedRow]:
+        """Its rows in their order; raises SettingsError for one that cannot be read, or an image that is not
+        there."""
+        places = ImagePlaces(self.path.parent, SettingsError)
+        for number, row in enumerate(self._read()):
+            place = f"{self.path.name}, row {number}"
+            if not isinstance(row, dict):
+                raise SettingsError(f"{place} is no object.", "See docs/training.md.")
+            names = [row.get(field) for field in IMAGE_FIELDS] if self.is_rl else row.get("images", [])
+            if not isinstance(names, list):
+                raise SettingsError(f"{place}: its images are no list.")
+            images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
+            yield PackedRow(row, images)
+
+    def _read(self) -> Iterator[Any]:
+        if self.is_rl:
+            for place, item in read_lines(self.path):
+                if isinstance(item, RowProblem):
+                    raise SettingsError(f"{self.path.name}, {place}: {item.reason}")
+                yield item
+            return
+        content = read_bytes(self.path, MAX_FILE, SettingsError, "Data file")
+        values = max(LEAST_VALUES, len(content) // BYTES_A_VALUE)
+        rows = parse_json(content, SettingsError, f"Data file {str(self.path)!r}", values)
+        if not isinstance(rows, list):
+            raise SettingsError(f"Data file {str(self.path)!r} must hold a list of rows.")
+        yield from rows
+
+
+@dataclass(frozen=True)
+class PackedRow:
+    """A row as it stood in its file, and the bytes of its images in their order."""
+
+    row: dict[str, Any]
+    images: tuple[bytes, ...]
+
+    def line(self) -> str:
+        """The row as JSON."""
+        return json.dumps(self.row, ensure_ascii=False, sort_keys=True)
+
+
+def row_files(folder: Path) -> list[RowFile]:
+    """The row files in a folder; raises SettingsError if there are none."""
+    if not folder.is_dir():
+        raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folder of another stage.")
+    paths = [*folder.glob("*.json"), *folder.glob("*.jsonl")]
+    found = [RowFile(path) for path in sorted(paths) if path.stem.partition(".")[0] not in NO_ROWS]
+    if not found:
+        raise SettingsError(f"{str(folder)!r} holds no rows.", "Give the --out folder of another stage.")
+    return found
+
+
+def _image(name: str, places: ImagePlaces, place: str) -> bytes:
+    file = places.find(name)
+    if file is None:
+        raise SettingsError(f"{place}: there is no image {name!r}.")
+    return read_bytes(file, MAX_BYTES, PictureError, "Image")

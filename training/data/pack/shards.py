@@ -1,0 +1,109 @@
+"""Packed rows as shards: Parquet files with the images in them, or tar files.
+
+Decisions. A Parquet shard is what `datasets` itself would write (its features stand in the file), so it
+opens by path alone, offline; the row as JSON lies beside the columns, and is what a round trip compares. A
+tar shard has no dates and no owners: the same rows give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from ....backend.errors import SettingsError
+from ...trainer.requirements import require
+from .row_files import PackedRow, RowFile
+
+Form = Literal["parquet", "hf", "webdataset"]
+SHARD_BYTES = 512 * 1024 * 1024
+TAR_ROWS = 1000
+
+
+def write_parquet(file: RowFile, folder: Path, shard_bytes: int = SHARD_BYTES) -> list[Path]:
+    """Write the rows of a file as `NAME-SPLIT-00000.parquet` and on; returns the paths. Raises
+    SettingsError."""
+    require("datasets")
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = _features(file.is_rl).arrow_schema
+    paths = []
+    for rows in _cut(file.rows(), shard_bytes, None):
+        path = folder / f"{file.name}-{file.split}-{len(paths):05}.parquet"
+        columns = [_columns(row, file.is_rl) for row in rows]
+        parquet.write_table(pyarrow.Table.from_pylist(columns, schema=schema), path, row_group_size=100)
+        paths.append(path)
+    return paths
+
+
+def write_tars(file: RowFile, folder: Path, rows_a_shard: int = TAR_ROWS) -> list[Path]:
+    """Write the rows of a file as `NAME-SPLIT-00000.tar` and on, each row as KEY.json, KEY.0.png, KEY.1.png;
+    returns the paths."""
+    paths, number = [], 0
+    for rows in _cut(file.rows(), None, rows_a_shard):
+        path = folder / f"{file.name}-{file.split}-{len(paths):05}.tar"
+        with tarfile.open(path, "w") as tar:
+            for row in rows:
+                key = f"{number:09}"
+                _add(tar, f"{key}.json", row.line().encode())
+                for place, image in enumerate(row.images):
+                    _add(tar, f"{key}.{place}.png", image)
+                number += 1
+        paths.append(path)
+    return paths
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    tar.addfile(info, io.BytesIO(content))
+
+
+def _cut(
+    rows: Iterable[PackedRow], most_bytes: int | None, most_rows: int | None
+) -> Iterator[list[PackedRow]]:
+    """The rows in shards of at most so many bytes and rows, at least one row each."""
+    shard: list[PackedRow] = []
+    size = 0
+    for row in rows:
+        more = sum(map(len, row.images)) + len(row.line())
+        full = (most_bytes is not None and size + more > most_bytes) or len(shard) == most_rows
+        if shard and full:
+            yield shard
+            shard, size = [], 0
+        shard.append(row)
+        size += more
+    if shard:
+        yield shard
+
+
+def _features(is_rl: bool) -> Any:
+    from datasets import Features, Image, List, Value
+
+    shared = {"images": List(Image()), "row": Value("string")}
+    if is_rl:
+        verdict = {"success": Value("bool"), "semantics": Value("float64"), "quality": Value("float64")}
+        texts = {"origin_prompt": Value("string"), "rewritten_prompt": Value("string")}
+        return Features({**texts, "evaluation": verdict, **shared})
+    turn = {"role": Value("string"), "content": Value("string")}
+    return Features({"messages": List(turn), **shared})
+
+
+def _columns(packed: PackedRow, is_rl: bool) -> dict[str, Any]:
+    row = packed.row
+    images = [{"bytes": image, "path": None} for image in packed.images]
+    shared = {"images": images, "row": packed.line()}
+    try:
+        if is_rl:
+            said = row["evaluation"]
+            names = ("success", "semantics", "quality")
+            texts = {name: row.get(name) for name in ("origin_prompt", "rewritten_prompt")}
+            return {**texts, "evaluation": {name: said[name] for name in names}, **shared}
+        turns = [{name: turn[name] for name in ("role", "content")} for turn in row["messages"]]
+        return {"messages": turns, **shared}
+    except (KeyError, TypeError) as error:
+        raise SettingsError(f"A row lacks {error}: {json.dumps(row)[:200]}") from error
