@@ -118,6 +118,7 @@ app.command("filter")(filtering.command)
 app.command("planner-rows")(planner_rows.command)
 app.command("sequences")(sequences.command)
 app.command("pack")(pack.command)
+app.command("inspect")(pack.inspect)
 app.command("tinyworld-prompts")(tinyworld.prompts)
 app.command("tinyworld-planner")(tinyworld.planner)
 

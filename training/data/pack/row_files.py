@@ -47,7 +47,7 @@ class RowFile:
         """Its rows in their order; raises SettingsError for one that cannot be read, or an image that is not
         there."""
         places = ImagePlaces(self.path.parent, SettingsError)
-        for number, row in enumerate(self._read()):
+        for number, row in enumerate(self.objects()):
             place = f"{self.path.name}, row {number}"
             if not isinstance(row, dict):
                 raise SettingsError(f"{place} is no object.", "See docs/training.md.")
@@ -57,7 +57,8 @@ class RowFile:
             images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
             yield PackedRow(row, images)
 
-    def _read(self) -> Iterator[Any]:
+    def objects(self) -> Iterator[Any]:
+        """What stands in it, unchecked; raises SettingsError for a file that is none of rows."""
         if self.is_rl:
             for place, item in read_lines(self.path):
                 if isinstance(item, RowProblem):
