@@ -152,11 +152,11 @@ class _Maker:
 def _shown(result: StepResult) -> str:
     """A step that is done, as a person would show it."""
     step = result.step
+    words = _plain(step.auxiliary_text or "")
+    if result.image is None:
+        return f"{step.number}. {words}"
     title = _plain(step.instruction or step.name or step.prompt or "")
-    lines = [f"{step.number}. {title}".rstrip(". ") if not title else f"{step.number}. {title}"]
-    lines += [MARK] if result.image is not None else []
-    lines += [_plain(step.auxiliary_text)] if step.auxiliary_text else []
-    return "\n".join(lines)
+    return "\n".join(part for part in (f"{step.number}. {title}", MARK, words) if part)
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,51 @@
+"""Many requests from the command line: `run --requests`, `data trajectories`, and what is done with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call
+
+from interleave_thinker.backend.loop.replay import load_trajectory
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(json.dumps({"id": 1, "user_input": "tell of a house", "split": "train"}) + "\n")
+    return path
+
+
+def test_a_file_of_requests_is_run(tmp_path: Path, prompts: Path) -> None:
+    models = Scripts(tmp_path).story(True, True, True)
+    done = call("run", "--requests", prompts, "--out", tmp_path / "runs", *models)
+    assert done.exit_code == 0, done.output
+    assert "| 1 | 1 | 0 | 0 | 0 |" in done.output
+    assert len(load_trajectory(tmp_path / "runs" / "1_tell_of_a_house").results) == 4
+    for wrong in (["a house", "--requests", prompts], [], ["--requests", prompts, "--json"]):
+        assert call("run", *wrong, "--out", tmp_path / "other", *models).exit_code == 2
+
+
+def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
+    models = Scripts(tmp_path).story(False, True, True, True)
+    runs = tmp_path / "runs"
+    done = call("data", "trajectories", prompts, "--out", runs, *models)
+    assert done.exit_code == 0, done.output
+    for stage, more in (("filter", []), ("planner-rows", ["--kinds", "text,count"]), ("sequences", [])):
+        made = call("data", stage, runs, "--out", tmp_path / stage, *more)
+        assert made.exit_code == 0, made.output
+    shown = call("data", "inspect", tmp_path / "planner-rows")
+    assert shown.exit_code == 0 and "| planner_sft.json | 2 | 0 |" in shown.output
+    packed = call("data", "pack", tmp_path / "filter", "--out", tmp_path / "packed", "--as", "webdataset")
+    assert packed.exit_code == 0, packed.output
+
+
+def test_what_went_wrong_is_said_in_the_exit_code(tmp_path: Path, prompts: Path) -> None:
+    scripts = Scripts(tmp_path)
+    models = [*scripts.planner("nonsense", "nonsense"), *scripts.critic("x"), "--generator", "fake:16"]
+    done = call("data", "trajectories", prompts, "--out", tmp_path / "runs", *models)
+    assert done.exit_code == 3 and "failed at planner" in done.output
+    for wrong in (["--shard", "3/2"], ["--stop-after", "soon"], ["--budget", "5"]):
+        assert call("data", "trajectories", prompts, "--out", tmp_path / "b", *models, *wrong).exit_code == 2
