@@ -21,7 +21,7 @@ COMMANDS = {
     "judge": (".commands.judge:command", "Ask the critic about one pair of images."),
     "export": (".commands.export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
     "evaluate": (".commands.evaluate:app", "Measure planner, critic and whole stories."),
-    "data": (".commands.data:app", "Make a critic's training data from runs and people's words on them."),
+    "data": (".commands.data:app", "Make training data: prompts, trajectories, rows, packed to share."),
     "train": (".commands.train:app", "Make training data and train planner and critic."),
     "prompts": (".commands.prompts:app", "Import the prompt set that a checkpoint was trained with."),
     "doctor": (".commands.doctor:command", "Show what is installed, found and missing, and how to get it."),

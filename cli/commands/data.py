@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ...backend.prompts import PromptSet
     from ...training.runs.attempts import Oracle
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Make a critic's training data.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Make training data, from prompts to packed rows."
+)
 
 Runs = Annotated[list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")]
 SkipBadRuns = Annotated[
@@ -41,7 +43,7 @@ PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
 
 @app.callback()
 def data() -> None:
-    """Make a critic's training data."""
+    """Make training data, from prompts to packed rows."""
 
 
 def checkpoint_of(model: str, download: bool) -> Path:
