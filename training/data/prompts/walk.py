@@ -19,7 +19,11 @@ from .rows import Constraints, PromptRow, id_of, normal_form, split_of
 from .taxonomy import Subcategory, Taxonomy
 from .templates import Template
 
-MAX_WORDS = 60
+MIN_WORDS, MAX_WORDS = 6, 60
+LONG = 30
+"""A template of more words gets no words to draw and no ending of text alone."""
+MOST_REFUSED = 10_000
+"""Places in a row without a new request: then there are none, however many the slots have."""
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
@@ -46,8 +50,11 @@ class Walk:
         self.capacity = sum(template.size for _, template in self._plain) * settings.variants
 
     def __iter__(self) -> Iterator[PromptRow]:
-        rings = Rings(self._settings.variants)
+        rings, refused = Rings(self._settings.variants), 0
         for number, template, filled, draws, image in self._candidates():
+            if refused > MOST_REFUSED:
+                return
+            refused += 1
             if filled is None:
                 self.dropped["one thing twice"] += 1
                 continue
@@ -58,6 +65,7 @@ class Walk:
                 self.dropped[why] += 1
                 continue
             self.by_template[row.template] += 1
+            refused = 0
             yield row
 
     def _candidates(self) -> Iterator[tuple[int, Template, dict[str, Entry] | None, Draws, str]]:
@@ -118,8 +126,9 @@ class Walk:
         count = low + draws.pick("count", high - low + 1)
         parts = [template.written(filled, draws, count)]
         asks_count = not template.counted and draws.share("step_count") < shares.step_count
-        letters = not template.lettered and draws.share("drawn_words") < shares.drawn_words
-        ending = draws.share("text_ending") < shares.text_ending
+        words = len(parts[0].split())
+        letters = words <= LONG and not template.lettered and draws.share("drawn_words") < shares.drawn_words
+        ending = words <= LONG and draws.share("text_ending") < shares.text_ending
         captions = template.captions
         asks_captions = not captions and draws.share("captions") < shares.captions
         asking: list[str] = []
@@ -142,6 +151,7 @@ class Walk:
         asking += self._sentence("text_ending", draws) if ending else []
         room = MAX_WORDS - len(" ".join([*parts, *asking]).split())
         for kind, share in (("look", shares.look), ("audience", shares.audience)):
+            share = 1.0 if kind == "audience" and words < MIN_WORDS else share
             if draws.share(kind) < share and not self._contradicts(kind, filled, with_image):
                 extra = self._sentence(kind, draws)
                 room -= len(" ".join(extra).split())
