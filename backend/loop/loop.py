@@ -45,11 +45,10 @@ from .policy import (
     draws_left,
     first_image,
     next_prompt,
-    redraw_seed,
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
-from .step_rules import check_steps, most_tries, step_seed, step_source, tries_of
+from .step_rules import check_steps, most_tries, redraw_seed, step_seed, step_source, tries_of
 from .unreadable import UnreadableVerdicts
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
@@ -246,7 +245,7 @@ class _Run:
         done, result = 0, None
         while later := {number: what for number, what in self.store.redraws(step).items() if number > done}:
             done, prompt = next(iter(later.items()))
-            seed = redraw_seed(self.settings, step.number, done, prompt, self.attempts)
+            seed = redraw_seed(step, self.settings, done, prompt, self.attempts)
             wanted = WantedDraw(prompt, source, seed, step.settings)
             if not self.cached_calls.has_drawn(wanted):
                 pick = self.store.user_selected(step.number)

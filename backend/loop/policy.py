@@ -34,23 +34,11 @@ def seed_of(
     "every step" all attempts of a step have the seed of its first; of several candidates each has that of its
     place in the first try.
     """
-    return _hashed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
+    return hashed_seed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
 
 
-def redraw_seed(
-    settings: RunSettings, step_number: int, number: int, prompt: str, attempts: Sequence[Attempt]
-) -> int:
-    """Seed of the redraw of this number (from 1) that a person asked for at a step.
-
-    It shares none with the step's own attempts, except with the rule "every step" for a prompt that none of
-    `attempts` had: then only the prompt is to change.
-    """
-    if settings.seed_rule == "every step" and all(attempt.prompt != prompt for attempt in attempts):
-        return seed_of(settings.seed, step_number, 0)
-    return _hashed(f"{settings.seed}/{step_number}/redraw {number}")
-
-
-def _hashed(text: str) -> int:
+def hashed_seed(text: str) -> int:
+    """48 bits of BLAKE2b over the text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=SEED_BITS // 8).digest(), "big")
 
 

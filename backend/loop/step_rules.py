@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ..errors import SettingsError, SourceMissing
 from ..generators.protocol import Generator, TakesStepSettings
 from ..pictures import Picture
-from ..types import Plan, Request, RunSettings, Step, StepResult
-from .policy import seed_of, source_of
+from ..types import Attempt, Plan, Request, RunSettings, Step, StepResult
+from .policy import hashed_seed, seed_of, source_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
 
@@ -79,6 +79,20 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
     if own is not None and place == 0:
         return own
     return seed_of(base, step.number, attempt, settings.seed_rule, settings.candidates)
+
+
+def redraw_seed(
+    step: Step, settings: RunSettings, number: int, prompt: str, attempts: Sequence[Attempt]
+) -> int:
+    """Seed of the redraw of this number (from 1) that a person asked for at a step, made from the run's base
+    seed.
+
+    It shares none with the step's own attempts, so the same prompt is another image, except with the rule
+    "every step" for a prompt that none of `attempts` had: then only the prompt is to change.
+    """
+    if settings.seed_rule == "every step" and all(attempt.prompt != prompt for attempt in attempts):
+        return step_seed(step, 0, settings)
+    return hashed_seed(f"{settings.seed}/{step.number}/redraw {number}")
 
 
 def step_source(

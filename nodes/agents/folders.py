@@ -8,6 +8,8 @@ a workflow from a stranger cannot reach outside the folders.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +24,11 @@ BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tin
 NO_ADAPTER = "none"
 ADAPTER = "adapter_config.json"
 TEMPLATE = "critic.txt"
+OFFICIAL_OWNER = "Qwen"
+HUB_NAME = re.compile(
+    r"(?:(?P<owner>[A-Za-z0-9][A-Za-z0-9-]{0,40})/[A-Za-z0-9][A-Za-z0-9.-]{0,90}|Qwen3-VL-[0-9]+B[A-Za-z0-9-]{0,30})"
+)
+"""Names of agents that are names on the Hugging Face Hub: OWNER/NAME, and Qwen's own."""
 DEPTH = 2
 MAX_CONFIG = 1024 * 1024
 
@@ -154,12 +161,23 @@ def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:
         kind, found = (
             ("adapter", _found(roots, marker)) if marker == ADAPTER else ("agent", agent_names(roots))
         )
+        fetched = f"{download_command(name, roots)} " if kind == "agent" else ""
         raise SettingsError(
             f"There is no {kind} {name[:200]!r}.",
-            f"Put its folder into {places(roots)} and press R, or choose one that is there: "
+            f"{fetched}Put its folder into {places(roots)} and press R, or choose one that is there: "
             f"{', '.join(list(found)[:9]) or 'none yet'}.",
         )
     return folder
+
+
+def download_command(name: str, roots: Sequence[Path]) -> str:
+    """What to type for an agent whose name says whose it is; empty for any other. Nothing of a stranger's
+    name is put into a command but letters, digits, dots and dashes."""
+    owned = HUB_NAME.fullmatch(name)
+    if not owned or not roots:
+        return ""
+    hub_id = name if owned["owner"] else f"{OFFICIAL_OWNER}/{name}"
+    return f"Fetch it: hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}."
 
 
 def _found(roots: Sequence[Path], marker: str) -> dict[str, Path]:

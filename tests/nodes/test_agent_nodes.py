@@ -60,6 +60,20 @@ def test_a_missing_agent_or_adapter_says_the_exact_folder_and_what_is_there(tmp_
         assert repr(str(tmp_path / "there")) in str(error.value)
 
 
+def test_a_missing_agent_of_the_hub_says_how_to_fetch_it(tmp_path: Path) -> None:
+    for name, hub_id in (
+        ("Qwen3-VL-4B-Instruct", "Qwen/Qwen3-VL-4B-Instruct"),
+        ("Somebody/My-VL.2", "Somebody/My-VL.2"),
+    ):
+        with pytest.raises(SettingsError) as error:
+            agent_folders.agent_spec(name, [tmp_path / "models here"])
+        assert f"hf download {hub_id} --local-dir '{tmp_path / 'models here' / name}'." in str(error.value)
+    for name in ("my own", "../../etc", "Qwen3-VL-4B; rm -rf", "a/b/c", "a/$(b)", "Qwen/..", "-o/x"):
+        with pytest.raises(SettingsError) as error:
+            agent_folders.agent_spec(name, [tmp_path])
+        assert "hf download" not in str(error.value)
+
+
 def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> None:
     ours = default_prompt_set()
     other = ours.model_copy(update={"critic": "other words"})

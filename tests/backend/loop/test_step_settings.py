@@ -18,8 +18,10 @@ from interleave_thinker.backend.loop.external import first_try, trial_of_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import seed_of
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.loop.step_rules import redraw_seed
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
+    Attempt,
     Plan,
     Request,
     RunSettings,
@@ -148,3 +150,16 @@ def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
     anchored = plan({}, {"source": "anchor"})
     with pytest.raises(SettingsError, match="but the request has none"):
         trial_of_plan(REQUEST, anchored, 2, None, 0)
+
+
+def test_a_redraw_is_another_image_and_keeps_to_the_steps_own_seed_where_one_seed_rules() -> None:
+    step = Step(number=2, prompt="a", settings=StepSettings(seed=77))
+    drawn = [Attempt(prompt="a", seed=77)]
+    one_seed, each = RunSettings(seed=5, seed_rule="every step"), RunSettings(seed=5)
+    assert redraw_seed(step, one_seed, 1, "b", drawn) == 77
+    same = [redraw_seed(step, rule, number, "a", drawn) for rule in (each, one_seed) for number in (1, 2)]
+    assert same[:2] == same[2:] and len({77, *same}) == 3
+    other = RunSettings(seed=6)
+    assert redraw_seed(step, other, 1, "a", drawn) != same[0]
+    pictures = {FakeGenerator(16).draw("a", None, seed).digest for seed in (77, *same)}
+    assert len(pictures) == 3
