@@ -18,7 +18,7 @@ from ..graphs.klein import Graph, node, story
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
 from .edit_plan_page import PLANNED
-from .page import READY, photographed, ran, screenshot, setting
+from .page import READY, WORKFLOW_READY, photographed, ran, screenshot, setting
 
 SIZE = (64, 64)
 PICTURES = {
@@ -136,6 +136,7 @@ def test_a_dropped_file_opens_its_graph(exported: tuple[Any, str]) -> None:
 
 
 def test_a_plan_of_another_length_is_said_in_a_notice_once(page: Any, tmp_path: Path) -> None:
+    page.wait_for_function(WORKFLOW_READY)  # the front end's first graph would come over this one
     replies = [reply("a", "b", thought="a notice"), reply("a", thought="a notice")]
     page.evaluate(PLANNED, [json.dumps(replies), "told in a notice"])
     page.evaluate(COUNTED)
