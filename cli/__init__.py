@@ -3,10 +3,12 @@ called.
 
 Exit codes, the same for every command:
 
-    0    done; every drawn step was accepted (or no critic was asked) 1    an error: a model, file or server
-    that cannot be used; nothing finished is lost 2    wrong usage: an option, name or path that cannot be
-    used 3    done, but some step was not accepted (`judge`: the critic said no; `train`: the critic is worse,
-    not published) 130  stopped with Ctrl-C; `run` and `demo` go on when called again
+- 0: done; every drawn step was accepted (or no critic was asked).
+- 1: an error: a model, file or server that cannot be used; nothing finished is lost.
+- 2: wrong usage: an option, name or path that cannot be used.
+- 3: done, but some step was not accepted (`judge`: the critic said no; `train`: the critic is worse, not
+  published; `data guard check`: rows were taken from a benchmark).
+- 130: stopped with Ctrl-C; `run`, `demo` and `data trajectories` go on when called again.
 """
 
 from __future__ import annotations
