@@ -13,11 +13,11 @@ from typing import Any
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ..trainer.requirements import require
+from .bounded_yaml import bounded_loader, load_yaml
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-grpo")
 MAX_BYTES = 64 * 1024
-MAX_REPEATED = 8
 RENAMED = {"keep_words": "keep_labelled"}
 """Settings of earlier recipes by the names that they have now."""
 
@@ -88,23 +88,7 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     require("yaml")
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        """With few repeated parts (*): some lines of repeated repetitions are gigabytes."""
-
-        repeated = 0
-
-        def compose_node(self, parent: Any, index: int) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                self.repeated += 1
-                if self.repeated > MAX_REPEATED:
-                    raise yaml.YAMLError(f"it repeats parts (*) more than {MAX_REPEATED} times")
-            return super().compose_node(parent, index)
-
-    try:
-        content = yaml.load(data, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SettingsError(f"Recipe {name!r} is not YAML that can be read ({reason}).") from error
+    content = load_yaml(data, bounded_loader(yaml.SafeLoader), "Recipe", name)
     if not isinstance(content, dict):
         raise SettingsError(f"Recipe {name!r} holds no settings.")
     return content

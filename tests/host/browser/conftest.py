@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ..server.comfy_server import ComfyServer
-from .page import READY
+from .page import READY, setting
 
 AT_START = ("Failed to load resource", "ComfyApp graph accessed before initialization")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
@@ -61,3 +61,16 @@ def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
     page.wait_for_function(READY, timeout=60_000)
     yield page
     context.close()
+
+
+@pytest.fixture(params=["canvas", "vue"])
+def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+    """The page in one of the front end's two ways to show nodes, as wide as a laptop's."""
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", True)
+        page.reload()
+        page.wait_for_function(READY)
+    yield page, request.param
+    if request.param == "vue":
+        setting(host, "Comfy.VueNodes.Enabled", False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pytest
 
 from ..graphs.klein import Graph, node, story
 from ..graphs.replies import reply
-from ..server.comfy_server import ComfyServer
 from .edit_plan_page import PLANNED
-from .page import READY, WORKFLOW_READY, photographed, ran, screenshot, setting
+from .page import WORKFLOW_READY, photographed, ran, screenshot
 
 SIZE = (64, 64)
 PICTURES = {
@@ -64,19 +62,13 @@ COUNTED = """() => {
 }"""
 
 
-@pytest.fixture(params=["canvas", "vue"])
-def exported(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
+@pytest.fixture
+def exported(canvas: tuple[Any, str]) -> tuple[Any, str]:
     """A page with a story that was exported in four formats, in one of the two ways to show nodes."""
-    page.set_viewport_size({"width": 1600, "height": 1000})
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", True)
-        page.reload()
-        page.wait_for_function(READY)
-    page.evaluate(LAID_OUT, exporting(f"Exports {request.param}"))
+    page, how = canvas
+    page.evaluate(LAID_OUT, exporting(f"Exports {how}"))
     ran(page)
-    yield page, request.param
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", False)
+    return page, how
 
 
 def exporting(request: str) -> Graph:

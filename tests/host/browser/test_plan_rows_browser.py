@@ -7,11 +7,9 @@ The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from interleave_thinker.backend.plan_editor.merge import read_edits
@@ -22,7 +20,7 @@ from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
 from .edit_plan_page import TEXT
-from .page import READY, ran, screenshot, setting
+from .page import ran, screenshot
 
 SIZE = (192, 128)
 LAID_OUT = """async graph => {
@@ -44,18 +42,6 @@ COMPARED = """() => {
   const [frame, detail] = [place('.it-compare-frame'), place('.it-detail')];
   return frame.height > 80 && frame.top >= detail.top && frame.bottom <= detail.bottom + 1;
 }"""
-
-
-@pytest.fixture(params=["canvas", "vue"])
-def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
-    page.set_viewport_size({"width": 1600, "height": 1000})
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", True)
-        page.reload()
-        page.wait_for_function(READY)
-    yield page, request.param
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", False)
 
 
 def edited(request: str) -> Graph:

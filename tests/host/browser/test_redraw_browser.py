@@ -7,7 +7,6 @@ The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
-from .page import LOOP, READY, opened_graph, ran, screenshot, setting
+from .page import LOOP, opened_graph, ran, screenshot
 
 SIZE = (192, 128)
 OWN = "a red house with a green door"
@@ -40,19 +39,6 @@ REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGra
 """Older front ends place an API graph's nodes in Nodes 2.0 only when it is loaded again."""
 STARTED = "() => { app.queuePrompt(0, 1) }"
 FINISHED = ".it-live[data-status=finished]"
-
-
-@pytest.fixture(params=["canvas", "vue"])
-def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
-    """The page in one of the front end's two ways to show nodes, as wide as a laptop's."""
-    page.set_viewport_size({"width": 1600, "height": 1000})
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", True)
-        page.reload()
-        page.wait_for_function(READY)
-    yield page, request.param
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", False)
 
 
 def judged(request: str, **settings: Any) -> Graph:

@@ -7,18 +7,15 @@ The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ..graphs.klein import Graph
 from ..graphs.replies import verdict
 from ..graphs.try_pairs import pair, with_body
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals, ran_in
-from .page import READY, RUN, screenshot, setting
+from .page import RUN, screenshot
 
 CLOSE_UP = """() => {
   const node = app.graph._nodes.find(one => one.type === 'InterleaveTryClose'), scale = 1.1;
@@ -55,18 +52,6 @@ INTO_ONE_NODE = """() => {
   const { node } = app.graph.convertToSubgraph(new Set(inside));
   return Object.keys(app.graph._nodes.find(one => one.id === node.id).subgraph._nodes);
 }"""
-
-
-@pytest.fixture(params=["canvas", "vue"])
-def canvas(request: pytest.FixtureRequest, page: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
-    """The page in one of the front end's two ways to show nodes."""
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", True)
-        page.reload()
-        page.wait_for_function(READY)
-    yield page, request.param
-    if request.param == "vue":
-        setting(host, "Comfy.VueNodes.Enabled", False)
 
 
 def opened(page: Any, graph: Graph) -> None:

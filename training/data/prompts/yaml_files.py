@@ -12,10 +12,10 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_text
+from ...recipes.bounded_yaml import bounded_loader, load_yaml
 from ...trainer.requirements import require
 
 MAX_BYTES = 1024 * 1024
-MAX_REPEATED = 8
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 
 
@@ -24,17 +24,8 @@ def read_yaml(path: Path, what: str) -> Any:
     require("yaml")
     import yaml
 
-    class Loader(yaml.BaseLoader):
-        """With few repeated parts (*), and no key twice."""
-
-        repeated = 0
-
-        def compose_node(self, parent: Any, index: int) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                self.repeated += 1
-                if self.repeated > MAX_REPEATED:
-                    raise yaml.YAMLError(f"it repeats parts (*) more than {MAX_REPEATED} times")
-            return super().compose_node(parent, index)
+    class Loader(bounded_loader(yaml.BaseLoader)):
+        """With no key twice."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[str] = set()
@@ -51,8 +42,4 @@ def read_yaml(path: Path, what: str) -> Any:
     if forbidden:
         line = text.count("\n", 0, forbidden.start()) + 1
         raise SettingsError(f"{what} {str(path)!r}, line {line}: a control character stands there.")
-    try:
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SettingsError(f"{what} {str(path)!r} is not YAML that can be read ({reason}).") from error
+    return load_yaml(text, Loader, what, path)
