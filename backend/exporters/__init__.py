@@ -12,7 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from ..errors import SettingsError
+from ..journal.files import first_fault
 from ..report.telling import Telling
 from ..types import Trajectory
 
@@ -69,10 +72,14 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
     """Write `trajectory` into `folder` as `name` says and return the main file; which options it takes
     says `options_of`.
 
-    Raises SettingsError for an unknown name and JournalError if the folder cannot be written.
+    Raises SettingsError for an unknown name or an option that cannot be so, and JournalError if the folder
+    cannot be written.
     """
     exporter = open_exporter(name)
     if TELLING in inspect.signature(exporter).parameters:
         told = {field: options.pop(field) for field in Telling.model_fields if field in options}
-        options[TELLING] = Telling(**told)
+        try:
+            options[TELLING] = Telling(**told)
+        except ValidationError as error:
+            raise SettingsError(f"Export {name!r}{first_fault(error)}") from error
     return exporter(trajectory, Path(folder), **options)

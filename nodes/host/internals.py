@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ...backend import errors
+from ...backend.errors import InterleaveError
 
 ALWAYS_CHANGED = float("nan")
 
@@ -103,6 +103,7 @@ def unload(patcher: object) -> bool:
 def name_errors_plainly() -> None:
     """Have errors shown as `interleave_thinker.SettingsError`. The host calls a pack's modules by the path of
     its folder, and front ends show that before the message."""
-    for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, errors.InterleaveError):
-            kind.__module__ = "interleave_thinker"
+    kinds: list[type[InterleaveError]] = [InterleaveError]
+    for kind in kinds:
+        kind.__module__ = "interleave_thinker"
+        kinds += kind.__subclasses__()

@@ -204,7 +204,7 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) 
             "outcome": Outcome.failed.value if failed else "",
             "tone": "bad" if failed else "quiet",
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 2),
+            "seconds": round(attempt.seconds, 3),
             "place": attempt.place,
             "of": of,
         }
@@ -224,7 +224,7 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
             "reasoning": clip(reasoning_shown(verdict), REASONING_BYTES),
             "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 2),
+            "seconds": round(attempt.seconds, 3),
         }
     )
 

@@ -99,6 +99,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         candidates=2,
         draw_ahead=True,
         time_budget=99.5,
+        max_draws=20,
     )
     assert all(getattr(wanted, name) != field.default for name, field in RunSettings.model_fields.items()), (
         "this test has to set every field"

@@ -156,6 +156,12 @@ def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
     assert wording.outcome(attempt, strict) is wording.Outcome.refused
 
 
+@pytest.mark.parametrize("title", ["\ud800", "x" * 100_001])
+def test_a_title_that_cannot_be_is_one_line(title: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"Export 'sheet', field 'title': "):
+        export_by_name("sheet", make_trajectory(), tmp_path, title=title)
+
+
 @pytest.mark.parametrize(
     ("text", "title"),
     [
