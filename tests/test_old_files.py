@@ -27,7 +27,7 @@ from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import read_rows
 from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.filter import RunsData
+from interleave_thinker.training.runs.settings import RunsData
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"

@@ -30,8 +30,8 @@ from .rows.row_sets import RowSet, read_row_set
 from .rows.sft import show_balance
 from .runs.attempts import Oracle
 from .runs.convert import MadeData, RunConverter
-from .runs.filter import RunsData
 from .runs.rehearsal import Rehearsal, check_enough, mix, split, without
+from .runs.settings import RunsData
 from .sft.train import FINAL, SftData, SftTraining
 from .sft.train import train as fine_tune
 

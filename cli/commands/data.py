@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.runs.filter import EXACT, RunsData
+from ...training.runs.settings import EXACT, RunsData
 from ..data import filter as filtering
 from ..data import guard, pack, planner_rows, prompts, sequences, tinyworld, trajectories
 from ..model_options import with_model_options

@@ -12,8 +12,8 @@ from ...backend.errors import SettingsError
 from ...backend.shown_text import one_line, shown_text
 from ...training.evaluation.gate_rows import GateSettings
 from ...training.own_critic import ReinforcementStage
-from ...training.runs.filter import RunsData
 from ...training.runs.rehearsal import Rehearsal
+from ...training.runs.settings import RunsData
 from ...training.sft.train import SftTraining
 from ..config_option import Config
 from ..model_options import with_model_options

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.runs.filter import FilterData
+from ...training.runs.settings import FilterData
 from ..model_options import with_model_options
 
 

@@ -9,7 +9,7 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
-from ...training.data.planner_rows.make import PlannerRowsData
+from ...training.data.planner_rows.settings import PlannerRowsData
 from ..model_options import with_model_options
 
 

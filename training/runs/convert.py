@@ -29,10 +29,11 @@ from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
 from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
-from .filter import EXACT, Decided, RunsData, choose_rows, with_found_variance
+from .filter import Decided, choose_rows, with_found_variance
 from .page import PAGE, write_page
 from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
 from .run_folders import read_runs
+from .settings import EXACT, RunsData
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
 IMAGES = "images"

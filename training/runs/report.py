@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from ...backend.feedback.remedies import RemedySource
 from ..rows.sft import RARE
 from .attempts import Counts
-from .filter import Decided, Fate, RunsData, counts_of
+from .filter import Decided, Fate, counts_of
+from .settings import RunsData
 
 REPORT_JSON = "report.json"
 REPORT_TEXT = "report.md"

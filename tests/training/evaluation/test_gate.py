@@ -42,8 +42,8 @@ from interleave_thinker.training.own_critic import OwnCriticData, OwnCriticSetti
 from interleave_thinker.training.rows.lengths import TokenLimit
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
-from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.runs.rehearsal import Rehearsal, check_enough, mix, split
+from interleave_thinker.training.runs.settings import RunsData
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 GENTLE = SftTraining(epochs=1, batch=4, rate=1e-7, warm_up=0, device="cpu", samples=0, tensorboard=False)

@@ -24,9 +24,9 @@ from interleave_thinker.training.data.trajectories.outcomes import Outcome, writ
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import MadeData, RunConverter
-from interleave_thinker.training.runs.filter import FilterData
 from interleave_thinker.training.runs.page import PAGE, take_words
 from interleave_thinker.training.runs.repeated_scorer import RepeatedScorer
+from interleave_thinker.training.runs.settings import FilterData
 
 CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "worse at once": ([5, 3], []),

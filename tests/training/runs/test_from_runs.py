@@ -26,9 +26,10 @@ from interleave_thinker.backend.types import Request, RunSettings, Score, Verdic
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import MadeData, RunConverter
-from interleave_thinker.training.runs.filter import RunsData, held_out_of
+from interleave_thinker.training.runs.filter import held_out_of
 from interleave_thinker.training.runs.report import RunsReport
 from interleave_thinker.training.runs.run_folders import find_runs
+from interleave_thinker.training.runs.settings import RunsData
 
 
 def data_of(tmp_path: Path, *runs: Path, skip_bad: bool = False, **settings: Any) -> MadeData:

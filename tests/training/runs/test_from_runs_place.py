@@ -13,8 +13,8 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import MadeData, RunConverter
-from interleave_thinker.training.runs.filter import RunsData
 from interleave_thinker.training.runs.report import RunsReport
+from interleave_thinker.training.runs.settings import RunsData
 
 
 def put(tmp_path: Path, place: Path) -> MadeData:

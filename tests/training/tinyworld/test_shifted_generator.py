@@ -25,7 +25,7 @@ from interleave_thinker.backend.tinyworld.wording import read_prompt
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.filter import RunsData
+from interleave_thinker.training.runs.settings import RunsData
 from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET
 from interleave_thinker.training.tinyworld.own_critic.annotations import annotate, feedback_on

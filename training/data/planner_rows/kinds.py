@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from random import Random
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ....backend.agents.planner_question import planner_message
 from ....backend.answers.reading import write_plan
@@ -20,10 +20,7 @@ from ....backend.feedback.sft_row import MARK
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 from ....backend.types import Plan, Request, Step, StepResult, Trajectory
-
-Kind = Literal["text", "continuation", "description", "count"]
-KINDS: tuple[Kind, ...] = ("text", "continuation", "description", "count")
-Think = Literal["own", "empty"]
+from .settings import Kind, Think
 
 GO_ON = (
     "So far there is this:\n{done}\nPlan the steps that follow.",

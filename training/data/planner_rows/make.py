@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ....backend.errors import AnswerError, JournalError, PictureError, SettingsError
 from ....backend.feedback.sft_row import SftMessage, SftRow
@@ -28,34 +28,13 @@ from ...runs.run_folders import find_runs
 from ..guard.index import Guard, optional_guard
 from ..row_folder import IMAGES, check_place, keep_picture
 from ..trajectories.outcomes import read_sample
-from .kinds import KINDS, Kind, Question, Think, bad_prompt, has_unasked_words, questions_of
+from .kinds import Question, bad_prompt, has_unasked_words, questions_of
+from .settings import Kind, PlannerRowsData
 
 SFT_FILE, HELD_OUT_FILE, REPORT = "planner_sft.json", "planner_sft_held_out.json", "report.json"
 OURS = {SFT_FILE, HELD_OUT_FILE, REPORT}
 MAX_LISTED = 1000
 GOOD = {StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only}
-
-
-class PlannerRowsData(BaseModel):
-    """Which rows are made of trajectories."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    kinds: str = Field(
-        default=",".join(KINDS), description="Kinds of rows: any of text, continuation, description, count."
-    )
-    think: Think = Field(
-        default="empty",
-        description="Reasoning of a continuation: empty, as published, or own: the whole plan's.",
-    )
-
-    def chosen(self) -> tuple[Kind, ...]:
-        """The kinds; raises SettingsError for an unknown one."""
-        names = [name.strip() for name in self.kinds.split(",")]
-        for name in names:
-            if name not in KINDS:
-                raise SettingsError(f"There is no kind {name!r} of rows.", f"Known: {', '.join(KINDS)}.")
-        return tuple(kind for kind in KINDS if kind in names)
 
 
 class PlannerReport(BaseModel):

@@ -91,7 +91,7 @@ class _Sign:
 
     def reason(self) -> str:
         if not self._reason and time.monotonic() - self._looked >= LOOKED_EVERY:
-            import ray
+            import ray  # pyright: ignore[reportMissingImports]
 
             self._looked = time.monotonic()
             self._reason = str(ray.get(self._handle.reason.remote()))
@@ -210,8 +210,8 @@ class _HandedOut:
 
 def _ray() -> Any:
     try:
-        import ray
-        import ray.util.scheduling_strategies
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.util.scheduling_strategies  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise SettingsError("Ray is not installed.", HOW_TO_GET) from error
     return ray

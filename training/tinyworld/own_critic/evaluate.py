@@ -32,8 +32,8 @@ from ...own_critic import OwnCriticAgents, OwnCriticData, OwnCriticSettings, tra
 from ...rows.row_sets import RowSet
 from ...rows.sft import write_rows
 from ...runs.convert import SFT_FILE
-from ...runs.filter import RunsData
 from ...runs.rehearsal import Rehearsal
+from ...runs.settings import RunsData
 from ...sft.train import SftTraining
 from ..data.critic_rows import PageFolder, judge_row, make_mistakes
 from ..data.judged_pages import Drawn, balanced

@@ -19,7 +19,7 @@ from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.row_files import row_files
 from interleave_thinker.training.data.pack.shards import write_parquet, write_tars
 from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.filter import FilterData
+from interleave_thinker.training.runs.settings import FilterData
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.planner_rows.kinds import KINDS
-from interleave_thinker.training.data.planner_rows.make import PlannerReport, PlannerRows, PlannerRowsData
+from interleave_thinker.training.data.planner_rows.make import PlannerReport, PlannerRows
+from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
 from interleave_thinker.training.rows.sft import SftRow, check_rows
 
