@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from support.published_files import ROOT, published, repository, write_archive
 
-LARGEST = 16_000_000
+LARGEST = 17_000_000
+"""The demo world's weights are 15 million bytes of it; what the bound holds small is everything else."""
 TOP = {
     ".comfyignore",
     "LICENSE",
