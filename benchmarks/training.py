@@ -35,9 +35,9 @@ from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.training.estimates.doctor import settings_of
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.batch_counts import BatchCounts
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup

@@ -44,6 +44,24 @@ class FakeGenerator:
         other._step = settings
         return other
 
+    @property
+    def draw_options(self) -> frozenset[str]:
+        """Its size."""
+        return frozenset({"size"})
+
+    def with_draw_options(
+        self,
+        size: tuple[int, int] | None = None,
+        steps: int | None = None,
+        guidance: float | None = None,
+    ) -> FakeGenerator:
+        """The same in another size, which is square; raises SettingsError."""
+        if size is None:
+            return self
+        other = open("", size=f"{size[0]}x{size[1]}")
+        other._step = self._step
+        return other
+
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A picture determined by the arguments alone, without failure."""
         own = f"\0{self._step.of_draw}" if self._step.of_draw else ""

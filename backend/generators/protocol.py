@@ -17,6 +17,7 @@ __all__ = [
     "DrawsSeveral",
     "FollowsAnchor",
     "Generator",
+    "TakesDrawOptions",
     "TakesStepSettings",
     "bounded_identity",
     "step_identity",
@@ -77,4 +78,26 @@ class TakesStepSettings(Protocol):
 
     def with_step_settings(self, settings: StepSettings) -> Generator:
         """The same generator, drawing with these; only the ones of `step_settings` are given."""
+        ...
+
+
+@runtime_checkable
+class TakesDrawOptions(Protocol):
+    """A generator that can draw single images with a `size`, `steps` or `guidance` of their own, without
+    being opened again: what a service needs whose every request may ask for another one."""
+
+    @property
+    def draw_options(self) -> frozenset[str]:
+        """Those of size, steps and guidance that it can draw with."""
+        ...
+
+    def with_draw_options(
+        self,
+        size: tuple[int, int] | None = None,
+        steps: int | None = None,
+        guidance: float | None = None,
+    ) -> Generator:
+        """The same model, drawing with these where they are not None: width and height in pixels, sampling
+        steps, guidance scale. Its `identity` is the one that opening it with them would have given. Raises
+        SettingsError for what it cannot draw with."""
         ...

@@ -260,7 +260,7 @@ def doctor_command(
     weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
 ) -> None:
     """Show what this machine can train: libraries, memory, and what the recipes need."""
-    from ...training.estimates.doctor import lines
+    from ...training.recipes.estimates.doctor import lines
 
     if config is not None:
         check_recipe(context, config)

@@ -15,9 +15,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.cli.commands.train import app
-from interleave_thinker.training.estimates.doctor import lines
 from interleave_thinker.training.evaluation.regression_gate import GateSettings
 from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.recipes.estimates.doctor import lines
 from interleave_thinker.training.recipes.recipe import FOLDER, STAGES, about, read_recipe, recipe_names
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redraw import DrawingSettings

@@ -15,7 +15,7 @@ from support.small_grpo import SMALL, make_data, run, weights
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.training.estimates.doctor import settings_of
+from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.trainer.merge import merge
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint

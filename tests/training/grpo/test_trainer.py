@@ -17,9 +17,9 @@ from support.small_grpo import SMALL, make_data, run
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.training.estimates.doctor import settings_of
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import CriticTrainer, config_of
+from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
 from interleave_thinker.training.reward.redraw import DrawingSettings

@@ -17,9 +17,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.vram.agent_shapes import published_config
 from interleave_thinker.cli.commands import train as cli_train
-from interleave_thinker.training.estimates.doctor import config_of, settings_of
-from interleave_thinker.training.estimates.vram import groups, meta_model, reckon
 from interleave_thinker.training.grpo.settings import GrpoTraining, batches
+from interleave_thinker.training.recipes.estimates.doctor import config_of, settings_of
+from interleave_thinker.training.recipes.estimates.vram import groups, meta_model, reckon
 from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, check_rows, show_balance, verdict_balance

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...backend.vram.agent_shapes import agent_shape
-from ...backend.vram.footprint import GB
-from ..grpo.settings import GrpoTraining, vllm_length
-from ..sft.train import SftTraining
-from ..trainer.policy import ModelTraining
+from ....backend.vram.agent_shapes import agent_shape
+from ....backend.vram.footprint import GB
+from ...grpo.settings import GrpoTraining, vllm_length
+from ...sft.train import SftTraining
+from ...trainer.policy import ModelTraining
 from .vram import PROMPT_TOKENS, Memory, image_tokens
 
 KEPT = 3

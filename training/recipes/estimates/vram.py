@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...backend.vram.agent_shapes import agent_shape
-from ...backend.vram.footprint import GB, NF4_DOUBLE
-from ..grpo.settings import GrpoTraining
-from ..sft.train import SftTraining
-from ..trainer.policy import NOT_QUANTIZED, ModelTraining, adapter_config
+from ....backend.vram.agent_shapes import agent_shape
+from ....backend.vram.footprint import GB, NF4_DOUBLE
+from ...grpo.settings import GrpoTraining
+from ...sft.train import SftTraining
+from ...trainer.policy import NOT_QUANTIZED, ModelTraining, adapter_config
 
 PROMPT_TOKENS = 512
 """Words of a critic's question: the shipped template has 288, and the two prompts."""

@@ -15,17 +15,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...backend.checkpoints.checkpoint import read_json
-from ...backend.errors import SettingsError
-from ...backend.tinyworld import checkpoint
-from ...backend.vram.agent_shapes import SHAPES, published_config
-from ...backend.vram.footprint import GB
-from ..grpo.settings import GrpoTraining, batches
-from ..recipes.recipe import about, read_recipe, recipe_names, stages_in
-from ..reward.redraw import DrawingSettings
-from ..sft.train import SftTraining
-from ..trainer.policy import ModelTraining, libraries_of
-from ..trainer.requirements import TRAINERS, missing, outdated, require
+from ....backend.checkpoints.checkpoint import read_json
+from ....backend.errors import SettingsError
+from ....backend.tinyworld import checkpoint
+from ....backend.vram.agent_shapes import SHAPES, published_config
+from ....backend.vram.footprint import GB
+from ...grpo.settings import GrpoTraining, batches
+from ...reward.redraw import DrawingSettings
+from ...sft.train import SftTraining
+from ...trainer.policy import ModelTraining, libraries_of
+from ...trainer.requirements import TRAINERS, missing, outdated, require
+from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
 from .vram import Memory, groups, meta_model, reckon
 

@@ -11,9 +11,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.vram.agent_shapes import published_config
 from interleave_thinker.backend.vram.footprint import GB
-from interleave_thinker.training.estimates import costs
-from interleave_thinker.training.estimates.doctor import settings_of
-from interleave_thinker.training.estimates.vram import Memory
+from interleave_thinker.training.recipes.estimates import costs
+from interleave_thinker.training.recipes.estimates.doctor import settings_of
+from interleave_thinker.training.recipes.estimates.vram import Memory
 from interleave_thinker.training.recipes.recipe import read_recipe
 
 WHOLE, VISION = 8_767_123_696, 576_388_336
