@@ -117,7 +117,7 @@ def _step(shown: StoryStep, settings: RunSettings, drift: StepDrift | None, word
         "status": words.heard(stop_sentence(result)) if result else words.say("Not reached"),
         "reached": result is not None,
         "tone": tone_of(result),
-        "drift": drift.sentence if drift else "",
+        "drift": words.heard(drift.sentence) if drift else "",
         "attempts": []
         if result is None
         else [

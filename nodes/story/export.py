@@ -153,7 +153,7 @@ def display_of(path: Path, kind: str) -> dict[str, Any]:
         "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
     }
     if path.suffix in PICTURES:
-        shown |= {"images": [saved], "animated": (path.suffix != ".png",)}
+        shown |= {"images": [saved], "animated": (path.suffix == ".webp",)}
     return shown
 
 

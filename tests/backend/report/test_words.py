@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
+from interleave_thinker.backend.drift import Drift
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, options_of
 from interleave_thinker.backend.exporters.layout import typesetting
+from interleave_thinker.backend.report.drift import StepDrift
 from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
 from interleave_thinker.backend.report.words import FOLDER, LANGUAGES, words_in
 
@@ -51,6 +53,15 @@ def test_lines_of_the_run_are_found_by_their_pattern() -> None:
     assert "étapes" in words.heard(summarize(trajectory).sentence)
     assert words.heard("A stranger's own words.") == "A stranger's own words."
     assert words_in("en").heard("Accepted at try 2") == "Accepted at try 2"
+
+
+@pytest.mark.parametrize("language", OTHERS)
+@pytest.mark.parametrize("first", [None, Drift(color=9.5, structure=1.0)])
+def test_drift_is_said_in_the_language(language: str, first: Drift | None) -> None:
+    sentence = StepDrift(from_source=Drift(color=1.24, structure=0.078), from_anchor=first).sentence
+    said = words_in(language).heard(sentence)
+    assert "1.2" in said and "8%" in said and ("100%" in said) == (first is not None)
+    assert not re.search(r"colour|first image", said)
 
 
 @pytest.mark.parametrize("language", ["", "de", "../zh", "EN"])

@@ -55,6 +55,13 @@ DROP = """async ([address, name, type]) => {
   const canvas = document.querySelector('#graph-canvas') ?? document.querySelector('canvas');
   for (const kind of ['dragenter', 'dragover', 'drop']) canvas.dispatchEvent(new DragEvent(kind, options));
 }"""
+SHOWN = """() => {
+  const nodes = app.graph._nodes.filter(node => node.type === 'InterleaveExport');
+  const drawn = node => document.querySelector(`[data-node-id="${node.id}"]`) ?? {querySelectorAll: () => []};
+  const loaded = node => [...(node.imgs ?? []), ...drawn(node).querySelectorAll('img')]
+    .some(image => image.naturalWidth > 64);
+  return nodes.filter(loaded).map(node => node.widgets.find(widget => widget.name === 'format').value);
+}"""
 HAS_STORY = "() => app.graph._nodes.filter(node => node.type === 'InterleaveExport').length === 4"
 COUNTED = """() => {
   const planner = app.graph._nodes.find(node => node.type === 'InterleavePlanner');
@@ -89,6 +96,8 @@ def test_a_button_opens_what_was_written(exported: tuple[Any, str], tmp_path: Pa
         **dict.fromkeys(PICTURES, "Open"),
         PAGE: "Download",
     }
+    page.wait_for_function(f"() => ({SHOWN})().length === {len(PICTURES)}")
+    assert page.evaluate(SHOWN) == [*PICTURES]
     screenshot(page, f"exports-{kind}", tmp_path)
     for format, (media_type, _) in PICTURES.items():
         place = buttons[format]

@@ -94,6 +94,14 @@ def test_kontext_and_flux_from_text(host: ComfyServer) -> None:
     same(host, mine, official.text_to_image("flux1", "a fox", DRAWN, SIZE))
 
 
+def test_flux_dev_image_to_image(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+    options = {"image": photos[0], "edit": "image to image", "seed": SEED, "denoise": 0.6}
+    mine = ours("flux1", "flux dev edit", ["a fox"], SIZE, **options)
+    drawn = same(host, mine, official.image_to_image("flux1", "a fox", DRAWN, photos[0], 0.6))
+    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[1], 0.6), LEAST)
+    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[0], 0.9), LEAST)
+
+
 # Qwen-Image-Edit
 
 
