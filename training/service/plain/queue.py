@@ -1,0 +1,117 @@
+"""Requests of one model that wait for a worker, and which of them are drawn together.
+
+Decision: in the order of coming. What agrees in everything but prompt, source and seed may share a call, and
+waits a moment for others like it; a request that was in a call that crashed is drawn alone, so that it takes
+nobody else down twice, and by another worker where there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ..pool import Drawn, DrawRequest, ServiceError
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request and who waits for its image; `failed_at` are the workers that failed at it."""
+
+    request: DrawRequest
+    answer: asyncio.Future[Drawn]
+    since: float = field(default_factory=time.monotonic)
+    failed_at: tuple[str, ...] = ()
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody waits any more, or it is answered."""
+        return self.answer.done()
+
+    def fail(self, error: ServiceError) -> None:
+        """Answer with an error."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def joins(self, first: Waiting) -> bool:
+        """Whether it may be drawn in one call with another one."""
+        key = self.request.batch_key
+        return (
+            not self.failed_at and not first.failed_at and key is not None and key == first.request.batch_key
+        )
+
+
+class ModelQueue:
+    """One model's queue. `batch`: requests in one call at most, `wait`: seconds that the first of them waits
+    for the others. Used in one event loop."""
+
+    def __init__(self, batch: int, wait: float) -> None:
+        self._batch, self._wait = batch, wait
+        self._waiting: deque[Waiting] = deque()
+        self._changed = asyncio.Condition()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def add(self, waiting: Waiting, first: bool = False) -> None:
+        """Put a request at the end, or before all others."""
+        async with self._changed:
+            (self._waiting.appendleft if first else self._waiting.append)(waiting)
+            self._changed.notify_all()
+
+    def remove(self, waiting: Waiting) -> None:
+        """Take a request out, if no worker has it yet."""
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
+    def fail_all(self, error: ServiceError) -> None:
+        """Answer everybody with an error."""
+        while self._waiting:
+            self._waiting.popleft().fail(error)
+
+    async def wake(self) -> None:
+        """Have the workers look again at what they may take."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def next(self, may_take: Callable[[Waiting], bool], batches: bool) -> list[Waiting]:
+        """The next requests for a worker to draw in one call, once there are any. `batches`: whether its
+        model draws several at once."""
+        async with self._changed:
+            first = await self._first(may_take)
+            taken = [first]
+            if not batches or self._batch == 1 or first.request.batch_key is None:
+                return taken
+            until = time.monotonic() + self._wait
+            try:
+                while True:
+                    self._take_like(first, taken)
+                    left = until - time.monotonic()
+                    if len(taken) >= self._batch or left <= 0:
+                        return [one for one in taken if not one.given_up] or [first]
+                    with suppress(asyncio.TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.CancelledError:
+                self._waiting.extendleft(reversed(taken))
+                raise
+
+    async def _first(self, may_take: Callable[[Waiting], bool]) -> Waiting:
+        while True:
+            for waiting in list(self._waiting):
+                if waiting.given_up:
+                    self._waiting.remove(waiting)
+                elif may_take(waiting):
+                    self._waiting.remove(waiting)
+                    return waiting
+            await self._changed.wait()
+
+    def _take_like(self, first: Waiting, taken: list[Waiting]) -> None:
+        for waiting in list(self._waiting):
+            if len(taken) >= self._batch:
+                return
+            if not waiting.given_up and waiting.joins(first):
+                self._waiting.remove(waiting)
+                taken.append(waiting)

@@ -1,0 +1,254 @@
+"""One device's child process, seen from the parent: started, fed, and started again when it dies.
+
+Decision: the pause before it is started again grows while it draws nothing, so that a card that is broken is
+not hammered and a single crash costs a moment. A model that comes back as another one (its files were
+changed) is not let in: two answers for one key would be worse than a worker less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import TypeVar
+
+from ..pool import Busy, Drawn, ModelInfo, Refused, ServiceError, WorkerLost, WorkerPhase, WorkerState
+from ..settings import ModelSettings
+from .queue import ModelQueue, Waiting
+from .worker import Done, Job, Loaded, NotLoaded, Stop, main
+
+LOG = logging.getLogger("interleave_thinker.service")
+Result = TypeVar("Result")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 60.0
+SHORT_PAUSE = 5.0
+"""A worker that is started again within so many seconds counts as loading, and what waits for it goes on
+waiting."""
+STUCK_SECONDS = 30.0
+"""Past the deadline of what it draws, until a worker that does not answer is ended."""
+MOST_TRIES = 2
+
+
+class Died(Exception):
+    """The process ended in the middle of something; `str` says how."""
+
+
+class Supervisor:
+    """Keeps one worker alive and hands it work from its model's queue. `others`: whether another worker of
+    the model is alive; `expected` what the model's first worker has loaded, None before."""
+
+    def __init__(
+        self, model: ModelSettings, device: str, gpu: int, queue: ModelQueue, timeout: float
+    ) -> None:
+        self.model, self.device, self.gpu = model, device, gpu
+        self.name = f"{model.name}#{gpu} {device}"
+        self.phase: WorkerPhase = "loading"
+        self.info: ModelInfo | None = None
+        self.others: Callable[[], bool] = lambda: False
+        self.expected: Callable[[], ModelInfo | None] = lambda: None
+        self.when_changed: Callable[[], None] = lambda: None
+        self._queue, self._timeout = queue, timeout
+        self._reason, self._again_at = "", 0.0
+        self._drawn, self._restarts, self._failures, self._job = 0, 0, 0, 0
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix=self.name)
+
+    @property
+    def state(self) -> WorkerState:
+        """As `/status` shows it."""
+        pause = max(0.0, self._again_at - time.monotonic()) if self._again_at else None
+        return WorkerState(
+            name=self.name,
+            model=self.model.name,
+            device=self.device,
+            phase=self.phase,
+            drawn=self._drawn,
+            restarts=self._restarts,
+            reason=self._reason,
+            seconds_to_restart=None if pause is None else round(pause, 2),
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._process.pid if self._process else None
+
+    async def run(self) -> None:
+        """Keep the worker alive until cancelled."""
+        try:
+            while True:
+                lasting = await self._live()
+                self._failures += 1
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
+                pause = LONGEST_PAUSE if lasting else pause
+                self._set("loading" if pause <= SHORT_PAUSE and not lasting else "dead")
+                LOG.warning("%s: %s Starting it again in %g s.", self.name, self._reason, pause)
+                self._again_at = time.monotonic() + pause
+                await asyncio.sleep(pause)
+                self._again_at = 0.0
+                self._restarts += 1
+        finally:
+            self._end()
+            self._threads.shutdown(wait=False)
+
+    async def _live(self) -> bool:
+        """One life of the process; whether its end will repeat itself. The reason is kept."""
+        if self.phase != "dead":
+            self._set("loading")
+        try:
+            await self._in_thread(self._start)
+            loaded = await self._receive()
+            if isinstance(loaded, NotLoaded):
+                self._reason = loaded.reason
+                return loaded.lasting
+            assert isinstance(loaded, Loaded)
+            expected = self.expected()
+            if expected is not None and expected.identity != loaded.info.identity:
+                self._reason = "Its files are others than before: restart the service to draw with them."
+                return True
+            self.info = loaded.info
+            self._set("alive")
+            LOG.info("%s: ready.", self.name)
+            while True:
+                await self._work(loaded.info)
+        except Died as error:
+            self._reason = str(error)
+            return False
+        finally:
+            self._end()
+
+    def _set(self, phase: WorkerPhase) -> None:
+        self.phase = phase
+        self.when_changed()
+
+    async def _work(self, info: ModelInfo) -> None:
+        """Draw what is next; raises Died."""
+        batch = await self._queue.next(self._may_take, info.batches)
+        begun = time.monotonic()
+        try:
+            outcomes = await self._asked(batch)
+        except Died as error:
+            self._set("loading")
+            for one in batch:
+                await self._failed(one, WorkerLost(f"The worker that drew it was lost: {error}"))
+            raise
+        except asyncio.CancelledError:
+            for one in batch:
+                one.fail(Busy("The service is about to end."))
+            raise
+        for one, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, WorkerLost):
+                self._reason = outcome.message
+                await self._failed(one, outcome)
+            elif isinstance(outcome, ServiceError):
+                one.fail(outcome)
+            else:
+                self._failures = 0
+                self._drawn += 1
+                self._answer(one, outcome, begun)
+
+    def _answer(self, one: Waiting, drawn: Drawn, begun: float) -> None:
+        from dataclasses import replace
+
+        if not one.answer.done():
+            one.answer.set_result(replace(drawn, waited_seconds=begun - one.since))
+
+    def _may_take(self, waiting: Waiting) -> bool:
+        return self.name not in waiting.failed_at or not self.others()
+
+    async def _failed(self, one: Waiting, error: WorkerLost) -> None:
+        one.failed_at = (*one.failed_at, self.name)
+        if len(one.failed_at) >= MOST_TRIES:
+            one.fail(error)
+        elif not one.given_up:
+            await self._queue.add(one, first=True)
+
+    async def _asked(self, batch: list[Waiting]) -> list[Drawn | ServiceError]:
+        """What the process makes of a batch; raises Died."""
+        self._job += 1
+        nobody = asyncio.Event()
+
+        def look(_: object) -> None:
+            if all(one.given_up for one in batch):
+                nobody.set()
+
+        for one in batch:
+            one.answer.add_done_callback(look)
+        await self._send(Job(self._job, tuple(one.request for one in batch)))
+        answer = asyncio.ensure_future(self._receive())
+        gone = asyncio.ensure_future(nobody.wait())
+        try:
+            longest = self._timeout + STUCK_SECONDS
+            await asyncio.wait({answer, gone}, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and gone.done():
+                await self._send(Stop(self._job))
+                await asyncio.wait({answer}, timeout=longest)
+            if not answer.done():
+                raise Died(f"It gave no answer for {longest:g} s.")
+            done = answer.result()
+        finally:
+            gone.cancel()
+            answer.cancel()
+        if not isinstance(done, Done) or done.number != self._job:
+            raise Died("It answered something else than it was asked.")
+        if len(done.outcomes) != len(batch):
+            return [Refused("The worker gave another number of images than was asked for.") for _ in batch]
+        return list(done.outcomes)
+
+    def _start(self) -> None:
+        spawning = multiprocessing.get_context("spawn")
+        self._pipe, far = spawning.Pipe()
+        process = spawning.Process(
+            target=main, args=(far, self.model, self.device, self.name, self.gpu), daemon=True
+        )
+        try:
+            process.start()
+        except OSError as error:
+            raise Died(f"It cannot be started ({error}).") from error
+        finally:
+            far.close()
+        self._process = process
+
+    def _end(self) -> None:
+        pipe, process = self._pipe, self._process
+        self._pipe = self._process = None
+        if process is not None:
+            process.kill()
+        if pipe is not None:
+            pipe.close()
+
+    async def _send(self, message: object) -> None:
+        pipe = self._pipe
+        assert pipe is not None
+        try:
+            await self._in_thread(pipe.send, message)
+        except (OSError, ValueError) as error:
+            raise Died(self._how_it_ended()) from error
+
+    async def _receive(self) -> object:
+        pipe = self._pipe
+        assert pipe is not None
+        try:
+            return await self._in_thread(pipe.recv)
+        except (EOFError, OSError) as error:
+            raise Died(self._how_it_ended()) from error
+
+    def _how_it_ended(self) -> str:
+        process = self._process
+        if process is None:
+            return "Its process ended."
+        process.join(1.0)
+        code = process.exitcode
+        if code is None:
+            return "It closed its pipe."
+        how = f"signal {-code}" if code < 0 else f"exit status {code}"
+        return f"Its process ended ({how})."
+
+    async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)

@@ -1,0 +1,1 @@
+"""HTTP: the routes, what they read, and what they answer."""

@@ -1,0 +1,158 @@
+"""From a request to an image: what all routes do alike.
+
+Decision: bodies are parsed and images decoded in a few threads, so that one large image holds up nobody
+else's answer. A client that hangs up is noticed while it waits, and its request then leaves the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException
+
+from ..front import Front
+from ..pool import Drawn, DrawRequest, ImageFormat, ModelInfo, ServiceError
+from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, Drawing
+from .images_sent import Images
+
+Result = TypeVar("Result")
+
+MODEL_HEADER = "serve-multiplexed-model-id"
+"""The header by which Ray Serve's clients name a model."""
+READERS = 4
+MAX_FIELDS = 64
+
+
+class ClientGone(ServiceError):
+    """Nobody waits for the answer any more."""
+
+    status = 499
+
+
+class WrongContentType(ServiceError):
+    """The body is not of the kind that the route reads."""
+
+    status = 415
+
+
+class Asking:
+    """Reads requests and has them drawn, for one app. `ports` are models by the port at which they are
+    asked."""
+
+    def __init__(self, front: Front, ports: dict[int, str] | None = None) -> None:
+        self.front = front
+        self._ports = ports or {}
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
+
+    async def json(self, request: Request, read: Callable[[bytes], Result]) -> Result:
+        """What `read` makes of a JSON body; raises ServiceError."""
+        kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise WrongContentType("The body has to be JSON.", "Send Content-Type: application/json.")
+        return await self.in_thread(read, await request.body())
+
+    async def form(self, request: Request) -> tuple[dict[str, str], dict[str, list[bytes]]]:
+        """The fields of a form, and the files of each name; raises BadBody."""
+        try:
+            form: FormData = await request.form(max_files=2 * MAX_IMAGES, max_fields=MAX_FIELDS)
+        except MultiPartException as error:
+            raise _no_form(error.message) from error
+        except Exception as error:
+            # Starlette turns it into its own exception with a status where it runs inside an app.
+            if getattr(error, "status_code", None) != 400:
+                raise
+            raise _no_form(str(getattr(error, "detail", error))) from error
+        fields: dict[str, str] = {}
+        files: dict[str, list[bytes]] = {}
+        try:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    files.setdefault(name, []).append(await value.read())
+                else:
+                    fields[name] = value
+        finally:
+            await form.close()
+        return fields, files
+
+    async def in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
+        """What a function gives that takes its time."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work, *values)
+
+    def model_of(self, request: Request, named: str | None) -> ModelInfo:
+        """The model that a request means: by its body, its header or its port, else the first; raises
+        UnknownModel."""
+        server = request.scope.get("server") or ("", 0)
+        by_port = self._ports.get(server[1] or 0, "")
+        info = self.front.model(named or request.headers.get(MODEL_HEADER, "") or by_port)
+        request.scope.get("interleave", {})["model"] = info.name
+        return info
+
+    async def draw(
+        self, request: Request, body: Drawing, images: Images, format: ImageFormat, number: int = 1
+    ) -> list[Drawn]:
+        """So many images, with seeds one after another; raises ServiceError."""
+        info = self.model_of(request, body.model)
+        seed = secrets.randbelow(RANDOM_SEEDS) if body.seed is None else body.seed
+        asked = [
+            DrawRequest(
+                model=info.name,
+                prompt=body.prompt,
+                seed=seed + offset,
+                negative=body.negative_prompt or None,
+                sources=images.sources,
+                mask=images.mask,
+                size=body.pixels,
+                steps=body.num_inference_steps,
+                guidance=body.guidance_scale,
+                format=format,
+                client=request.client.host if request.client else "",
+            )
+            for offset in range(number)
+        ]
+        self.front.held += images.bytes
+        try:
+            drawing = _all(self.front.draw(one, body.seed is not None) for one in asked)
+            return await unless_gone(request, drawing)
+        finally:
+            self.front.held -= images.bytes
+
+
+async def _all(draws: Any) -> list[Drawn]:
+    tasks = [asyncio.ensure_future(one) for one in draws]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
+    """What comes of `work`, which is cancelled if the client hangs up; raises ClientGone then."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone("The client hung up.")
+        return task.result()
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.wait({task, gone})
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _no_form(reason: str) -> BadBody:
+    return BadBody(
+        [{"type": "value_error", "loc": ["body"], "msg": f"not a form that can be read ({reason})"}]
+    )

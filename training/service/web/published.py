@@ -1,0 +1,169 @@
+"""The routes of the published generator services: /generate, /edit, /fill and the same as forms, /health and
+/status.
+
+Decision: field names, statuses and defaults are theirs, so that their clients work unchanged; what they lack
+is added beside it. Theirs answer 500 for everything that is not drawn; here each reason has its status, with
+the same body.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from ..pool import ImageFormat, WorkerState
+from .answers import drawn_body
+from .asking import Asking
+from .bodies import EditBody, FillBody, GenerateBody, Sized, read_body, read_fields
+from .images_sent import Images, images_in, images_of
+
+JSON = "application/json"
+Format = Literal["png", "webp"]
+
+
+def published_routes(asking: Asking) -> APIRouter:
+    """The routes, over what they ask with."""
+    router = APIRouter(tags=["published protocol"])
+    settings = asking.front.settings
+
+    @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Draw from text")
+    async def generate(request: Request, format: Format = "png") -> Response:
+        body = await asking.json(request, lambda data: read_body(GenerateBody, data))
+        (drawn,) = await asking.draw(request, body, Images(), format)
+        said = {"enhanced_prompt": body.prompt, "model_type": asking.model_of(request, body.model).name}
+        return Response(drawn_body(drawn, said, "image", "generation_time"), media_type=JSON)
+
+    @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or draw from text")
+    async def edit(request: Request, format: Format = "png") -> Response:
+        return await from_json(request, EditBody, "edited_image", format)
+
+    @router.post("/fill", openapi_extra=_takes(FillBody), summary="Paint anew what a mask shows")
+    async def fill(request: Request, format: Format = "png") -> Response:
+        return await from_json(request, FillBody, "filled_image", format)
+
+    @router.post("/edit-upload", openapi_extra=_takes_files("image_file"), summary="As /edit, as a form")
+    async def edit_upload(request: Request, format: Format = "png") -> Response:
+        return await from_form(request, "edited_image", format)
+
+    @router.post(
+        "/fill-upload", openapi_extra=_takes_files("image_file", "mask_file"), summary="As /fill, as a form"
+    )
+    async def fill_upload(request: Request, format: Format = "png") -> Response:
+        return await from_form(request, "filled_image", format)
+
+    async def from_json(
+        request: Request, kind: type[EditBody] | type[FillBody], image: str, format: ImageFormat
+    ) -> Response:
+        def read(data: bytes) -> tuple[EditBody | FillBody, Images]:
+            body = read_body(kind, data)
+            return body, images_in(body, settings.echo)
+
+        body, images = await asking.json(request, read)
+        mask = body.mask_image if settings.echo else None
+        body = body.model_copy(update={"image": None, "mask_image": None})
+        return await edited(request, body, images, mask, image, format)
+
+    async def from_form(request: Request, image: str, format: ImageFormat) -> Response:
+        fields, files = await asking.form(request)
+        body = read_fields(Sized, fields)
+        sources, masks = files.get("image_file", []), files.get("mask_file", [])
+        images = await asking.in_thread(images_of, sources, masks)
+        if settings.echo:
+            images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
+        mask = base64.b64encode(masks[0]).decode() if settings.echo and masks else None
+        return await edited(request, body, images, mask, image, format)
+
+    async def edited(
+        request: Request, body: Sized, images: Images, mask: str | None, image: str, format: ImageFormat
+    ) -> Response:
+        (drawn,) = await asking.draw(request, body, images, format)
+        said = {
+            "original_image": images.echo,
+            "original_prompt": body.prompt,
+            "enhanced_prompt": body.prompt,
+            "model_type": asking.model_of(request, body.model).name,
+        }
+        if image == "filled_image":
+            said["mask_image"] = mask
+        return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
+
+    @router.get("/health", summary="Whether anything can be drawn, and by what")
+    async def health() -> JSONResponse:
+        alive = asking.front.pool.workers()
+        well = any(worker.phase == "alive" for worker in alive)
+        return JSONResponse(health_body(asking), status_code=200 if well else 503)
+
+    @router.get("/status", summary="Queue and workers")
+    async def status() -> dict[str, Any]:
+        return status_body(asking)
+
+    return router
+
+
+def health_body(asking: Asking) -> dict[str, Any]:
+    """What /health answers: as the published services do, and the identities by which images are cached."""
+    front = asking.front
+    workers, models = front.pool.workers(), front.pool.models()
+    phases = {phase: _number(workers, phase) for phase in ("alive", "loading", "dead")}
+    state = "healthy" if phases["alive"] else "loading" if phases["loading"] else "unhealthy"
+    return {
+        "status": state,
+        "gpu_manager_ready": phases["alive"] > 0,
+        "timestamp": time.time(),
+        "identity": front.identity(models[0]) or None,
+        "models": {info.name: front.identity(info) or None for info in models},
+        "workers": phases,
+    }
+
+
+def status_body(asking: Asking) -> dict[str, Any]:
+    """What /status answers."""
+    front = asking.front
+    workers, models = front.pool.workers(), front.pool.models()
+    queued = {info.name: front.pool.queued(info.name) for info in models}
+    waiting = {info.name: front.admission.waiting(info.name) for info in models}
+    return {
+        "active_workers": _number(workers, "alive"),
+        "task_queue_size": sum(queued.values()),
+        "result_queue_size": 0,
+        "pending_tasks": front.admission.under_way,
+        "total_gpus": len(workers),
+        "system_ready": _number(workers, "alive") > 0,
+        "model_type": models[0].name,
+        "closing": front.admission.closing,
+        "queued": queued,
+        "waiting_for_room": waiting,
+        "kept_images": len(front.shared.kept),
+        "workers": [
+            {
+                "name": one.name,
+                "model": one.model,
+                "device": one.device,
+                "phase": one.phase,
+                "drawn": one.drawn,
+                "restarts": one.restarts,
+                "reason": one.reason,
+                "seconds_to_restart": one.seconds_to_restart,
+            }
+            for one in workers
+        ],
+    }
+
+
+def _number(workers: Any, phase: str) -> int:
+    return sum(worker.phase == phase for worker in list[WorkerState](workers))
+
+
+def _takes(kind: type[Sized]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}}}
+
+
+def _takes_files(*names: str) -> dict[str, Any]:
+    schema = Sized.model_json_schema()
+    schema["properties"] |= {name: {"type": "string", "format": "binary"} for name in names}
+    schema["required"] = [*schema.get("required", []), *names]
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
