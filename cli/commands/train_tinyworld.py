@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ...training.tinyworld.models.generator_batches import GeneratorTraining
-from ...training.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
+from ...training.tinyworld.models.recipes import BaseRecipe, CriticRecipe, PlannerRecipe
 from ..model_options import with_model_options
 from .data import PageRows, PageSeed, PagesOf
 from .train_own_critic import Out, log
@@ -24,6 +24,18 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     from ...training.tinyworld.models.generator import train
 
     typer.echo(f"pipeline: {train(settings, out, log)}")
+
+
+@with_model_options
+def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
+    """Make agents that can read and see and have never planned a story nor judged a page: to begin from."""
+    from ...training.trainer.requirements import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...training.tinyworld.models.base import train_base
+
+    for checkpoint in train_base(out, recipe, log):
+        typer.echo(f"checkpoint: {checkpoint}")
 
 
 @with_model_options
@@ -73,6 +85,7 @@ def tinyworld_rl_data(
 
 TINYWORLD = {
     "tinyworld-generator": tinyworld_generator,
+    "tinyworld-base": tinyworld_base,
     "tinyworld-planner": tinyworld_planner,
     "tinyworld-critic": tinyworld_critic,
     "tinyworld-rl-data": tinyworld_rl_data,

@@ -16,6 +16,8 @@ from .requests import Story, random_story
 
 BUCKETS = 50
 """Batches among which rows of about equal length are looked for."""
+GOING_ON = 0.75
+"""Share of single sentences that change a page; the rest ask for a first one."""
 
 
 def prompt_of(story: Story) -> str:
@@ -47,6 +49,22 @@ def make(folder: Path, count: int, seed: int) -> list[SftRow]:
     rows = []
     for _ in range(count):
         story = random_story(rng, "train")
+        images = [pages.name(draw(story.before))] if story.before is not None else []
+        rows.append(row_of(prompt_of(story), write_plan(story.plan), images))
+    return rows
+
+
+def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
+    """`count` rows of a single sentence each, three in four of them about a page that is there: what a reader
+    knows who has never seen a story."""
+    rng = Random(f"sentences/{seed}")
+    pages = PageFolder(folder / "pages")
+    rows = []
+    while len(rows) < count:
+        goes_on = rng.random() < GOING_ON
+        story = random_story(rng, "train", steps=1)
+        while (story.before is not None) != goes_on:
+            story = random_story(rng, "train", steps=1)
         images = [pages.name(draw(story.before))] if story.before is not None else []
         rows.append(row_of(prompt_of(story), write_plan(story.plan), images))
     return rows

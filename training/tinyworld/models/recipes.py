@@ -87,7 +87,31 @@ class CriticRecipe(BaseModel):
     workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
 
 
-def _sft(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> SftTraining:
+class BaseRecipe(BaseModel):
+    """Settings of `train tinyworld-base`: what there is before the first trajectory."""
+
+    sentences: int = Field(default=9600, ge=32, description="Single sentences that the planner reads.")
+    described: int = Field(default=16000, ge=32, description="Pairs of pages that the critic describes.")
+    planner_layers: int = Field(default=4, ge=1, description="Layers of the planner's language model.")
+    critic_layers: int = Field(default=3, ge=1, description="Layers of the critic's language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and pages.")
+    page_side: int = Field(
+        default=48, ge=12, le=96, description="The critic's pages are scaled to this many pixels a side."
+    )
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
+    precision: Literal["fp32", "bf16"] = Field(
+        default="bf16",
+        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
+    )
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+
+
+def sft_settings(
+    rate: float, recipe: PlannerRecipe | CriticRecipe | BaseRecipe, ordered: bool
+) -> SftTraining:
+    """How every model of the tiny world is trained, but for its learning rate and the order of its rows."""
     return SftTraining(
         epochs=1,
         batch=recipe.batch,
@@ -107,7 +131,7 @@ def _sft(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> Sf
     )
 
 
-def _rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], log: Log) -> list[SftRow]:
+def stored_rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], log: Log) -> list[SftRow]:
     """The rows in `folder / name`, made first if they are not there."""
     path = folder / name
     if not path.exists():
@@ -143,7 +167,7 @@ class _PageShards:
             with ProcessPoolExecutor(self.processes, get_context("spawn"), initializer=_one_thread) as pool:
                 return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
 
-        return _rows(self.data, name, all_rows, self.log)
+        return stored_rows(self.data, name, all_rows, self.log)
 
 
 def _one_thread() -> None:
@@ -156,11 +180,12 @@ def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed:
     return make_rows(folder, load_pipeline(generator), count, seed)
 
 
-def _texts(rows: list[SftRow]) -> list[str]:
+def texts_of(rows: list[SftRow]) -> list[str]:
+    """Questions and answers, from which a vocabulary is learned."""
     return [message.content for row in rows for message in row.messages]
 
 
-def _publish(checkpoint: Path, out: Path) -> Path:
+def publish(checkpoint: Path, out: Path) -> Path:
     """Copy a finished checkpoint to `out / "checkpoint"`, without what only training needs."""
     ready = out / "checkpoint"
     unwanted = shutil.ignore_patterns("training_args.bin", "*.pt", "README.md")
@@ -172,20 +197,20 @@ def _publish(checkpoint: Path, out: Path) -> Path:
 def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
     """Make the tiny planner below `out`; returns its checkpoint folder."""
     data = out / "data"
-    rows = _rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
+    rows = stored_rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
-        untrained(fresh, _texts(rows[:4000]), recipe.layers, recipe.seed)
-    settings = _sft(recipe.rate, recipe, ordered=False)
+        untrained(fresh, texts_of(rows[:4000]), recipe.layers, recipe.seed)
+    settings = sft_settings(recipe.rate, recipe, ordered=False)
     made = train(fresh, SftData(RowSet(rows, data)), out / "sft", settings, PROMPT_SET, log)
-    return _publish(made, out)
+    return publish(made, out)
 
 
 def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
     """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint
     folder."""
     data = out / "data"
-    rows = _rows(
+    rows = stored_rows(
         data,
         "critic_rendered_sft.json",
         lambda folder: make_rendered(folder, recipe.describe, recipe.rendered, recipe.seed),
@@ -193,17 +218,19 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     )
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
-        untrained(fresh, _texts([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, recipe.page_side)
+        untrained(
+            fresh, texts_of([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, recipe.page_side
+        )
     first = out / "rendered" / "final"
     if not (first / "prompt_set").exists():
-        settings = _sft(recipe.rate, recipe, ordered=True)
+        settings = sft_settings(recipe.rate, recipe, ordered=True)
         train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
     drawn = _PageShards(data, generator, recipe.draw_processes, log)
     rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
-        settings = _sft(recipe.real_rate, recipe, ordered=False)
+        settings = sft_settings(recipe.real_rate, recipe, ordered=False)
         train(first, SftData(RowSet(rows, data)), out / "real", settings, PROMPT_SET, log)
     latest = second
     for number in range(recipe.rounds):
@@ -211,7 +238,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         rows = drawn.rows(name, make_mistakes, recipe.mistakes, seed)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
-            settings = _sft(recipe.last_rate, recipe, ordered=False)
+            settings = sft_settings(recipe.last_rate, recipe, ordered=False)
             train(latest, SftData(RowSet(rows, data)), finished.parent, settings, PROMPT_SET, log)
         latest = finished
-    return _publish(latest, out)
+    return publish(latest, out)
