@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/data_ablation.py planner --chain runs/chain --out runs/rows
     OMP_NUM_THREADS=1 python benchmarks/data_ablation.py critic --chain runs/chain --out runs/filtered
 
-planner: rows of all four kinds against whole plans alone (`--kinds text`), asked for plans of new requests
-and for the rows of new trajectories. critic: `data filter` against every image as it came, asked about new
+planner: rows of all four kinds against whole plans alone (`--kinds text`), asked the questions of all kinds
+about new stories. critic: `data filter` against every image as it came, asked about new
 pages, half of them right.
 
 Decision: both sides of a pair have the same base, trajectories and number of optimiser steps; only the rows
@@ -29,31 +29,31 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import conftest  # noqa: E402, F401 - makes the package importable
 
-from benchmarks.trajectories import TinyWorld, make  # noqa: E402
 from interleave_thinker.backend.answers.reading import read_plan  # noqa: E402
 from interleave_thinker.backend.errors import AnswerError  # noqa: E402
 from interleave_thinker.backend.generators import open_generator  # noqa: E402
 from interleave_thinker.backend.scorers import open_scorer  # noqa: E402
 from interleave_thinker.backend.tinyworld.drawing import draw  # noqa: E402
+from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory  # noqa: E402
+from interleave_thinker.training.data.planner_rows.kinds import Question, questions_of  # noqa: E402
 from interleave_thinker.training.data.planner_rows.make import PlannerRows, PlannerRowsData  # noqa: E402
-from interleave_thinker.training.data.work.threads import Threads  # noqa: E402
+from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa: E402
 from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
 from interleave_thinker.training.evaluation.intervals import paired, share  # noqa: E402
 from interleave_thinker.training.rows.conversations import as_prompt_completion  # noqa: E402
 from interleave_thinker.training.rows.row_sets import RowSet  # noqa: E402
-from interleave_thinker.training.rows.sft import SftRow, read_rows  # noqa: E402
+from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows  # noqa: E402
 from interleave_thinker.training.runs.convert import RunConverter  # noqa: E402
 from interleave_thinker.training.runs.settings import FilterData  # noqa: E402
 from interleave_thinker.training.sft.train import SftData, SftTraining, train  # noqa: E402
 from interleave_thinker.training.tinyworld.ablation.measures import verdicts_of  # noqa: E402
 from interleave_thinker.training.tinyworld.data.judged_pages import balanced  # noqa: E402
-from interleave_thinker.training.tinyworld.data.planner_rows import prompt_of  # noqa: E402
-from interleave_thinker.training.tinyworld.data.prompt_rows import make_prompts  # noqa: E402
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
-from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
+from interleave_thinker.training.tinyworld.data.requests import Story, random_story  # noqa: E402
+from interleave_thinker.training.tinyworld.stories import request_of  # noqa: E402
 
 BATCH = 16
-ALL_KINDS = {"all kinds": "text,continuation,description,count", "whole plans": "text"}
+ALL_KINDS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 FILTERED = {
     "filtered": FilterData(),
     "as they came": FilterData(
@@ -117,49 +117,45 @@ class Planners:
 
     def __init__(self, options: argparse.Namespace) -> None:
         rng = Random("data ablation")
-        stories = [random_story(rng, "evaluate") for _ in range(options.cases)]
-        self._asked: list[tuple[str, dict[str, Any], object]] = []
-        for story in stories:
-            row = SftRow.model_validate(
-                {
-                    "messages": [
-                        {"role": "user", "content": prompt_of(story)},
-                        {"role": "assistant", "content": "-"},
-                    ],
-                    "images": ["-"] * (story.before is not None),
-                }
-            )
-            question = {
-                "prompt": as_prompt_completion(row, Path())["prompt"],
-                "images": [draw(story.before)] if story.before else [],
-            }
-            self._asked.append(("new requests", question, story.plan.steps))
-        for kind in ("continuation", "count", "description"):
-            folder = held_out(options.out, options.held_out, kind)
-            for row in read_rows(folder / "planner_sft_held_out.json"):
-                question = as_prompt_completion(row, folder)
-                self._asked.append((kind, question, steps_of(row.messages[-1].content)))
+        told = [as_told(random_story(rng, "evaluate")) for _ in range(options.cases)]
+        self._asked = [
+            question
+            for number, trajectory in enumerate(told)
+            for question in questions_of(f"new {number}", trajectory, KINDS, PROMPT_SET, "empty")
+        ]
 
     def rows(self, arm: str, runs: list[Path], out: Path) -> RowSet:
         PlannerRows(PlannerRowsData(kinds=ALL_KINDS[arm]), PROMPT_SET, log=_silent).make(runs, [], out)
         return RowSet(read_rows(out / "planner_sft.json"), out)
 
     def right(self, agent: Path) -> dict[str, list[bool]]:
-        """For each kind of question, whether each answer is exact."""
-        said = answers(agent, [question for _, question, _ in self._asked])
-        right: dict[str, list[bool]] = {}
-        for (kind, _, steps), answer in zip(self._asked, said, strict=True):
-            right.setdefault(kind, []).append(steps_of(answer) == steps)
+        """For each kind of question, whether the steps of each answer are exact."""
+        said = answers(agent, [as_question(one) for one in self._asked])
+        right: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+        for asked, answer in zip(self._asked, said, strict=True):
+            right[asked.kind].append(steps_of(answer) == steps_of(asked.answer))
         return right
 
 
-def held_out(out: Path, count: int, kind: str) -> Path:
-    """The shipped agents' trajectories of new requests, as a planner's rows of one kind."""
-    prompts, runs, rows = out / "new" / "prompts", out / "new" / "runs", out / "new" / kind
-    if not (rows / "report.json").exists():
-        make(make_prompts(prompts, count, 7, "evaluate"), runs, TinyWorld(), Threads(2))
-        PlannerRows(PlannerRowsData(kinds=kind), PROMPT_SET, log=_silent).make([runs], [], rows)
-    return rows
+def as_told(story: Story) -> Trajectory:
+    """A story as a trajectory whose every page was right at the first attempt."""
+    results, pages = [], iter(story.pages)
+    for step in story.plan.steps:
+        drawn = [Attempt(prompt=step.prompt, seed=0, image=draw(next(pages)))] if step.prompt else []
+        reason = StopReason.accepted if drawn else StopReason.text_only
+        results.append(
+            StepResult(step=step, attempts=tuple(drawn), chosen=0 if drawn else None, stop_reason=reason)
+        )
+    return Trajectory(request=request_of(story), plan=story.plan, results=tuple(results))
+
+
+def as_question(asked: Question) -> dict[str, Any]:
+    message = SftMessage(role="user", content=asked.text)
+    row = SftRow(
+        messages=[message, SftMessage(role="assistant", content=asked.answer)],
+        images=["-"] * len(asked.images),
+    )
+    return {"prompt": as_prompt_completion(row, Path())["prompt"], "images": list(asked.images)}
 
 
 class Critics:
@@ -239,9 +235,8 @@ def main() -> None:
     parser.add_argument("--chain", type=Path, required=True, help="OUT of benchmarks/chain.py.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=300, help="Optimiser steps of 16 rows.")
-    parser.add_argument("--cases", type=int, default=300, help="New requests, or new pages.")
-    parser.add_argument("--held-out", type=int, default=100, help="New trajectories for the other kinds.")
+    parser.add_argument("--steps", type=int, default=250, help="Optimiser steps of 16 rows.")
+    parser.add_argument("--cases", type=int, default=200, help="New stories, or new pages.")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     asked: Callable[[argparse.Namespace], Planners | Critics]

@@ -11,6 +11,7 @@ import pytest
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError, SettingsError
 from interleave_thinker.backend.generators import open_generator
@@ -23,11 +24,14 @@ from interleave_thinker.backend.types import Request
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
+from interleave_thinker.training.rows.sft import read_rows
 from interleave_thinker.training.tinyworld.data.judged_pages import balanced
 from interleave_thinker.training.tinyworld.models import generator as generator_training
 from interleave_thinker.training.tinyworld.models import generator_batches
+from interleave_thinker.training.tinyworld.models.base import train_base
 from interleave_thinker.training.tinyworld.models.generator_batches import GeneratorTraining
 from interleave_thinker.training.tinyworld.models.recipes import (
+    BaseRecipe,
     CriticRecipe,
     PlannerRecipe,
     train_critic,
@@ -111,6 +115,25 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     assert reply.text.startswith("<think>") and reply.tokens > 10
     with pytest.raises(AnswerError):
         Planner(chat, settings=ReplySettings(max_tokens=3)).plan(Request(text="Draw a sea page."))
+
+
+def test_base_agents_have_read_single_sentences_and_described_pages_and_no_more(tmp_path: Path) -> None:
+    lines: list[str] = []
+    recipe = BaseRecipe(sentences=64, described=64, planner_layers=1, critic_layers=1)
+    planner, critic = train_base(tmp_path, recipe, lines.append)
+    rows = {
+        name: read_rows(tmp_path / name / "data" / f"{what}_sft.json")
+        for name, what in (("planner", "sentences"), ("critic", "described"))
+    }
+    assert {len(read_plan(row.messages[-1].content).steps) for row in rows["planner"]} == {1}
+    assert not any(
+        "so yes" in row.messages[-1].content or "{" in row.messages[-1].content for row in rows["critic"]
+    )
+    for folder in (planner, critic):
+        assert open_chat(f"transformers:{folder}", device="cpu", dtype="float32").prompt_set is not None
+    made = len(lines)
+    assert train_base(tmp_path, recipe, lines.append) == (planner, critic)
+    assert lines[made:] == ["this training is finished"] * 2
 
 
 def test_a_generator_that_draws_nothing_right_is_an_error_and_no_endless_search(pipeline: Path) -> None:

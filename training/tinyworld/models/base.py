@@ -9,7 +9,6 @@ from the rows that they are given then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ...rows.row_sets import RowSet
@@ -22,7 +21,7 @@ from .agents import untrained
 from .recipes import BaseRecipe, Log, publish, sft_settings, stored_rows, texts_of
 
 WORDS_FROM = 2000
-"""Rows of stories and verdicts from which the vocabularies are learned; no weight is trained on them."""
+"""Rows of stories and of verdicts from which the vocabularies are learned; no weight is trained on them."""
 
 
 def train_base(out: Path, recipe: BaseRecipe, log: Log = print) -> tuple[Path, Path]:
@@ -32,43 +31,29 @@ def train_base(out: Path, recipe: BaseRecipe, log: Log = print) -> tuple[Path, P
 
 
 def _planner(out: Path, recipe: BaseRecipe, log: Log) -> Path:
+    def sentences(folder: Path) -> list[SftRow]:
+        return in_buckets(make_sentences(folder, recipe.sentences, recipe.seed), recipe.batch, recipe.seed)
+
     data, fresh = out / "data", out / "untrained"
-    rows = stored_rows(
-        data,
-        "sentences_sft.json",
-        lambda folder: in_buckets(
-            make_sentences(folder, recipe.sentences, recipe.seed), recipe.batch, recipe.seed
-        ),
-        log,
-    )
+    rows = stored_rows(data, "sentences_sft.json", sentences, log)
     if not (fresh / "prompt_set").exists():
-        words = [
-            *texts_of(rows[:WORDS_FROM]),
-            *_words(data, lambda folder: make(folder, WORDS_FROM, recipe.seed)),
-        ]
+        stories = make(data, min(WORDS_FROM, recipe.sentences), recipe.seed)
+        words = texts_of([*rows[:WORDS_FROM], *stories])
         untrained(fresh, words, recipe.planner_layers, recipe.seed)
     return _trained(out, fresh, RowSet(rows, data), recipe, log)
 
 
 def _critic(out: Path, recipe: BaseRecipe, log: Log) -> Path:
+    def described(folder: Path) -> list[SftRow]:
+        return make_rendered(folder, recipe.described, 0, recipe.seed)
+
     data, fresh = out / "data", out / "untrained"
-    rows = stored_rows(
-        data,
-        "described_sft.json",
-        lambda folder: make_rendered(folder, recipe.described, 0, recipe.seed),
-        log,
-    )
+    rows = stored_rows(data, "described_sft.json", described, log)
     if not (fresh / "prompt_set").exists():
-        words = [
-            *texts_of(rows[:WORDS_FROM]),
-            *_words(data, lambda folder: make_rendered(folder, 0, WORDS_FROM, recipe.seed + 1)),
-        ]
+        judged = make_rendered(data, 0, min(WORDS_FROM, recipe.described), recipe.seed + 1)
+        words = texts_of([*rows[:WORDS_FROM], *judged])
         untrained(fresh, words, recipe.critic_layers, recipe.seed, recipe.page_side)
     return _trained(out, fresh, RowSet(rows, data), recipe, log)
-
-
-def _words(data: Path, make_rows: Callable[[Path], list[SftRow]]) -> list[str]:
-    return texts_of(make_rows(data))
 
 
 def _trained(out: Path, fresh: Path, rows: RowSet, recipe: BaseRecipe, log: Log) -> Path:
