@@ -1,0 +1,109 @@
+"""`data trajectories` with the demo's models, by threads and by Ray, each as the command that a person types:
+clock and processor seconds of both with all processes that they start, and every file of the runs compared.
+
+    OMP_NUM_THREADS=1 python benchmarks/threads_and_ray.py --prompts 400 --out runs/both
+    OMP_NUM_THREADS=1 python benchmarks/threads_and_ray.py --chain runs/chain --out runs/both
+
+Decision: processor seconds are read from /proc for as long as a process lives, because Ray's workers are
+nobody's children in the end. `--chain` takes prompts and threads' runs of benchmarks/chain.py, so that
+only Ray's half is carried out. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import conftest  # noqa: E402, F401 - makes the package importable
+from support.ray_here import importable  # noqa: E402
+from support.small_teachers import records  # noqa: E402
+
+from benchmarks.chain import HERE  # noqa: E402
+from interleave_thinker.training.tinyworld.data.prompt_rows import make_prompts  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+LOOKED_EVERY = 0.5
+GIVEN_UP = 3
+
+
+class Family:
+    """Processor seconds of a process and of all that descend from it, those that have ended included."""
+
+    def __init__(self, first: int) -> None:
+        self._known = {first}
+        self._ticks: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def seconds(self) -> float:
+        """Stop looking; the sum."""
+        self._ended.set()
+        self._thread.join()
+        return sum(self._ticks.values()) / TICKS
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOKED_EVERY):
+            for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+                try:
+                    # The second field is a name in brackets, which may hold blanks.
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                process, parent = int(entry.name), int(fields[1])
+                if process in self._known or parent in self._known:
+                    self._known.add(process)
+                    self._ticks[process] = int(fields[11]) + int(fields[12])
+
+
+def carried_out(prompts: Path, out: Path, *more: str) -> dict[str, Any]:
+    """Run the command; what it took."""
+    command = ["data", "trajectories", str(prompts), "--out", str(out), *more]
+    print(f"$ interleave-thinker {' '.join(command)}", flush=True)
+    began = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-c", HERE, str(ROOT / "tests"), *command])
+    family = Family(process.pid)
+    code = process.wait()
+    if code not in (0, GIVEN_UP):
+        sys.exit(f"it ended with {code}")
+    return {"seconds": round(time.monotonic() - began, 1), "processor_seconds": round(family.seconds(), 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--prompts", type=int, default=400)
+    parser.add_argument("--chain", type=Path, help="OUT of benchmarks/chain.py.")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    if options.chain:
+        prompts, threads = options.chain / "prompts" / "prompts.jsonl", options.chain / "runs"
+        figures["threads"] = json.loads((options.chain / "chain.json").read_text())["trajectories"]
+    else:
+        prompts, threads = make_prompts(options.out / "prompts", options.prompts, 0), options.out / "threads"
+        figures["threads"] = carried_out(prompts, threads, "--parallel", "2")
+    (options.out / "package").mkdir(parents=True)
+    with importable(options.out / "package"):
+        ray = options.out / "ray"
+        figures["ray"] = carried_out(prompts, ray, "--ray", "local", "--workers", "2", "--parallel", "1")
+    ones, others = records(threads), records(ray)
+    unequal = sorted(name for name in ones.keys() | others.keys() if ones.get(name) != others.get(name))
+    figures |= {"files": len(ones), "unequal": unequal[:10]}
+    print(json.dumps(figures))
+    sys.exit(1 if unequal else 0)
+
+
+if __name__ == "__main__":
+    main()
