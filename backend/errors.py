@@ -51,6 +51,10 @@ class GeneratorError(InterleaveError):
     """A generator could not draw an image."""
 
 
+class DrawRefused(GeneratorError):
+    """A service will not draw this (moderation): asked again, it would refuse again."""
+
+
 class ScorerError(InterleaveError):
     """A scorer could not score an image."""
 

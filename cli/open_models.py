@@ -18,6 +18,7 @@ from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.registry import option_names
+from .service_options import ServiceOptions
 
 if TYPE_CHECKING:
     from ..backend.agents.asking import ConstrainedDecoding
@@ -50,7 +51,7 @@ def gguf_option(name: str) -> Any:
     return FieldInfo.merge_field_infos(LlamaCppSettings.model_fields[name], default=None)
 
 
-class LocalOptions(BaseModel):
+class LocalOptions(ServiceOptions):
     """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken
     by one."""
 
@@ -162,7 +163,8 @@ class GeneratorOptions(DrawingOptions):
     """Who draws, and how."""
 
     generator: str = Field(
-        default=TINY_WORLD, description="Image model, such as diffusers:FOLDER, http:URL or fake."
+        default=TINY_WORLD,
+        description="Image model, such as diffusers:FOLDER, http:URL1,URL2 (services of one model) or fake.",
     )
 
 

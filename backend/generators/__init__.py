@@ -8,7 +8,7 @@ from .protocol import Generator
 REGISTRY = {
     "tinyworld": ".tinyworld.generator",
     "diffusers": ".generators.diffusers",
-    "http": ".generators.http",
+    "http": ".generators.services.published",
     "fake": ".generators.fake",
     "painted": ".generators.fake",  # its earlier name
 }

@@ -14,12 +14,14 @@ from ..pictures import Picture
 from ..types import StepSettings
 
 __all__ = [
+    "DrawsAtOnce",
     "DrawsSeveral",
     "FollowsAnchor",
     "Generator",
     "TakesDrawOptions",
     "TakesStepSettings",
     "bounded_identity",
+    "is_repeatable",
     "step_identity",
 ]
 
@@ -101,3 +103,20 @@ class TakesDrawOptions(Protocol):
         steps, guidance scale. Its `identity` is the one that opening it with them would have given. Raises
         SettingsError for what it cannot draw with."""
         ...
+
+
+@runtime_checkable
+class DrawsAtOnce(Protocol):
+    """A generator behind which several work: asked from so many threads, it draws as many images at a
+    time."""
+
+    @property
+    def draws_at_once(self) -> int:
+        """Draws that keep all of them at work, at least 1."""
+        ...
+
+
+def is_repeatable(generator: Generator) -> bool:
+    """Whether the same arguments give the same pixels. Hosted models without seeds do not: what they drew may
+    be kept, but one image must not stand for two draws."""
+    return bool(getattr(generator, "repeatable", True))

@@ -19,7 +19,7 @@ from .server import THIS_MACHINE
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
 GENERATOR_KEY = "INTERLEAVE_GENERATOR_KEY"
 GENERATOR_URL = "INTERLEAVE_GENERATOR_URL"
-"""The image service that may see GENERATOR_KEY."""
+"""The image services, with commas between them, that a workflow may name and that may see GENERATOR_KEY."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,58}_(KEY|TOKEN)")
 SERVICES = {
     "OPENAI_API_KEY": ("api.openai.com",),
@@ -72,29 +72,36 @@ def key_for(variable: str, url: str) -> str | None:
     return key
 
 
-def check_service(url: str) -> str:
-    """The URL of an image service that a workflow names; raises SettingsError where the key of
-    GENERATOR_KEY would go to a service that GENERATOR_URL does not name."""
-    url = url.strip()
+def check_services(urls: str) -> str:
+    """The addresses of services that a workflow names, several with commas between them. Raises
+    SettingsError for what is no address, and for one that the owner of this machine did not allow: where
+    GENERATOR_URL is set or GENERATOR_KEY holds a key, only the services that GENERATOR_URL names and those
+    of this machine are."""
+    allowed = environment.variable(GENERATOR_URL).replace(",", " ").split()
+    given = [url.strip() for url in urls.split(",")]
+    for url in given:
+        _check_service(url, allowed)
+    return ",".join(given)
+
+
+def _check_service(url: str, allowed: list[str]) -> None:
+    hint = "Give http://HOST:PORT or https://HOST, several with commas between them."
     try:
-        asked, trusted = _origin(url), _origin(environment.variable(GENERATOR_URL))
+        asked, trusted = _origin(url), [_origin(one) for one in allowed]
     except ValueError as error:
-        raise SettingsError(
-            f"{url[:200]!r} is not a URL ({error}).", "Give http://HOST:PORT or https://HOST."
-        ) from error
+        raise SettingsError(f"{url[:200]!r} is not a URL ({error}).", hint) from error
     if asked[0] not in ("http", "https") or not asked[1]:
-        raise SettingsError(
-            f"{url[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
-        )
-    if environment.variable(GENERATOR_KEY) and asked[1] not in THIS_MACHINE and asked != trusted:
-        raise SettingsError(
-            f"{GENERATOR_KEY} holds a key, but it is not said that it is for {asked[1]}.",
-            (
-                "If you trust that service, start ComfyUI with "
-                f"{GENERATOR_URL}={asked[0]}://{urlsplit(url).netloc}."
-            ),
-        )
-    return url
+        raise SettingsError(f"{url[:200]!r} is not the URL of a service.", hint)
+    guarded = environment.variable(GENERATOR_KEY) or allowed
+    if not guarded or asked[1] in THIS_MACHINE or asked in trusted:
+        return
+    fault = (
+        f"{GENERATOR_KEY} holds a key, but it is not said that it is for {asked[1]}."
+        if environment.variable(GENERATOR_KEY)
+        else f"{asked[1]} is none of the services that {GENERATOR_URL} allows."
+    )
+    named = ",".join([*allowed, f"{asked[0]}://{urlsplit(url).netloc}"])
+    raise SettingsError(fault, f"If you trust that service, start ComfyUI with {GENERATOR_URL}={named}.")
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

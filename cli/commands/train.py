@@ -16,6 +16,7 @@ from ...training.reward.redraw import DrawingSettings
 from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
+from ..service_options import ServiceOptions
 from .data import checkpoint_of
 from .train_own_critic import Force, HeldOut, Images, Out, log, refused
 from .train_own_critic import command as own_critic
@@ -181,6 +182,7 @@ def critic_grpo(
     settings: GrpoTraining,
     reward: RewardSettings,
     drawing: DrawingSettings,
+    services: ServiceOptions,
 ) -> None:
     """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
     from ...backend.generators import open_generator
@@ -208,7 +210,7 @@ def critic_grpo(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} "
         "held out"
     )
-    redraws, scores = open_generator(generator), open_scorer(scorer)
+    redraws, scores = open_generator(generator, **services.given), open_scorer(scorer)
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
         log(warning)
     made = train(

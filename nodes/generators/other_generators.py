@@ -8,7 +8,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.generators.color_match import MATCHES, OFF, color_matched
-from ...backend.remote.api_keys import GENERATOR_URL, check_service
+from ...backend.remote.api_keys import GENERATOR_URL, check_services
 from .. import host
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
@@ -174,7 +174,7 @@ class ServiceGenerator(io.ComfyNode):
         from ...backend.generators import open_generator
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
-        spec = check_service(url)
+        spec = check_services(url)
         options = _options(**common)
         with require_library("httpx"), host.host_interrupts():
             generator = open_generator(spec, deadline=timeout, interrupted=host.interrupted, **options)

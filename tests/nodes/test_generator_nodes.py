@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_service
+from interleave_thinker.backend.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_services
 from interleave_thinker.nodes.generators.pipeline_names import pipeline_folders, pipeline_spec
 
 
@@ -48,7 +48,7 @@ def test_a_folder_beside_the_program_is_no_hub_id(tmp_path: Path, monkeypatch: p
 
 def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(GENERATOR_KEY, raising=False)
-    assert check_service(" https://images.example ") == "https://images.example"
+    assert check_services(" https://images.example ") == "https://images.example"
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,38 @@ def test_the_key_goes_to_this_machine_or_to_the_named_service(
     monkeypatch.setenv(GENERATOR_KEY, "secret-key")
     monkeypatch.setenv(GENERATOR_URL, trusted)
     if goes:
-        assert check_service(url) == url
+        assert check_services(url) == url
         return
     with pytest.raises(SettingsError, match=GENERATOR_URL) as error:
-        check_service(url)
+        check_services(url)
     assert "secret-key" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("urls", "goes"),
+    [
+        ("http://a:1,http://b:2", True),
+        ("http://b:2 , http://127.0.0.1:9", True),
+        ("http://a:1,http://c:3", False),
+        ("http://a:1,@/etc/passwd", False),
+        ("http://a:1,", False),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "secret-key"])
+def test_a_workflow_names_only_services_that_the_owner_allows(
+    monkeypatch: pytest.MonkeyPatch, urls: str, goes: bool, key: str
+) -> None:
+    """Once there is a list, also where no key could go astray; and never a file."""
+    monkeypatch.setenv(GENERATOR_KEY, key)
+    monkeypatch.setenv(GENERATOR_URL, "http://a:1, http://b:2")
+    if goes:
+        assert check_services(urls) == ",".join(url.strip() for url in urls.split(","))
+        return
+    with pytest.raises(SettingsError):
+        check_services(urls)
 
 
 @pytest.mark.parametrize("url", ["", "images", "file:///etc/passwd", "http://", "http://a:port", "http://["])
 def test_what_is_no_url_says_so(url: str) -> None:
     with pytest.raises(SettingsError, match="URL"):
-        check_service(url)
+        check_services(url)

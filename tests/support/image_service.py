@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from select import select
+from socket import MSG_PEEK
+from threading import Barrier, Event, Thread
 from typing import Any
 
 from PIL import Image
@@ -17,8 +19,8 @@ from interleave_thinker.backend.pictures import Picture
 
 
 class ImageService(ThreadingHTTPServer):
-    """Notes every request; `faults` holds (status, body) pairs that are answered first, one a request to
-    /edit."""
+    """Notes every request; `faults` holds (status, body) pairs, or ones with headers too, that are answered
+    first, one a request to /edit."""
 
     daemon_threads = True
 
@@ -26,9 +28,14 @@ class ImageService(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
-        self.faults: list[tuple[int, bytes]] = []
+        self.faults: list[tuple[int, bytes] | tuple[int, bytes, dict[str, str]]] = []
         self.hangs_at = ""
         """Path that is not answered before the service ends."""
+        self.meets: Barrier | None = None
+        """Where every draw waits for others, at this service or another one."""
+        self.greeted = 0
+        self.left = Event()
+        """Somebody hung up who was not answered."""
         self.ends = Event()
         self.hanging = Event()
         self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
@@ -42,6 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: ImageService
 
     def do_GET(self) -> None:
+        self.server.greeted += 1
         if self._hangs():
             return
         if self.path == "/health" and self.server.health is not None:
@@ -58,6 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.faults:
             self._answer(*self.server.faults.pop(0))
             return
+        if self.server.meets is not None:
+            self.server.meets.wait(30)
         answer = {
             "success": True,
             "edited_image": paint(body).base64_png(),
@@ -72,12 +82,17 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != self.server.hangs_at:
             return False
         self.server.hanging.set()
-        self.server.ends.wait()
+        while not self.server.ends.is_set():
+            if select([self.connection], [], [], 0.02)[0] and not self.connection.recv(1, MSG_PEEK):
+                self.server.left.set()
+                break
         self.close_connection = True
         return True
 
-    def _answer(self, status: int, data: bytes) -> None:
+    def _answer(self, status: int, data: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

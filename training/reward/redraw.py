@@ -2,15 +2,18 @@
 middle value.
 
 Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are
-made once and everything made is cached by content (cache.py). A generator that can draw many pages in one
-call (`draw_many`) is given many. Faults are tried again a bounded number of times, time-outs never (the other
-side is still at work on them); past a set share of failures `problem` says so, and whoever trains stops: an
-outage must not look like an unlucky group.
+made once and everything made is cached by content (cache.py), unless the generator takes no seed: then each
+is an image of its own. A generator that can draw many pages in one call (`draw_many`) is given many; one
+behind which several services work is asked for as many single ones as keep them busy, since one that fails
+must not cost the others their images. Faults are tried again a bounded number of times, time-outs never (the
+other side is still at work on them); past a set share of failures `problem` says so, and whoever trains
+stops: an outage must not look like an unlucky group.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,8 +22,17 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.errors import Cancelled, GeneratorError, InterleaveError, ScorerError, SettingsError, boundary
+from ...backend.errors import (
+    Cancelled,
+    DrawRefused,
+    GeneratorError,
+    InterleaveError,
+    ScorerError,
+    SettingsError,
+    boundary,
+)
 from ...backend.generators import Generator
+from ...backend.generators.protocol import DrawsAtOnce, is_repeatable
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Score
@@ -44,7 +56,9 @@ class DrawingSettings(BaseModel):
         default=16, ge=1, description="Images in one call, for generators that can draw many."
     )
     parallel_draws: int = Field(
-        default=1, ge=1, description="Draws at once; above 1 only for services that can."
+        default=1,
+        ge=1,
+        description="Draws at once; services are given at least as many as keep all of them at work.",
     )
     parallel_scores: int = Field(
         default=1, ge=1, description="Scorings at once; above 1 for judges on a server."
@@ -98,7 +112,11 @@ class Redrawer:
         self.scorer = scorer
         self.cache = cache
         self.settings = settings
-        self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", settings.parallel_draws)
+        several = generator.draws_at_once if isinstance(generator, DrawsAtOnce) else 1
+        slots = max(settings.parallel_draws, several)
+        self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", slots)
+        self._repeatable = is_repeatable(generator)
+        self._unrepeated = itertools.count()
         self._score_calls = BoundedCalls(f"The scorer {scorer.identity!r}", settings.parallel_scores)
         self._drawing: SingleFlight[Picture] = SingleFlight()
         self._scoring: SingleFlight[Score] = SingleFlight()
@@ -152,12 +170,13 @@ class Redrawer:
             future, mine = self._drawing.claim(key)
             futures.append(future)
             if mine:
-                cached = self.cache.picture(key)
+                cached = self.cache.picture(key) if self._repeatable else None
                 if cached is None:
                     missing.append((key, redraw))
                 else:
                     self._drawing.land(key, cached)
-        size = self.settings.draw_batch if isinstance(self.generator, DrawsMany) else 1
+        many = isinstance(self.generator, DrawsMany) and not isinstance(self.generator, DrawsAtOnce)
+        size = self.settings.draw_batch if many else 1
         for start in range(0, len(missing), size):
             task = asyncio.ensure_future(self._draw(missing[start : start + size], counts))
             self._tasks.add(task)
@@ -169,7 +188,8 @@ class Redrawer:
         try:
             pictures = await self._drawn([redraw for _, redraw in part], counts)
             for (key, _), picture in zip(part, pictures, strict=True):
-                self.cache.keep_picture(key, picture)
+                if self._repeatable:
+                    self.cache.keep_picture(key, picture)
         except GeneratorError as error:
             if len(part) == 1:
                 self._drawing.fail(part[0][0], error)
@@ -273,7 +293,7 @@ class Redrawer:
         for number in range(tries - 1):
             try:
                 return await calls.call(work, seconds)
-            except (Cancelled, SettingsError):
+            except (Cancelled, SettingsError, DrawRefused):
                 raise
             except InterleaveError:
                 counts.repeated += 1
@@ -282,4 +302,5 @@ class Redrawer:
 
     def _draw_key(self, redraw: Redraw) -> str:
         before = redraw.before.digest if redraw.before else None
-        return key_of("draw", self.generator.identity, redraw.prompt, before, redraw.seed)
+        alone = () if self._repeatable else (next(self._unrepeated),)
+        return key_of("draw", self.generator.identity, redraw.prompt, before, redraw.seed, *alone)

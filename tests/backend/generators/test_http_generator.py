@@ -11,10 +11,11 @@ import pytest
 from support.image_service import ImageService, image_service, paint
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.generators import http as http_generator
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.protocol import TakesStepSettings
+from interleave_thinker.backend.generators.services import published
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.remote import balanced
 from interleave_thinker.backend.types import StepSettings
 
 
@@ -22,6 +23,12 @@ from interleave_thinker.backend.types import StepSettings
 def service() -> Iterator[ImageService]:
     with image_service() as running:
         yield running
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are a hundredth as long."""
+    monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
 def red(size: tuple[int, int] = (48, 32)) -> Picture:
@@ -62,11 +69,11 @@ def test_passing_faults_are_retried(service: ImageService, status: int) -> None:
     assert len(service.requests) == 3
 
 
-def test_three_tries_and_then_a_typed_error(service: ImageService) -> None:
-    service.faults = [(503, b"no gpu free")] * 5
-    with pytest.raises(GeneratorError, match=r"3 times.*503.*no gpu free"):
+def test_six_tries_and_then_a_typed_error(service: ImageService, quick: None) -> None:
+    service.faults = [(503, b"no gpu free")] * 9
+    with pytest.raises(GeneratorError, match=r"503.*no gpu free.*6 tries"):
         open_generator(service.url).draw("a boat", None, 1)
-    assert len(service.requests) == 3
+    assert len(service.requests) == 6
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_client_faults_are_not_retried(service: ImageService) -> None:
 
 
 def test_an_endless_answer_is_cut_off(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_generator, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(published, "MAX_ANSWER_BYTES", 1000)
     service.faults = [(200, b"x" * 100_000)]
     with pytest.raises(GeneratorError, match="more than 1000 bytes"):
         open_generator(service.url).draw("a boat", None, 1)

@@ -116,7 +116,7 @@ def test_an_endless_wait_can_be_cancelled_at_any_moment(server: HostileServer, c
             open_chat(f"openai:m@{server.url('slow stream')}").reply(ASK, ReplySettings(), stop)
         else:
             good = open_generator(f"http:{server.url('image: one pixel')}")
-            good._url = good._server.url = server.url("slow body")  # type: ignore[attr-defined]
+            good._endpoints.now()[0].server.url = server.url("slow body")  # type: ignore[attr-defined]
             good.interrupted = interrupted  # type: ignore[attr-defined]
             good.draw("a boat", None, 1)
     assert time.monotonic() - began < HANG

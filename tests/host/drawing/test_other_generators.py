@@ -134,7 +134,7 @@ def test_a_service_draws_and_edits(host: ComfyServer, service: ImageService) -> 
     ("inputs", "words"),
     [
         ({"url": "file:///etc/passwd"}, "not the URL of a service"),
-        ({"url": "http://127.0.0.1:9"}, "failed 3 times"),
+        ({"url": "http://127.0.0.1:9"}, "3 tries"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],
 )

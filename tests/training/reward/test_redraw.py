@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
 
-from interleave_thinker.backend.errors import GeneratorError, SettingsError
+from interleave_thinker.backend.errors import DrawRefused, GeneratorError, SettingsError
 from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.reward.batch_counts import BatchCounts
@@ -54,6 +55,53 @@ def test_many_are_drawn_in_one_call(tmp_path: Path) -> None:
     assert all(outcome.score for outcome in outcomes) and counts.drawn == 7
     one_by_one = run(tmp_path / "d", Artist(), Taste(), redraws)[0]
     assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
+
+
+class Unseeded(Artist):
+    """Another picture every time, as of a hosted model."""
+
+    repeatable = False
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        return super().draw(prompt, source, len(self.prompts))
+
+
+def test_what_cannot_be_repeated_is_neither_joined_nor_cached(tmp_path: Path) -> None:
+    redraws = [ask("red"), ask("red"), ask("red")]
+    for _ in range(2):
+        artist = Unseeded()
+        outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), redraws)
+        assert counts.drawn == 3 and len(artist.prompts) == 3
+        assert len({outcome.picture.digest for outcome in outcomes if outcome.picture}) == 3
+
+
+class Several(ManyArtist):
+    """Draws three at once, and only together."""
+
+    draws_at_once = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(3)
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        self.meeting.wait(30)
+        return super().draw(prompt, source, seed)
+
+
+def test_several_services_draw_at_once_one_image_a_call(tmp_path: Path) -> None:
+    artist = Several()
+    outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), [ask(f"boat {n}") for n in range(6)])
+    assert artist.sizes == [] and counts.drawn == 6 and all(outcome.score for outcome in outcomes)
+
+
+def test_a_refusal_is_not_asked_again(tmp_path: Path) -> None:
+    def refuse(prompt: str) -> None:
+        raise DrawRefused("moderation")
+
+    artist = Artist(refuse)
+    outcomes, _, _ = run(tmp_path / "c", artist, Taste(), [ask("red")], tries=3)
+    assert artist.prompts == ["red"] and "moderation" in outcomes[0].fault
 
 
 def _dies_at(word: str) -> Callable[[str], None]:

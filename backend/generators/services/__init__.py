@@ -1,0 +1,1 @@
+"""Image services over HTTP: one client for each protocol that they speak."""

@@ -1,0 +1,83 @@
+"""One question to one service, and what its status means for who asks next.
+
+Decision: every fault is of one of two kinds. Of this service or of its moment (no connection, 429, 5xx,
+late): `Unanswered`, for whoever has another service or another moment. Of the request (4xx, a redirect, an
+endless answer): an error at once, since every other service would say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import GeneratorError
+from ...remote.api_keys import GENERATOR_KEY
+from ...remote.balanced import Unanswered, retry_after
+from ...remote.call import RemoteCall
+from ...remote.server import RemoteServer
+
+BUSY, LATE, DOWN = {429, 503}, {408, 504}, {500, 502}
+NO_SUCH_PAGE = {404, 405, 501}
+UNREACHABLE = "Is the service running and reachable?"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: `body` as RemoteServer.answer takes it, at most `limit` bytes of an answer are read.
+    `optional`: a service without this page answers with nothing."""
+
+    method: str
+    path: str
+    limit: int
+    body: Any = None
+    optional: bool = False
+
+
+class Refused(GeneratorError):
+    """The service refused the request itself, with `status` and what it `said`."""
+
+    def __init__(self, message: str, hint: str, status: int, said: str) -> None:
+        super().__init__(message, hint)
+        self.status, self.said = status, said
+
+
+def asked(server: RemoteServer, call: RemoteCall, question: Question, silence: float) -> bytes:
+    """The body of the answer; `silence`: longest wait for the next bytes in seconds. Raises Unanswered,
+    Refused, GeneratorError."""
+    with server.faults():
+        found = _asked(server, call, question, silence)
+    if isinstance(found, bytes):
+        return found
+    raise found
+
+
+def _asked(
+    server: RemoteServer, call: RemoteCall, question: Question, silence: float
+) -> bytes | Unanswered | Refused:
+    import httpx
+
+    where = f"{question.method} {server.url}{question.path}"
+    try:
+        with server.answer(call, question.method, question.path, silence, question.body) as response:
+            status = response.status_code
+            if status == 200:
+                return server.whole(response, question.limit)
+            said = server.refusal(response)
+            after = retry_after(response.headers.get("retry-after"))
+    except httpx.ReadTimeout:
+        hint = "Set a later deadline, or lower the steps."
+        return Unanswered(GeneratorError(f"{where} gave no answer in time.", hint), "late")
+    except httpx.TransportError as error:
+        fault = server.quote(f"{type(error).__name__}: {error}")
+        return Unanswered(GeneratorError(f"{where} failed: {fault}.", UNREACHABLE), "down")
+    except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
+        fault = server.quote(f"{type(error).__name__}: {error}")
+        raise GeneratorError(f"{where} failed: {fault}.") from error
+    if status in BUSY | LATE | DOWN:
+        reason = "busy" if status in BUSY else "late" if status in LATE else "down"
+        error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
+        return Unanswered(error, reason, after)
+    if status in NO_SUCH_PAGE and question.optional:
+        return b"{}"
+    hint = f"Set {GENERATOR_KEY} to the service's key." if status in (401, 403) else ""
+    return Refused(f"{where} was refused with status {status}: {said}", hint, status, said)

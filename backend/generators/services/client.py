@@ -1,0 +1,223 @@
+"""What the clients of both protocols share: a list of services that draw as one generator.
+
+Decision: a service is a foreign machine. A request goes to one of the list and on to others as
+remote/balanced.py says; all of it has one deadline and can be cancelled at any moment, which closes the
+connections (remote/call.py). Services are greeted when the generator is opened, and it opens if one of them
+answers; what they say of their model has to agree, because an image must not depend on who drew it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...errors import Cancelled, GeneratorError, SettingsError
+from ...pictures import MAX_PIXELS, Picture
+from ...remote.addresses import Addresses
+from ...remote.api_keys import GENERATOR_KEY, read_key
+from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
+from ...remote.call import TRIES, RemoteCall, Retryable
+from ...remote.endpoints import Endpoint, Endpoints
+from .asking import Question, asked
+from .makers import Makers
+
+DEADLINE = 300.0
+MAX_GREETING_BYTES = 1024 * 1024
+MAX_ANSWER_VALUES = 10_000
+UNASKED_PIXELS = 16 * 1024 * 1024
+LARGER = 4
+MOST_AT_ONCE = 64
+AHEAD = 2
+"""Requests under way for each worker of a service: one is drawn, one is on its way."""
+
+Client = TypeVar("Client", bound="ServiceClient")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which services there are and how long they are waited for: `deadline` in seconds for an image, all
+    tries together. `interrupted` is asked several times a second. `mixed`: they may differ."""
+
+    addresses: Addresses
+    deadline: float = DEADLINE
+    interrupted: Callable[[], bool] | None = None
+    mixed: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deadline < math.inf:
+            raise SettingsError(f"The deadline must be above 0 seconds, but is {self.deadline}.")
+
+
+class ServiceClient(ABC):
+    """Services that draw as one generator. Opening one greets them: raises GeneratorError if none answers,
+    SettingsError if they hold different models, Cancelled."""
+
+    greeting: str
+    """The page that says how a service is."""
+    repeatable = True
+    """Whether the same arguments give the same pixels."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.interrupted = reach.interrupted
+        self._deadline = reach.deadline
+        self._endpoints = Endpoints(reach.addresses, read_key(GENERATOR_KEY), GeneratorError)
+        self._services = Balanced(self._endpoints, self._greet)
+        self._makers = Makers(reach.mixed)
+        self._greet_all()
+
+    @property
+    def draws_at_once(self) -> int:
+        """Draws that keep all services at work, 1 to MOST_AT_ONCE."""
+        workers = sum(one.workers for one in self._endpoints.now() if not one.must_greet)
+        return max(1, min(MOST_AT_ONCE, AHEAD * workers))
+
+    @abstractmethod
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """One image; raises GeneratorError, Cancelled."""
+
+    def draw_many(
+        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
+    ) -> list[Picture]:
+        """The images of several draws, each as `draw` would give it, by all services at once. The first
+        failure ends the others: raises GeneratorError, Cancelled."""
+        if not prompts:
+            return []
+        over = threading.Event()
+        drawer = self._stopped_by(over)
+        with ThreadPoolExecutor(min(len(prompts), self.draws_at_once), "draws of services") as pool:
+            under_way = [pool.submit(drawer.draw, *one) for one in zip(prompts, sources, seeds, strict=True)]
+            try:
+                return [one.result() for one in under_way]
+            except BaseException:
+                over.set()
+                for one in under_way:
+                    one.cancel()
+                raise
+
+    def _stopped_by(self: Client, over: threading.Event) -> Client:
+        other = copy(self)
+        asked_before = self.interrupted
+        other.interrupted = lambda: over.is_set() or (asked_before is not None and asked_before())
+        return other
+
+    @abstractmethod
+    def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
+        """Take from a service's page what it says of itself; raises GeneratorError, SettingsError."""
+
+    def _draw(self, question: Question, digest: bytes) -> tuple[Endpoint, bytes]:
+        """The body of the first answer, and whose it is. Raises GeneratorError, Cancelled."""
+        several = len(self._endpoints.now()) > 1
+
+        def ask(call: RemoteCall) -> tuple[Endpoint, bytes]:
+            # Of several, one that is silent for half of the time is given up.
+            first = self._deadline / 2 if several else self._deadline
+
+            def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
+                return endpoint, asked(endpoint.server, call, question, min(first, call.seconds_left))
+
+            return self._services.ask(call, digest, once)
+
+        return self._carried_out(ask, self._deadline, f"{question.method} {self._where}{question.path}")
+
+    def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
+        page = Question("GET", self.greeting, MAX_GREETING_BYTES, optional=True)
+        said = asked(endpoint.server, call, page, min(GREETING_SECONDS, call.seconds_left))
+        try:
+            with endpoint.server.faults():
+                self._read_greeting(endpoint, said)
+        except GeneratorError as error:
+            raise Unanswered(error, "down") from None
+
+    def _greet_all(self) -> None:
+        def ask(call: RemoteCall) -> list[Exception]:
+            return _at_the_same_time([lambda one=one: self._greet_first(one, call) for one in known])
+
+        known = self._endpoints.now()
+        seconds = min(self._deadline, GREETING_SECONDS)
+        faults = self._carried_out(ask, seconds, f"GET {self._where}{self.greeting}")
+        unusable = next((error for error in faults if not isinstance(error, GeneratorError)), None)
+        if unusable is not None:
+            raise unusable
+        if len(faults) == len(known):
+            raise faults[0]
+        self._makers.check()
+
+    def _greet_first(self, endpoint: Endpoint, call: RemoteCall) -> None:
+        def greet() -> None:
+            try:
+                self._greet(endpoint, call)
+            except Unanswered as fault:
+                raise Retryable(fault.error) from None
+
+        try:
+            call.retried(greet)
+        except GeneratorError as error:
+            self._endpoints.failed(endpoint)
+            message = f"{error.message.rstrip('.')} ({TRIES} tries)."
+            raise GeneratorError(message, error.hint) from None
+        self._endpoints.answered(endpoint)
+
+    def _carried_out(self, ask: Callable[[RemoteCall], Asked], seconds: float, where: str) -> Asked:
+        """What `ask` gives within so many seconds; raises GeneratorError after them, Cancelled."""
+        call = RemoteCall(seconds)
+
+        def look_up(text: str) -> None:
+            if self.interrupted is not None and self.interrupted():
+                raise Cancelled("Drawing was stopped.")
+
+        look_up("")
+        late = GeneratorError(
+            f"{where} gave no answer within {seconds:g} s.", "Set a later deadline, or lower the steps."
+        )
+        return call.carry_out(lambda take: ask(call), look_up, late)
+
+    @property
+    def _where(self) -> str:
+        found = self._endpoints.now()
+        others = f" and {len(found) - 1} more, " if len(found) > 1 else ""
+        return f"{found[0].url}{others}"
+
+    def _most_pixels(self, width: int, height: int) -> int:
+        """A service may draw larger than it was asked to, but not so large that it fills the memory here."""
+        return min(MAX_PIXELS, max(UNASKED_PIXELS, LARGER * width * height))
+
+
+Asked = TypeVar("Asked")
+
+
+def request_digest(prompt: str, source: Picture | None, seed: int) -> bytes:
+    """Names a draw, so that equal ones meet at the same service."""
+    drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}"
+    return hashlib.blake2b(drawn_from.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def check_values(said: bytes, where: str) -> None:
+    """Raise GeneratorError for an answer of so many values that it is none; an image is one, however long
+    it is."""
+    if said.count(b",") + said.count(b"[") + said.count(b"{") > MAX_ANSWER_VALUES:
+        raise GeneratorError(f"{where} answered with more than {MAX_ANSWER_VALUES} values.")
+
+
+def _at_the_same_time(work: Sequence[Callable[[], None]]) -> list[Exception]:
+    """Do all of it in threads of their own, which keep no process from ending; returns what was raised."""
+    raised: list[Exception] = []
+
+    def done(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except Exception as error:  # noqa: BLE001 - given to who asked
+            raised.append(error)
+
+    threads = [threading.Thread(target=done, args=(one,), daemon=True) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised

@@ -1,0 +1,49 @@
+"""What a service may be asked for beside prompt, image and seed, whatever protocol it speaks."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...errors import SettingsError
+from ...remote.addresses import DEFAULT_PORT
+
+MAX_SIDE = 8192
+
+
+class DrawOptions(BaseModel):
+    """Options of a list of services; `size` is WIDTHxHEIGHT in pixels."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    steps: int | None = None
+    guidance: float | None = None
+    size: str | None = None
+    negative: str | None = None
+    service_port: int = Field(default=DEFAULT_PORT, ge=1, le=65535)
+    mixed: bool = False
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height of `size`; raises SettingsError."""
+        if self.size is None:
+            return None
+        width, _, height = self.size.lower().partition("x")
+        if not all(side.isdigit() and 1 <= int(side) <= MAX_SIDE for side in (width, height)):
+            raise SettingsError(
+                f"Size {self.size!r} is not WIDTHxHEIGHT with 1 to {MAX_SIDE} pixels a side.", "Say 1024x768."
+            )
+        return int(width), int(height)
+
+
+Options = TypeVar("Options", bound=DrawOptions)
+
+
+def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> Options:
+    """The options with these values; raises SettingsError that names the wrong one."""
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise SettingsError(f"Generator {generator!r}, option {fault['loc'][0]}: {fault['msg']}.") from error

@@ -1,0 +1,147 @@
+"""One request to whichever of several services answers it.
+
+Decision: a service that fails costs nothing but the way to the next one; only when all were tried is there a
+pause, of a random length up to a bound that doubles (full jitter), because clients that wait equally long
+come back together. What a service says about its room (Retry-After) is obeyed; where that does not fit into
+the time that the request has, it fails at once and says so. A service that is late may still be at work, so
+only one other is asked. Six tries are enough, or one for every service where there are more.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Literal, TypeVar
+
+from ..errors import InterleaveError
+from .call import RemoteCall
+from .endpoints import Endpoint, Endpoints
+
+MOST_TRIES = 6
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
+"""Seconds: the longest pause after the first round, and after any."""
+LATE_TRIES = 2
+GREETING_SECONDS = 10.0
+LOG = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+Reason = Literal["down", "busy", "late"]
+
+
+class Unanswered(Exception):
+    """A service gave no answer to a request that another one may answer. `error` is what is raised if none
+    does; `after`: seconds after which it wants to be asked again."""
+
+    def __init__(self, error: InterleaveError, reason: Reason, after: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error, self.reason, self.after = error, reason, after
+
+
+class Balanced:
+    """Asks services one after another until one answers. `greet` asks a service that is not known yet, or
+    not any more, how it is; it raises Unanswered, or what ends the request."""
+
+    def __init__(self, endpoints: Endpoints, greet: Callable[[Endpoint, RemoteCall], None]) -> None:
+        self.endpoints = endpoints
+        self._greet = greet
+
+    def ask(self, call: RemoteCall, digest: bytes, once: Callable[[Endpoint], Answer]) -> Answer:
+        """The answer of `once`, which asks one service and raises Unanswered where another may do better.
+        Raises the error of the last one that did not answer, and whatever else `once` raises."""
+        tried: set[str] = set()
+        tries = rounds = late = 0
+        last: Unanswered | None = None
+        while True:
+            self._greet_others()
+            endpoint = self.endpoints.take(digest, tried)
+            if endpoint is None:
+                self._pause(call, rounds, last)
+                tried.clear()
+                rounds += 1
+                continue
+            tries += 1
+            try:
+                return self._ask_one(call, endpoint, once)
+            except Unanswered as fault:
+                last = fault
+                tried.add(endpoint.url)
+                late += fault.reason == "late"
+                most = max(MOST_TRIES, len(self.endpoints.now()))
+                if tries >= most or late >= LATE_TRIES or call.hung_up.is_set():
+                    raise self._given_up(fault, tries) from None
+
+    def _ask_one(self, call: RemoteCall, endpoint: Endpoint, once: Callable[[Endpoint], Answer]) -> Answer:
+        try:
+            if endpoint.must_greet:
+                self._greet(endpoint, call)
+                self.endpoints.answered(endpoint)
+            answer = once(endpoint)
+        except Unanswered as fault:
+            if fault.reason == "busy":
+                self.endpoints.busy(endpoint, fault.after)
+            else:
+                self.endpoints.failed(endpoint)
+            raise
+        finally:
+            self.endpoints.give_back(endpoint)
+        self.endpoints.answered(endpoint)
+        return answer
+
+    def _greet_others(self) -> None:
+        """Have those that rested asked how they are, by nobody who waits for an image."""
+
+        def greet(endpoint: Endpoint) -> None:
+            call = RemoteCall(GREETING_SECONDS)
+            try:
+                self._greet(endpoint, call)
+            except (Unanswered, InterleaveError) as fault:
+                LOG.info("%s stays away: %s", endpoint.url, fault)
+                self.endpoints.failed(endpoint)
+            else:
+                self.endpoints.answered(endpoint)
+            finally:
+                call.hang_up()
+
+        for one in self.endpoints.to_greet():
+            threading.Thread(target=greet, args=(one,), name="interleave-greeting", daemon=True).start()
+
+    def _pause(self, call: RemoteCall, rounds: int, last: Unanswered | None) -> None:
+        """Wait until it is sensible to ask again; raises the last error if that is after the deadline."""
+        room = self.endpoints.wait_for_one(set())
+        if room > call.seconds_left and last is not None:
+            error = last.error
+            raise type(error)(
+                f"{error.message.rstrip('.')}; room in {math.ceil(room)} s at the earliest, later than this "
+                "request can wait.",
+                "Set a later deadline, or name more services.",
+            ) from None
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**rounds)
+        call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
+        if call.hung_up.is_set() and last is not None:
+            raise last.error from None
+
+    def _given_up(self, fault: Unanswered, tries: int) -> InterleaveError:
+        count = len(self.endpoints.now())
+        asked = f"{tries} tries" if count == 1 else f"{tries} tries of {count} services"
+        if tries == 1:
+            return fault.error
+        return type(fault.error)(f"{fault.error.message.rstrip('.')} ({asked}).", fault.error.hint)
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for, as a number or a date; None for anything else."""
+    if not value or len(value) > 100:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -1,0 +1,285 @@
+"""Several services as one generator: who is asked, what happens when one is slow, full, gone or another one,
+and what they have to agree in."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from support.image_service import ImageService, image_service, paint
+
+from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.remote import balanced, endpoints
+
+PROMPTS = [f"a boat, {number}" for number in range(40)]
+"""So many that each of three services is surely asked."""
+
+
+@pytest.fixture
+def services() -> Iterator[list[ImageService]]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(image_service()) for _ in range(3)]
+        for one in found:
+            one.health = {"identity": "painter/1 digest"}
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are a hundredth as long."""
+    monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
+
+
+def spec(*services: ImageService) -> str:
+    return "http:" + ",".join(one.url for one in services)
+
+
+def asked(*services: ImageService) -> list[int]:
+    return [len(one.requests) for one in services]
+
+
+def test_draws_at_once_go_to_all_services_at_once(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    meeting = Barrier(3)
+    for one in services:
+        one.meets = meeting
+    images = generator.draw_many(PROMPTS[:3], [None] * 3, [1, 2, 3])  # type: ignore[attr-defined]
+    assert asked(*services) == [1, 1, 1]
+    drawn = {body["prompt"]: paint(body) for one in services for body in one.requests}
+    assert images == [drawn[prompt] for prompt in PROMPTS[:3]]
+
+
+def test_equal_draws_meet_at_one_service_and_others_are_spread(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    for _ in range(4):
+        generator.draw("a boat", None, 1)
+    assert sorted(asked(*services)) == [0, 0, 4]
+    for prompt in PROMPTS:
+        generator.draw(prompt, None, 1)
+    assert all(asked(*services))
+
+
+def test_a_service_that_does_not_answer_costs_nobody_an_image(services: list[ImageService]) -> None:
+    first, second, _ = services
+    generator = open_generator(spec(first, second))
+    first.faults = [(500, b"queue full")] * 50
+    images = [generator.draw(prompt, None, 1) for prompt in PROMPTS]
+    assert images == [paint(body) for body in second.requests]
+    assert len(first.requests) == endpoints.FAILURES_BEFORE_REST, "it rests after that"
+
+
+def test_one_that_rested_is_greeted_before_it_draws_again(
+    services: list[ImageService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    first, second, _ = services
+    generator = open_generator(spec(first, second))
+    first.health, first.faults = {"identity": "another"}, [(502, b"")] * 3
+    draw_until(generator, lambda: not first.faults)
+    greeted, drawn = first.greeted, len(first.requests)
+    draw_until(generator, lambda: first.greeted > greeted + 2)
+    assert len(first.requests) == drawn, "it came back as another one"
+    first.health = {"identity": "painter/1 digest"}
+    draw_until(generator, lambda: len(first.requests) > drawn)
+
+
+def draw_until(generator: object, done: Callable[[], bool]) -> None:
+    """Draw until something has happened, for ten seconds at most."""
+    began = time.monotonic()
+    while not done():
+        assert time.monotonic() - began < 10
+        for prompt in PROMPTS:
+            generator.draw(prompt, None, 1)  # type: ignore[attr-defined]
+
+
+def test_a_draw_fails_only_if_all_services_do(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    for one in services:
+        one.faults = [(503, b"no gpu free")] * 9
+    with pytest.raises(GeneratorError, match=r"no gpu free.*6 tries of 3 services"):
+        generator.draw("a boat", None, 1)
+    assert sum(asked(*services)) == balanced.MOST_TRIES and all(asked(*services))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_room_is_waited_for_as_long_as_the_service_says(services: list[ImageService], status: int) -> None:
+    service = services[0]
+    generator = open_generator(spec(service))
+    service.faults = [(status, b"full", {"Retry-After": "0.2"})]
+    began = time.monotonic()
+    generator.draw("a boat", None, 1)
+    assert time.monotonic() - began >= 0.2 and len(service.requests) == 2
+
+
+def test_nobody_waits_for_a_full_service_while_another_has_room(services: list[ImageService]) -> None:
+    first, second, _ = services
+    generator = open_generator(spec(first, second), deadline=20.0)
+    first.faults = [(503, b"full", {"Retry-After": "3600"})]
+    for prompt in PROMPTS:
+        generator.draw(prompt, None, 1)
+    assert asked(first, second) == [1, len(PROMPTS)]
+
+
+def test_room_that_comes_too_late_is_an_error_at_once(services: list[ImageService]) -> None:
+    service = services[0]
+    generator = open_generator(spec(service), deadline=20.0)
+    service.faults = [(503, b"full", {"Retry-After": "3600"})]
+    with pytest.raises(GeneratorError, match="room in 3600 s at the earliest"):
+        generator.draw("a boat", None, 1)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-5", "9" * 200, "Wed, 99 Foo 2026"])
+def test_a_retry_after_that_means_nothing_is_none(value: str) -> None:
+    assert balanced.retry_after(value) in (None, 0.0)
+
+
+def test_a_retry_after_may_be_a_date() -> None:
+    from email.utils import formatdate
+
+    assert 50 < (balanced.retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 61
+
+
+def test_a_draw_that_is_late_is_given_to_one_other(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    for one in services:
+        one.faults = [(504, b"late")] * 9
+    with pytest.raises(GeneratorError, match="504"):
+        generator.draw("a boat", None, 1)
+    assert sorted(asked(*services)) == [0, 1, 1]
+
+
+def test_a_service_that_is_silent_is_given_up_for_another(services: list[ImageService]) -> None:
+    first, second, _ = services
+    generator = open_generator(spec(first, second), deadline=1.0)
+    first.hangs_at = "/edit"
+    drawn = 0
+    while not first.hanging.is_set():
+        generator.draw(PROMPTS[drawn], None, 1)
+        drawn += 1
+    assert len(second.requests) == drawn and first.left.wait(10), "and its connection is closed"
+
+
+def test_cancelling_hangs_up_at_once(services: list[ImageService]) -> None:
+    service = services[0]
+    service.hangs_at = "/edit"
+    generator = open_generator(spec(service), interrupted=service.hanging.is_set)
+    with pytest.raises(Cancelled):
+        generator.draw("a boat", None, 1)
+    assert service.left.wait(10)
+
+
+def test_many_draws_end_with_the_first_failure(services: list[ImageService]) -> None:
+    first, second, _ = services
+    generator = open_generator(spec(first, second))
+    first.hangs_at = second.hangs_at = "/edit"
+    begun = threading.Event()
+    generator.interrupted = lambda: first.hanging.is_set() and begun.set() is None  # type: ignore[attr-defined]
+    with pytest.raises(Cancelled):
+        generator.draw_many(PROMPTS, [None] * len(PROMPTS), [1] * len(PROMPTS))  # type: ignore[attr-defined]
+    assert begun.is_set() and sum(asked(first, second)) < len(PROMPTS)
+
+
+# Who they are
+
+
+def test_one_service_or_three_of_one_model_are_the_same_generator(services: list[ImageService]) -> None:
+    identities = {open_generator(spec(*services[:count])).identity for count in (1, 2, 3)}
+    assert identities == {"http model='painter/1 digest'"}
+
+
+def test_services_of_different_models_are_refused_unless_they_may_be_mixed(
+    services: list[ImageService],
+) -> None:
+    services[1].health = {"identity": "painter/2"}
+    with pytest.raises(SettingsError, match=r"different models.*painter/2.*--mixed"):
+        open_generator(spec(*services))
+    mixed = open_generator(spec(*services), mixed=True)
+    again = open_generator(spec(*reversed(services)), mixed=True)
+    assert mixed.identity == again.identity
+    assert "painter/1" in mixed.identity and "painter/2" in mixed.identity
+
+
+def test_a_long_identity_counts_to_its_end(services: list[ImageService]) -> None:
+    services[0].health = {"identity": "x" * 5000 + "a"}
+    services[1].health = {"identity": "x" * 5000 + "b"}
+    with pytest.raises(SettingsError, match="different models"):
+        open_generator(spec(*services[:2]))
+
+
+def test_services_that_say_nothing_are_known_by_their_addresses(services: list[ImageService]) -> None:
+    for one in services:
+        one.health = None
+    identity = open_generator(spec(*services)).identity
+    assert identity == "http " + ",".join(sorted(one.url for one in services))
+    services[0].health = {"identity": "painter/1 digest"}
+    with pytest.raises(SettingsError, match="different models"):
+        open_generator(spec(*services))
+
+
+def test_a_list_opens_if_one_of_it_answers(services: list[ImageService]) -> None:
+    with image_service() as gone:
+        url = gone.url
+    generator = open_generator(f"{spec(services[0])},{url}")
+    generator.draw("a boat", None, 1)
+    assert generator.identity == "http model='painter/1 digest'"
+
+
+def test_a_service_says_how_many_it_draws_at_once(services: list[ImageService]) -> None:
+    services[0].health = {"identity": "painter/1 digest", "workers": {"alive": 3, "dead": 1}}
+    services[1].health = {"identity": "painter/1 digest", "workers": "lots"}
+    assert open_generator(spec(*services[:2])).draws_at_once == 8  # type: ignore[attr-defined]
+
+
+# Files of addresses
+
+
+def test_a_file_names_services_and_is_read_again_when_it_changes(
+    services: list[ImageService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    first, second, third = services
+    port = int(second.url.rpartition(":")[2])
+    file = tmp_path / "ip.txt"
+    file.write_text(f"# cards\n\n{first.url}  # the old one\n")
+    generator = open_generator(f"http:@{file}", service_port=port)
+    generator.draw("a boat", None, 1)
+    file.write_text(f"{first.url}\n127.0.0.1\n")
+    draw_until(generator, lambda: len(second.requests) > 0)
+    assert second.greeted == 1
+    for text in ("", "not a URL\n", None):
+        file.unlink() if text is None else file.write_text(text)
+        generator.draw("a boat", None, 1)
+    file.write_text(third.url)
+    third.health = {"identity": "another"}
+    with pytest.raises(GeneratorError, match="now holds another model"):
+        generator.draw("a boat", None, 1)
+    assert third.requests == []
+
+
+@pytest.mark.parametrize("content", ["", "# nobody", "ftp://host", "host:0", "a b", "user:secret@host", "::"])
+def test_a_file_without_addresses_is_a_settings_error(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "ip.txt"
+    file.write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        open_generator(f"http:@{file}")
+    assert "secret" not in str(caught.value)
+
+
+def test_devices_and_huge_files_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    huge = tmp_path / "huge"
+    huge.write_text("host\n" * 100_000)
+    many = tmp_path / "many"
+    many.write_text("".join(f"host-{number}\n" for number in range(300)))
+    for path in (pipe, huge, many, tmp_path / "none"):
+        with pytest.raises(SettingsError):
+            open_generator(f"http:@{path}")
