@@ -23,6 +23,7 @@ COMMANDS = {
     "evaluate": (".commands.evaluate:app", "Measure planner, critic and whole stories."),
     "data": (".commands.data:app", "Make training data: prompts, trajectories, rows, packed to share."),
     "train": (".commands.train:app", "Make training data and train planner and critic."),
+    "serve": (".serve.command:app", "Serve image models over HTTP to many clients."),
     "prompts": (".commands.prompts:app", "Import the prompt set that a checkpoint was trained with."),
     "doctor": (".commands.doctor:command", "Show what is installed, found and missing, and how to get it."),
 }

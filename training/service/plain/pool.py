@@ -7,22 +7,30 @@ import time
 from collections.abc import Sequence
 
 from ....backend.errors import SettingsError
+from ..drawer import Drawer
 from ..pool import Busy, Drawn, DrawRequest, DrawTimeout, ModelInfo, UnknownModel, WorkerState
 from ..settings import ModelSettings, ServiceSettings
 from .queue import ModelQueue, Waiting
 from .supervisor import Supervisor
+from .worker import OpenDrawer
 
 APART = 0.2
 """Seconds between the starts of two workers: loading takes main memory that none of them has later."""
 
 
 class PlainPool:
-    """Draws in child processes. `models`: the first is the one that is drawn with by default."""
+    """Draws in child processes. `models`: the first is the one that is drawn with by default.
+    `open_drawer` loads one in its child process. Raises SettingsError."""
 
-    def __init__(self, models: Sequence[ModelSettings], settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        models: Sequence[ModelSettings],
+        settings: ServiceSettings,
+        open_drawer: OpenDrawer = Drawer.open,
+    ) -> None:
         if not models:
             raise SettingsError("No model is served.", "Name one: --generator SPEC.")
-        self._settings = settings
+        self._settings, self._open_drawer = settings, open_drawer
         self._models = {model.name: model for model in models}
         if len(self._models) < len(models):
             raise SettingsError("Two models have the same name.", "Give each a name of its own.")
@@ -93,6 +101,7 @@ class PlainPool:
     def _worker(self, model: ModelSettings, device: str, number: int) -> Supervisor:
         queue = self._queues[model.name]
         worker = Supervisor(model, device, number, queue, self._settings.timeout)
+        worker.open_drawer = self._open_drawer
         worker.others = lambda: any(
             other is not worker and other.phase == "alive" for other in self._of(model.name)
         )

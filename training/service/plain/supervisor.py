@@ -17,10 +17,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import TypeVar
 
+from ..drawer import Drawer
 from ..pool import Busy, Drawn, ModelInfo, Refused, ServiceError, WorkerLost, WorkerPhase, WorkerState
 from ..settings import ModelSettings
 from .queue import ModelQueue, Waiting
-from .worker import Done, Job, Loaded, NotLoaded, Stop, main
+from .worker import Done, Job, Loaded, NotLoaded, OpenDrawer, Stop, main
 
 LOG = logging.getLogger("interleave_thinker.service")
 Result = TypeVar("Result")
@@ -52,6 +53,7 @@ class Supervisor:
         self.others: Callable[[], bool] = lambda: False
         self.expected: Callable[[], ModelInfo | None] = lambda: None
         self.when_changed: Callable[[], None] = lambda: None
+        self.open_drawer: OpenDrawer = Drawer.open
         self._queue, self._timeout = queue, timeout
         self._reason, self._again_at = "", 0.0
         self._drawn, self._restarts, self._failures, self._job = 0, 0, 0, 0
@@ -205,7 +207,9 @@ class Supervisor:
         spawning = multiprocessing.get_context("spawn")
         self._pipe, far = spawning.Pipe()
         process = spawning.Process(
-            target=main, args=(far, self.model, self.device, self.name, self.gpu), daemon=True
+            target=main,
+            args=(far, self.open_drawer, self.model, self.device, self.name, self.gpu),
+            daemon=True,
         )
         try:
             process.start()

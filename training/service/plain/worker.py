@@ -11,8 +11,10 @@ import os
 import queue
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
 
 from ....backend.errors import InterleaveError, SettingsError
 from ..drawer import Drawer, Outcome
@@ -59,12 +61,16 @@ class Done:
     outcomes: tuple[Outcome, ...]
 
 
-def main(pipe: Connection, model: ModelSettings, device: str, name: str, gpu: int) -> None:
-    """Run until the parent closes the pipe."""
+OpenDrawer: TypeAlias = Callable[[ModelSettings, str, str, int], Drawer]
+"""Loads a model onto a device, as a worker of a name and a number; it travels to the child."""
+
+
+def main(pipe: Connection, open_drawer: OpenDrawer, *given: Any) -> None:
+    """Run until the parent closes the pipe; `given` are the arguments of `open_drawer`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        drawer = Drawer.open(model, device, name, gpu)
+        drawer = open_drawer(*given)
     except InterleaveError as error:
         pipe.send(NotLoaded(str(error), isinstance(error, SettingsError)))
         return

@@ -73,18 +73,27 @@ class Intake:
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
+        scope["interleave"] = seen = {"model": ""}
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # Only paths that there are: a stranger's would each be a series of its own.
+                route = getattr(scope.get("route"), "path", "other")
+                self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
+            await send(message)
+
         try:
             self._check(scope, headers)
             if scope["method"] not in ("POST", "PUT", "PATCH"):
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, counted)
                 return
             self._front.admission.check_open()
             body.check_length(headers.get(b"content-length", b""))
             async with self._front.clients.share(_client(scope)):
                 body.begin()
-                await self._app(scope, body.receive, send)
+                await self._app(scope, body.receive, counted)
         except ServiceError as error:
-            await _refuse(scope["path"], error, body, send)
+            await _refuse(scope["path"], error, body, counted)
         finally:
             body.release()
 

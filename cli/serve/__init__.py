@@ -1,0 +1,1 @@
+"""`interleave-thinker serve` and the commands beside it."""

@@ -1,0 +1,89 @@
+"""A generator service for tests: the real app on a real port, with real worker processes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from support.ray_here import importable
+from support.service_generators import open_drawer
+
+from interleave_thinker.training.service.front import Front
+from interleave_thinker.training.service.plain.pool import PlainPool
+from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.training.service.web.app import create_app
+
+LONGEST = 60.0
+
+
+@dataclass
+class Service:
+    """One that runs; `client` asks it."""
+
+    url: str
+    client: httpx.Client
+    front: Front
+    pool: PlainPool
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return self.client.post(path, json=body)
+
+    def wait_for(self, model: str) -> None:
+        """Return once none of the model's workers is loading."""
+        wait_until(lambda: self.pool.workers() and "loading" not in self.phases(model))
+
+    def phases(self, model: str) -> list[str]:
+        """Of the model's workers."""
+        return [worker.phase for worker in self.pool.workers() if worker.model == model]
+
+
+@contextmanager
+def running_service(
+    folder: Path, models: Sequence[ModelSettings], settings: ServiceSettings | None = None
+) -> Iterator[Service]:
+    """The service until the block ends; the workers of its first model are loaded when it begins. `folder` is
+    empty."""
+    settings = settings or ServiceSettings()
+    with importable(folder), on_path(folder):
+        pool = PlainPool(models, settings, open_drawer)
+        app = create_app(pool, settings)
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        try:
+            wait_until(lambda: server.started)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            url = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=url, timeout=LONGEST) as client:
+                service = Service(url, client, app.state.front, pool)
+                service.wait_for(models[0].name)
+                yield service
+        finally:
+            server.should_exit = True
+            thread.join(LONGEST)
+
+
+@contextmanager
+def on_path(folder: Path) -> Iterator[None]:
+    """Processes that multiprocessing spawns look for modules where this one does."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def wait_until(there: Any, seconds: float = LONGEST) -> None:
+    """Return once `there()` is true; a test that waits longer fails."""
+    until = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.01)
