@@ -136,7 +136,8 @@ class _Maker:
 
     def _question(self, kind: Kind, request: Request, plan: Plan) -> Question:
         message = planner_message(self._prompt_set, request)
-        text = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+        # Where the template has placed the images already, marks in the request are words.
+        text = "".join(MARK if isinstance(part, Picture) else _plain(part) for part in message.content)
         images = tuple(part for part in message.content if isinstance(part, Picture))
         # A row says how a step is drawn in its prompt alone; settings and style are the run's.
         steps = tuple(Step(**step.model_dump(exclude={"settings"})) for step in plan.drawn_steps)

@@ -12,7 +12,7 @@ from support.made_runs import grey_page
 from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 from interleave_thinker.backend.types import (
     Attempt,
     Plan,
@@ -97,6 +97,19 @@ def test_where_a_continuation_begins_comes_from_the_id_and_differs(tmp_path: Pat
     assert set(firsts) == {2, 3, 4}
     assert len({row.messages[0].content.strip().rpartition("\n")[2] for row in rows}) >= 3
     assert made(tmp_path, kinds="continuation")[1] == rows
+
+
+def test_a_template_that_places_its_image_gets_no_second_mark(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "a", prompts=("a boat", None))
+    placing = PromptSet(
+        planner_text="Plan: {text_input}", planner_images="Page: <image> Plan: {text_input}", critic=""
+    )
+    PlannerRows(PlannerRowsData(), placing, log=lambda line: None).make(
+        [tmp_path / "runs"], [], tmp_path / "data"
+    )
+    rows, problems = check_rows(tmp_path / "data" / "planner_sft.json")
+    assert not problems and len(rows) == 3
+    assert all(row.messages[0].content.count("<image>") == len(row.images) for row in rows)
 
 
 def test_reasoning_of_a_continuation_may_be_the_whole_plans(tmp_path: Path) -> None:
