@@ -20,7 +20,7 @@ class ServiceOptions(BaseModel):
     extras: str | None = Field(
         default=None,
         description="What an Images API takes beside prompt, size and images, as "
-        "seed,steps,guidance,negative,mask, or none; by default what its /openapi.json says. Without seed "
+        "seed,steps,guidance,negative, or none; by default what its /openapi.json says. Without seed "
         "nothing can be repeated.",
     )
 

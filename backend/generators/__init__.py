@@ -9,6 +9,7 @@ REGISTRY = {
     "tinyworld": ".tinyworld.generator",
     "diffusers": ".generators.diffusers",
     "http": ".generators.services.published",
+    "images": ".generators.services.images",
     "fake": ".generators.fake",
     "painted": ".generators.fake",  # its earlier name
 }
@@ -17,5 +18,5 @@ __all__ = ["REGISTRY", "Generator", "open_generator"]
 
 
 def open_generator(spec: str, **options: object) -> Generator:
-    """Open `NAME` or `NAME:ARGUMENT` (such as `diffusers:FOLDER`, `http:URL`); raises SettingsError."""
+    """Open `NAME` or `NAME:ARGUMENT` (such as `diffusers:FOLDER`, `http:URL1,URL2`); raises SettingsError."""
     return open_by_spec("generator", REGISTRY, spec, **options)

@@ -24,11 +24,12 @@ Stamp = tuple[int, int, int]
 
 
 class Addresses:
-    """`URL1,URL2,@FILE` as addresses, each once. `port` is for bare names in files. Raises SettingsError for
-    an item that is no address, a file that cannot be read, and a list without any."""
+    """`URL1,URL2,@FILE` as addresses, each once. `port` is for bare names in files, `path` for addresses
+    without one. Raises SettingsError for an item that is no address, a file that cannot be read, and a list
+    without any."""
 
-    def __init__(self, text: str, port: int = DEFAULT_PORT) -> None:
-        self._port = port
+    def __init__(self, text: str, port: int = DEFAULT_PORT, path: str = "") -> None:
+        self._port, self._path = port, path
         self._items = [item.strip() for item in text.split(",")]
         self._files: dict[str, tuple[Stamp | None, tuple[str, ...]]] = {}
         for item in self._items:
@@ -47,7 +48,7 @@ class Addresses:
         found: list[str] = []
         for item in self._items:
             found += [self._typed[item]] if item in self._typed else self._fresh(item)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(url if urlsplit(url).path else url + self._path for url in found))
 
     def _fresh(self, item: str) -> tuple[str, ...]:
         before, known = self._files[item]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -66,6 +67,11 @@ class DrawingSettings(BaseModel):
     draw_seconds: float = Field(default=120.0, gt=0, description="Longest time for drawing one image.")
     score_seconds: float = Field(default=120.0, gt=0, description="Longest time for scoring one image.")
     tries: int = Field(default=2, ge=1, le=10, description="Tries of one draw or score that fails.")
+    max_draws: int | None = Field(
+        default=None,
+        ge=1,
+        description="Draws of a process past which training stops, after the batch; failed tries count too.",
+    )
     max_failures: float = Field(
         default=0.3, ge=0, le=1, description="Share of failed redraws past which training stops."
     )
@@ -117,6 +123,9 @@ class Redrawer:
         self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", slots)
         self._repeatable = is_repeatable(generator)
         self._unrepeated = itertools.count()
+        self._counting = threading.Lock()
+        self.draws = 0
+        """Images asked of the generator, failed tries included."""
         self._score_calls = BoundedCalls(f"The scorer {scorer.identity!r}", settings.parallel_scores)
         self._drawing: SingleFlight[Picture] = SingleFlight()
         self._scoring: SingleFlight[Score] = SingleFlight()
@@ -131,7 +140,9 @@ class Redrawer:
 
     @property
     def problem(self) -> str | None:
-        """Why training should stop, None while failures are few."""
+        """Why training should stop, None while failures are few and draws are left."""
+        if self.settings.max_draws is not None and self.draws >= self.settings.max_draws:
+            return f"{self.draws} images were asked for, and max_draws is {self.settings.max_draws}"
         if len(self._failures) < LEAST_SEEN or self.failure_share <= self.settings.max_failures:
             return None
         return (
@@ -231,6 +242,8 @@ class Redrawer:
 
         def timed() -> list[Picture]:
             started = time.monotonic()
+            with self._counting:
+                self.draws += len(redraws)
             try:
                 return draw()
             finally:

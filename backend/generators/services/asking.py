@@ -17,28 +17,30 @@ from ...remote.call import RemoteCall
 from ...remote.server import RemoteServer
 
 BUSY, LATE, DOWN = {429, 503}, {408, 504}, {500, 502}
-NO_SUCH_PAGE = {404, 405, 501}
+NO_SUCH_PAGE = frozenset({404, 405, 501})
+OUT_OF_CREDIT = "insufficient_quota"
+"""What hosted models call it when asking again is no use."""
 UNREACHABLE = "Is the service running and reachable?"
 
 
 @dataclass(frozen=True)
 class Question:
     """What is asked: `body` as RemoteServer.answer takes it, at most `limit` bytes of an answer are read.
-    `optional`: a service without this page answers with nothing."""
+    `missing`: statuses that are answers with nothing in them, of services without such a page."""
 
     method: str
     path: str
     limit: int
     body: Any = None
-    optional: bool = False
+    missing: frozenset[int] = frozenset()
 
 
 class Refused(GeneratorError):
-    """The service refused the request itself, with `status` and what it `said`."""
+    """The service at `url` refused the request itself, with `status` and what it `said`."""
 
-    def __init__(self, message: str, hint: str, status: int, said: str) -> None:
-        super().__init__(message, hint)
-        self.status, self.said = status, said
+    def __init__(self, message: str, url: str, status: int, said: str) -> None:
+        super().__init__(message, f"Set {GENERATOR_KEY} to its key." if status in (401, 403) else "")
+        self.url, self.status, self.said = url, status, said
 
 
 def asked(server: RemoteServer, call: RemoteCall, question: Question, silence: float) -> bytes:
@@ -73,11 +75,10 @@ def _asked(
     except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
         fault = server.quote(f"{type(error).__name__}: {error}")
         raise GeneratorError(f"{where} failed: {fault}.") from error
-    if status in BUSY | LATE | DOWN:
+    if status in question.missing:
+        return b"{}"
+    if status in BUSY | LATE | DOWN and OUT_OF_CREDIT not in said:
         reason = "busy" if status in BUSY else "late" if status in LATE else "down"
         error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
         return Unanswered(error, reason, after)
-    if status in NO_SUCH_PAGE and question.optional:
-        return b"{}"
-    hint = f"Set {GENERATOR_KEY} to the service's key." if status in (401, 403) else ""
-    return Refused(f"{where} was refused with status {status}: {said}", hint, status, said)
+    return Refused(f"{where} was refused with status {status}: {said}", server.url, status, said)

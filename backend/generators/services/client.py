@@ -25,7 +25,7 @@ from ...remote.api_keys import GENERATOR_KEY, read_key
 from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
 from ...remote.call import TRIES, RemoteCall, Retryable
 from ...remote.endpoints import Endpoint, Endpoints
-from .asking import Question, asked
+from .asking import NO_SUCH_PAGE, Question, asked
 from .makers import Makers
 
 DEADLINE = 300.0
@@ -61,6 +61,8 @@ class ServiceClient(ABC):
 
     greeting: str
     """The page that says how a service is."""
+    not_shown = NO_SUCH_PAGE
+    """Statuses with which a service that is well may answer there."""
     repeatable = True
     """Whether the same arguments give the same pixels."""
 
@@ -127,7 +129,7 @@ class ServiceClient(ABC):
         return self._carried_out(ask, self._deadline, f"{question.method} {self._where}{question.path}")
 
     def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
-        page = Question("GET", self.greeting, MAX_GREETING_BYTES, optional=True)
+        page = Question("GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown)
         said = asked(endpoint.server, call, page, min(GREETING_SECONDS, call.seconds_left))
         try:
             with endpoint.server.faults():
@@ -137,7 +139,7 @@ class ServiceClient(ABC):
 
     def _greet_all(self) -> None:
         def ask(call: RemoteCall) -> list[Exception]:
-            return _at_the_same_time([lambda one=one: self._greet_first(one, call) for one in known])
+            return at_the_same_time([lambda one=one: self._greet_first(one, call) for one in known])
 
         known = self._endpoints.now()
         seconds = min(self._deadline, GREETING_SECONDS)
@@ -205,7 +207,7 @@ def check_values(said: bytes, where: str) -> None:
         raise GeneratorError(f"{where} answered with more than {MAX_ANSWER_VALUES} values.")
 
 
-def _at_the_same_time(work: Sequence[Callable[[], None]]) -> list[Exception]:
+def at_the_same_time(work: Sequence[Callable[[], None]]) -> list[Exception]:
     """Do all of it in threads of their own, which keep no process from ending; returns what was raised."""
     raised: list[Exception] = []
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from support import tiny_pipelines
 from support.image_service import image_service
+from support.images_api import images_service
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
@@ -47,6 +48,20 @@ def http_subject(folder: Path) -> Iterator[Subject]:
 
 
 @contextmanager
+def services_subject(folder: Path) -> Iterator[Subject]:
+    with image_service() as first, image_service() as second:
+        for one in (first, second):
+            one.health = {"identity": "tiny-painter/1"}
+        yield Subject(f"http:{first.url},{second.url}", {}, {"steps": 3})
+
+
+@contextmanager
+def images_subject(folder: Path) -> Iterator[Subject]:
+    with images_service() as service:
+        yield Subject(f"images:painter@{service.url}", {}, {"steps": 3})
+
+
+@contextmanager
 def fake_subject(folder: Path) -> Iterator[Subject]:
     yield Subject("fake:64", {}, {"size": 128})
 
@@ -54,6 +69,8 @@ def fake_subject(folder: Path) -> Iterator[Subject]:
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Subject]]] = {
     "diffusers": diffusers_subject,
     "http": http_subject,
+    "http, several": services_subject,
+    "images": images_subject,
     "fake": fake_subject,
 }
 
@@ -76,7 +93,7 @@ def test_follows_the_protocol(generator: Generator) -> None:
 
 
 def test_the_subjects_are_registered_generators() -> None:
-    assert set(FACTORIES) <= set(REGISTRY)
+    assert {name.partition(",")[0] for name in FACTORIES} <= set(REGISTRY)
 
 
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
@@ -123,7 +140,7 @@ IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
 threads alone."""
 
 
-@pytest.mark.parametrize("name", ["diffusers", "http"])
+@pytest.mark.parametrize("name", ["diffusers", "http", "images"])
 def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, tmp_path: Path) -> None:
     with FACTORIES[name](tmp_path) as subject:
         one, other, short = (
@@ -135,7 +152,7 @@ def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, 
 
 
 def test_every_generator_is_tried_in_threads() -> None:
-    assert set(IN_THREADS) == set(REGISTRY) - {"painted"}
+    assert {name.partition(",")[0] for name in IN_THREADS} == set(REGISTRY) - {"painted"}
 
 
 @pytest.mark.parametrize("name", IN_THREADS)

@@ -95,6 +95,18 @@ def test_several_services_draw_at_once_one_image_a_call(tmp_path: Path) -> None:
     assert artist.sizes == [] and counts.drawn == 6 and all(outcome.score for outcome in outcomes)
 
 
+def test_a_bound_on_draws_counts_failed_tries(tmp_path: Path) -> None:
+    def fault(prompt: str) -> None:
+        if prompt == "never":
+            raise GeneratorError("no")
+
+    few = [ask("red"), ask("red"), ask("never")]
+    _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
+    assert engine.draws == 3 and engine.problem is None, "red once, never twice"
+    _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
+    assert engine.draws == 4 and "max_draws is 4" in (engine.problem or "")
+
+
 def test_a_refusal_is_not_asked_again(tmp_path: Path) -> None:
     def refuse(prompt: str) -> None:
         raise DrawRefused("moderation")

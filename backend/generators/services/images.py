@@ -1,0 +1,285 @@
+"""Draws through the OpenAI Images API, which open servers (vLLM-Omni, SGLang), hosted models, proxies before
+them and our own service speak.
+
+Decision: what goes beyond the published API (seed, steps, guidance, negative) is sent only to a server that
+takes it (described.py). Without a seed the generator is no longer one that draws the same twice: its identity
+says `unseeded` and `repeatable` is False, so that no cache hands one image out for two draws. A refusal by
+moderation is an error of that draw, and not asked again. Images are taken from the answer alone: an address
+in it may be anybody's, so it is never followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from PIL import Image, ImageChops
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...errors import DrawRefused, GeneratorError, PictureError, SettingsError
+from ...pictures import Picture, open_mask
+from ...remote.addresses import Addresses
+from ...remote.balanced import GREETING_SECONDS, Unanswered
+from ...remote.call import RemoteCall
+from ...remote.endpoints import Endpoint
+from ...remote.server import Form, RemoteServer
+from ...types import StepSettings
+from ..protocol import bounded_identity
+from .asking import Question, Refused, asked
+from .client import DEADLINE, Reach, ServiceClient, at_the_same_time, check_values, request_digest
+from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
+from .makers import Maker
+from .options import DrawOptions, read_options
+
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+MAX_ARGUMENT = 100_000
+VERSION = "/v1"
+FORMAT = "response_format"
+UNSEEDED = "unseeded"
+NOT_SHOWN = frozenset({400, 403, 404, 405, 422, 501})
+"""Answers of servers that show nobody, or not everybody, which models they have."""
+MODERATION = re.compile(r"moderation|content[_ ]policy|content[_ ]filter|safety|responsible[_ ]?ai", re.I)
+MODERATION_STATUS = {400, 403, 422, 451}
+EDITS, GENERATIONS = "/images/edits", "/images/generations"
+
+
+class ImageAnswer(BaseModel):
+    """One image of an answer; further keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    b64_json: str | None = None
+    url: str | None = None
+
+
+class ImagesAnswer(BaseModel):
+    """What both routes answer; further keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: list[ImageAnswer] = Field(min_length=1)
+
+
+class ImagesOptions(DrawOptions):
+    """Options of servers of the Images API. `extras`: names of described.FIELDS with commas, or `none`;
+    `mask`: file that is white where edits may change their source."""
+
+    extras: str | None = None
+    mask: str | None = None
+
+
+OPTIONS = ImagesOptions
+"""Whose fields `open` takes as options."""
+
+
+def open(
+    argument: str,
+    *,
+    deadline: float = DEADLINE,
+    interrupted: Callable[[], bool] | None = None,
+    **given: Any,
+) -> ImagesGenerator:
+    """Connect to `MODEL@URL1,URL2`, such as `qwen-image-edit@http://127.0.0.1:8000/v1` (a URL without a path
+    gets /v1); `deadline` in seconds for an image, all tries together. `interrupted` is asked several times a
+    second from the first question on, `given`: fields of ImagesOptions.
+
+    Raises SettingsError for an unusable argument or option, GeneratorError if no server answers, Cancelled.
+    """
+    match = re.fullmatch(r"([^@\s]+)@(\S.*)", argument[:MAX_ARGUMENT])
+    if match is None:
+        raise SettingsError(
+            "That does not name a model and its server.",
+            "Write images:MODEL@URL, such as images:qwen-image-edit@http://127.0.0.1:8000/v1.",
+        )
+    wanted = read_options("images", ImagesOptions, given)
+    wanted.sides  # noqa: B018 - refused before anything is asked
+    addresses = Addresses(match[2], wanted.service_port, VERSION)
+    return ImagesGenerator(match[1], Reach(addresses, deadline, interrupted, wanted.mixed), wanted)
+
+
+@dataclass
+class _Learned:
+    """What answers taught: hosted models refuse to be told a format, others send addresses without."""
+
+    names_format: bool = True
+
+
+class ImagesGenerator(ServiceClient):
+    """A client of servers that hold `model`. Raises GeneratorError, DrawRefused, Cancelled."""
+
+    greeting = "/models"
+    not_shown = NOT_SHOWN
+
+    def __init__(self, model: str, reach: Reach, options: ImagesOptions) -> None:
+        self._model, self._size = model, options.sides
+        self._mask = open_mask(Path(options.mask).expanduser()) if options.mask else None
+        self._reference: Picture | None = None
+        self._learned = _Learned()
+        super().__init__(reach)
+        self._takes = named(options.extras) if options.extras is not None else self._described()
+        self.repeatable = "seed" in self._takes.extras
+        self._extras = self._wanted(options)
+        shown = {**self._extras, "size": options.size, "mask": self._mask and self._mask.digest}
+        given = " ".join(f"{name}={value!r}" for name, value in sorted(shown.items()) if value is not None)
+        who = self._makers.named(reach.addresses.now())
+        seeded = "" if self.repeatable else UNSEEDED
+        self.identity = bounded_identity(" ".join(filter(None, ("images", who, seeded, given))))
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """`mask` and `reference`, and `negative` where the servers take one."""
+        return frozenset({"mask", "reference"} | ({"negative"} & self._takes.extras))
+
+    def with_step_settings(self, settings: StepSettings) -> ImagesGenerator:
+        """The same servers, asked with these settings."""
+        other = copy(self)
+        if settings.negative is not None:
+            other._extras = self._extras | {FIELDS["negative"]: settings.negative}
+        if settings.mask is not None:
+            other._mask = settings.mask.picture
+        if settings.reference is not None:
+            other._reference = settings.reference.picture
+        return other
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError, DrawRefused
+        or Cancelled."""
+        return self.draw_from(prompt, (source,) if source else (), seed)
+
+    def draw_from(self, prompt: str, sources: Sequence[Picture], seed: int) -> Picture:
+        """Have an image drawn from several, in this order; the first is the one that is edited. Raises as
+        `draw` does."""
+        images = [*sources, *((self._reference,) if self._reference else ())]
+        digest = request_digest(prompt, images[0] if images else None, seed)
+        question = self._question(prompt, images, seed)
+        try:
+            endpoint, said = self._draw(question, digest)
+        except Refused as refusal:
+            if FORMAT not in refusal.said or not self._learned.names_format:
+                _raise(refusal)
+            self._learned.names_format = False
+            try:
+                endpoint, said = self._draw(self._question(prompt, images, seed), digest)
+            except Refused as second:
+                _raise(second)
+        width, height = self._size or (images[0].size if images else (0, 0))
+        with endpoint.server.faults():
+            return _picture_in(said, endpoint.server, question.path, self._most_pixels(width, height))
+
+    def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> Question:
+        fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}
+        if self._size:
+            fields["size"] = "{}x{}".format(*self._size)
+        if self._learned.names_format:
+            fields[FORMAT] = "b64_json"
+        if self.repeatable:
+            fields["seed"] = seed
+        if not images:
+            return Question("POST", GENERATIONS, MAX_ANSWER_BYTES, fields)
+        name = "image[]" if len(images) > 1 and self._takes.array else "image"
+        files = [(name, f"image-{number}.png", one.png()) for number, one in enumerate(images, 1)]
+        if self._mask is not None:
+            files.append(self._mask_file(self._mask, images[0]))
+        form = Form({key: str(value) for key, value in fields.items()}, files)
+        return Question("POST", EDITS, MAX_ANSWER_BYTES, form)
+
+    def _mask_file(self, mask: Picture, source: Picture) -> tuple[str, str, bytes]:
+        """The mask as this server reads one: white, or transparent, where the image may change."""
+        white = mask.image.convert("L").resize(source.size, Image.Resampling.NEAREST)
+        if "mask_image" in self._takes.extras:
+            return "mask_image", "mask.png", _png(white)
+        shown = source.image.copy()
+        shown.putalpha(ImageChops.invert(white))
+        return "mask", "mask.png", _png(shown)
+
+    def _wanted(self, options: ImagesOptions) -> dict[str, Any]:
+        """The options as fields; raises SettingsError for one that the servers do not take."""
+        extras = self._takes.extras
+        guidance = "true_cfg" if "true_cfg" in extras and "guidance" not in extras else "guidance"
+        asked_for = {"steps": options.steps, guidance: options.guidance, "negative": options.negative}
+        for name, value in asked_for.items():
+            if value is not None and name not in extras:
+                raise SettingsError(
+                    f"{self._where} does not say that it takes {name}.",
+                    f"Leave it out, or name what it takes: --extras {name},...",
+                )
+        return {FIELDS[name]: value for name, value in asked_for.items() if value is not None}
+
+    def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
+        self._makers.add(endpoint.url, Maker(self._model))
+
+    def _described(self) -> Takes:
+        """What all servers of the list that are there take, by their own descriptions."""
+        found: list[Takes] = []
+
+        def read(endpoint: Endpoint, call: RemoteCall) -> None:
+            server = _beside_version(endpoint.server)
+            page = Question("GET", PAGE, MAX_BYTES, missing=NOT_SHOWN | {401})
+            try:
+                said = asked(server, call, page, min(GREETING_SECONDS, call.seconds_left))
+            except (Unanswered, GeneratorError):
+                said = b""  # a server need not describe itself
+            found.append(described(said))
+
+        def ask(call: RemoteCall) -> None:
+            there = [one for one in self._endpoints.now() if not one.must_greet]
+            at_the_same_time([lambda one=one: read(one, call) for one in there])
+
+        self._carried_out(ask, min(self._deadline, GREETING_SECONDS), f"GET {PAGE} of {self._where}")
+        takes = found[0]
+        for other in found[1:]:
+            takes = takes.and_also(other)
+        return takes
+
+
+def _beside_version(server: RemoteServer) -> RemoteServer:
+    """The same server, asked beside its /v1."""
+    other = copy(server)
+    other.url = server.url.removesuffix(VERSION)
+    return other
+
+
+def _raise(refusal: Refused) -> NoReturn:
+    """Raise a refusal as what it is."""
+    if refusal.status in MODERATION_STATUS and MODERATION.search(refusal.said):
+        raise DrawRefused(
+            f"{refusal.url} will not draw this: {refusal.said.rstrip('.')}.", "Change the prompt."
+        ) from None
+    raise refusal from None
+
+
+def _png(image: Image.Image) -> bytes:
+    from io import BytesIO
+
+    held = BytesIO()
+    image.save(held, "PNG", compress_level=1)
+    return held.getvalue()
+
+
+def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> Picture:
+    where = f"{server.url}{path}"
+    check_values(data, where)
+    try:
+        image = ImagesAnswer.model_validate_json(data).data[0]
+    except ValidationError as error:
+        raise GeneratorError(
+            f"{where} answered something else than images "
+            f"({error.errors(include_url=False)[0]['msg']}): {server.quote(data)}",
+            "Does this server speak the OpenAI Images API?",
+        ) from error
+    del data
+    content = image.b64_json or (image.url if image.url and image.url.startswith("data:image/") else None)
+    if content is None:
+        fault = f"an address ({server.quote(image.url[:100])})" if image.url else "neither image nor address"
+        raise GeneratorError(
+            f"{where} answered with {fault} instead of an image.",
+            "Addresses are not followed: have the server answer with b64_json.",
+        )
+    try:
+        return Picture.from_base64(content, f"The image from {server.url}", most)
+    except PictureError as error:
+        raise GeneratorError(error.message, error.hint) from error
