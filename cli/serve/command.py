@@ -27,6 +27,7 @@ from ...training.service.settings import (
 )
 from ..model_options import with_model_options
 from ..open_models import DrawingOptions
+from . import check, load, nginx
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -182,3 +183,8 @@ def _check_libraries() -> None:
             f"A service needs {', '.join(absent)}, which is not installed.",
             'Install it: pip install "interleave-thinker[serve]"',
         )
+
+
+app.command("check")(check.command)
+app.command("load")(load.command)
+app.command("nginx")(nginx.command)

@@ -1,0 +1,53 @@
+"""`serve check`, `serve load` and `serve nginx` as a person calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import call
+from support.stand_in_service import stand_in_service
+
+
+def test_check_says_what_is_right_and_exits_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "sesame")
+    with stand_in_service() as service:
+        shown = call("serve", "check", service.url, "--size", "32x32")
+        assert shown.exit_code == 0, shown.output
+        assert [line.split()[:2] for line in shown.output.splitlines()] == [
+            ["health", "ok"],
+            ["text", "ok"],
+            ["edit", "ok"],
+            ["again", "ok"],
+        ]
+        assert service.headers_seen[0]["Authorization"] == "Bearer sesame"
+        service.unlike_itself = True
+        faulty = call("serve", "check", service.url, "--size", "32x32", "--json")
+        assert faulty.exit_code == 1
+        assert json.loads(faulty.output)["findings"][-1]["right"] is False
+
+
+def test_load_prints_a_table_or_one_object() -> None:
+    with stand_in_service() as service:
+        arguments = ("serve", "load", service.url, "--clients", 2, "--seconds", 0.2, "--rate", 20)
+        shown = call(*arguments)
+        assert shown.exit_code == 0, shown.output
+        assert "4 images" in shown.output
+        found = json.loads(call(*arguments, "--json").output)
+        assert found["answers"] == {"image": 4}
+    assert call("serve", "load", "http://127.0.0.1:9", "--seconds", 1).exit_code == 1
+    assert call("serve", "load", "http://127.0.0.1:9", "--source", "big").exit_code == 2
+
+
+def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
+    (tmp_path / "ip.txt").write_text("# cards\n10.0.0.1\n\nhttp://10.0.0.2:9000 # the new one\n10.0.0.1\n")
+    shown = call("serve", "nginx", f"@{tmp_path / 'ip.txt'}")
+    assert shown.exit_code == 0, shown.output
+    servers = [line.split()[1] for line in shown.output.splitlines() if line.strip().startswith("server 1")]
+    assert servers == ["10.0.0.1:8011", "10.0.0.2:9000"]
+
+
+@pytest.mark.parametrize("services", ["", "@nowhere.txt", "ftp://a", "http://user:word@a", "a:port"])
+def test_nginx_refuses_what_is_no_service(services: str) -> None:
+    assert call("serve", "nginx", services).exit_code == 2
