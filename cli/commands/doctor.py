@@ -21,6 +21,7 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.machine import libraries
 from ..progress import Lines
+from ..serve import places
 
 PACKAGES = {
     "torch": "",
@@ -35,6 +36,11 @@ PACKAGES = {
     "datasets": "training",
     "bitsandbytes": "quantization",
     "llguidance": "grammar",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "python-multipart": "serve",
+    "prometheus-client": "serve",
+    "ray": "ray",
 }
 """Package: the optional extra that brings it, empty for one that is always needed."""
 
@@ -101,6 +107,8 @@ def command(
         "interleave_thinker": _own_version(),
         "packages": {name: libraries.installed(name) or None for name in PACKAGES},
         "device": _device(),
+        "cards": places.cards(),
+        "free_ports": places.free_ports(),
         "models": {place: [str(path) for path in found] for place, found in _models().items()},
         "advice": [],
     }
@@ -221,6 +229,8 @@ def _advice(report: dict[str, Any]) -> list[str]:
         "training": "to train agents",
         "quantization": "to load agents in 4 or 8 bits",
         "grammar": "to hold agents' answers to their grammar",
+        "serve": "to serve image models",
+        "ray": "to use several machines",
     }
     for extra, purpose in purposes.items():
         lacking = [name for name in absent if PACKAGES[name] == extra]
@@ -249,6 +259,9 @@ def _show(report: dict[str, Any]) -> None:
     view.say("Packages", "bold")
     for name, version in report["packages"].items():
         view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
+    view.say("Where a service could run", "bold")
+    for line in places.lines(report):
+        view.say(f"  {line}")
     view.say("Models", "bold")
     for place, found in report["models"].items():
         for path in found or ["none"]:

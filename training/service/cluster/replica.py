@@ -1,0 +1,117 @@
+"""What Serve runs on a card: the classes of its deployments.
+
+Decisions. The draw is in a thread of its own, because the replica answers Serve's health questions meanwhile; one
+thread, because a model draws one batch at a time. A reason why there is no image comes back as a value and not as
+an exception, which Serve would wrap with a trace of another machine. The classes are made in functions, since
+their decorators are Serve's and this module is read where Ray is not installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+from ..drawer import Drawer, Outcome
+from ..pool import DrawRequest, ModelInfo
+from ..settings import ModelSettings
+
+Answer = tuple[Outcome, ModelInfo]
+
+
+class OneModel:
+    """A model that is loaded once, and the thread that draws with it. `device`: as for `Drawer.open`."""
+
+    def __init__(self, model: ModelSettings, device: str, worker: str, gpu: int) -> None:
+        self._drawer = Drawer.open(model, device, worker, gpu)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="interleave-draw")
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        return self._drawer.info
+
+    async def draw(self, requests: Sequence[DrawRequest]) -> list[Answer]:
+        """An answer for each; requests that cannot be drawn in one call are drawn one after the other. When
+        it is cancelled the draw is interrupted."""
+        stop = Event()
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._thread, self._draw_all, list(requests), stop)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+        return [(outcome, self._drawer.info) for outcome in found]
+
+    def _draw_all(self, requests: list[DrawRequest], stop: Event) -> list[Outcome]:
+        groups: dict[Any, list[int]] = {}
+        for at, request in enumerate(requests):
+            key = request.batch_key
+            groups.setdefault(at if key is None else key, []).append(at)
+        found: dict[int, Outcome] = {}
+        for places in groups.values():
+            drawn = self._drawer.draw([requests[at] for at in places], stop.is_set)
+            found.update(zip(places, drawn, strict=True))
+        return [found[at] for at in range(len(requests))]
+
+
+def place_of_replica() -> tuple[str, int]:
+    """The name of this replica, and the number of its card (0 without one)."""
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray import serve  # pyright: ignore[reportMissingImports]
+
+    context = serve.get_replica_context()
+    cards = ray.get_gpu_ids()
+    return context.replica_id.unique_id, int(cards[0]) if cards and str(cards[0]).isdigit() else 0
+
+
+def model_replica(batch: int, batch_wait: float) -> type:
+    """The class of a deployment that holds one model and draws up to `batch` requests that arrive within
+    `batch_wait` seconds in one call."""
+    from ray import serve  # pyright: ignore[reportMissingImports]
+
+    class ModelReplica:
+        def __init__(self, model: ModelSettings, device: str) -> None:
+            self._model = OneModel(model, device, *place_of_replica())
+
+        async def info(self) -> ModelInfo:
+            return self._model.info
+
+        async def draw(self, request: DrawRequest) -> Answer:
+            if batch > 1:
+                return await self.draw_together(request)  # pyright: ignore[reportArgumentType, reportReturnType]
+            return (await self._model.draw([request]))[0]
+
+        @serve.batch(max_batch_size=batch, batch_wait_timeout_s=batch_wait)
+        async def draw_together(self, requests: list[DrawRequest]) -> list[Answer]:
+            return await self._model.draw(requests)
+
+    return ModelReplica
+
+
+def many_models_replica(at_once: int) -> type:
+    """The class of a deployment whose replicas load the model that a request names and hold `at_once` of
+    them."""
+    from ray import serve  # pyright: ignore[reportMissingImports]
+
+    class ManyModelsReplica:
+        def __init__(self, models: Mapping[str, ModelSettings], device: str) -> None:
+            self._models, self._device = models, device
+            self._loader = ThreadPoolExecutor(1, thread_name_prefix="interleave-load")
+
+        @serve.multiplexed(max_num_models_per_replica=at_once)
+        async def loaded(self, name: str) -> OneModel:
+            loop = asyncio.get_running_loop()
+            given = (self._models[name], self._device, *place_of_replica())
+            return await loop.run_in_executor(self._loader, OneModel, *given)
+
+        async def info(self) -> ModelInfo:
+            return (await self.loaded(serve.get_multiplexed_model_id())).info
+
+        async def draw(self, request: DrawRequest) -> Answer:
+            model = await self.loaded(serve.get_multiplexed_model_id())
+            return (await model.draw([request]))[0]
+
+    return ManyModelsReplica
