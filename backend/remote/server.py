@@ -52,6 +52,8 @@ class RemoteServer:
         self.mask = KeyMask(key)
         self._key = key
         self._kind = kind
+        self.headers: dict[str, str] = {}
+        """Sent with every request, beside the key."""
 
     def __repr__(self) -> str:
         return f"RemoteServer({self.url!r})"
@@ -65,7 +67,7 @@ class RemoteServer:
         address."""
         import httpx
 
-        headers = {"Accept-Encoding": "identity"} | (
+        headers = {"Accept-Encoding": "identity", **self.headers} | (
             {"Authorization": f"Bearer {self._key}"} if self._key else {}
         )
         limits = httpx.Timeout(silence, connect=min(silence, CONNECT_SECONDS))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from support.cli_calls import call
 from support.stand_in_service import stand_in_service
+
+from interleave_thinker.cli.serve import places
 
 
 def test_check_says_what_is_right_and_exits_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +54,17 @@ def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize("services", ["", "@nowhere.txt", "ftp://a", "http://user:word@a", "a:port"])
 def test_nginx_refuses_what_is_no_service(services: str) -> None:
     assert call("serve", "nginx", services).exit_code == 2
+
+
+def test_doctor_knows_where_a_service_could_run() -> None:
+    with socket.socket() as taken:
+        port = next(port for port in places.PORTS if port in places.free_ports())
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        report = json.loads(call("doctor", "--json").output)
+        assert port not in report["free_ports"]
+        assert set(report["free_ports"]) <= set(places.PORTS)
+        assert str(port) in places.lines(report)[-1]
+    assert port in places.free_ports()
+    card = {"device": "cuda:0", "name": "A card", "memory_gib": 80.0, "free_gib": 10.5}
+    assert places.lines({"cards": [card], "free_ports": []})[0] == "cuda:0: A card, 10.5 of 80.0 GiB free"

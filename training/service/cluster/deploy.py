@@ -1,9 +1,9 @@
 """Puts the service on a cluster: the deployments, their numbers, and their end.
 
 Decisions. The app is a deployment as the models are, so Serve's proxies on every node speak its HTTP. Our own
-admission comes first and Serve's bounds lie just above it, so that what is refused is refused in the protocol's
-form. The key stays in the environment of the processes that need it: where the app runs without it, it does not
-start. A cluster that was there before is left as it was, less what was put on it.
+admission comes first and Serve's bounds lie just above it, so that what is refused is refused in the
+protocol's form. The key stays in the environment of the processes that need it: where the app runs without
+it, it does not start. A cluster that was there before is left as it was, less what was put on it.
 """
 
 from __future__ import annotations

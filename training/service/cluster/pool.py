@@ -1,9 +1,9 @@
 """The pool of a cluster: requests go to Serve's replicas, and what Serve knows of them is shown.
 
-Decisions. Serve chooses the replica and queues; what is counted here is only what this app has handed over. How
-many replicas there are is asked of Serve's controller once a second, beside the requests, because the app asks
-without waiting. A replica that is lost in the middle of a draw is Serve's to replace and ours to ask again: once,
-since a request that kills two replicas would kill a third.
+Decisions. Serve chooses the replica and queues; what is counted here is only what this app has handed over.
+How many replicas there are is asked of Serve's controller once a second, beside the requests, because the app
+asks without waiting. A replica that is lost in the middle of a draw is Serve's to replace and ours to ask
+again: once, since a request that kills two replicas would kill a third.
 """
 
 from __future__ import annotations
@@ -157,11 +157,12 @@ class RayPool:
         found: dict[str, list[tuple[WorkerPhase, str]]] = {}
         for name in self._handles:
             state = deployments.get(deployment_name(name))
-            replicas: list[tuple[WorkerPhase, str]] = []
-            for phase, count in (state.replica_states if state else {}).items():
+            if state is None:
+                continue
+            for phase, count in state.replica_states.items():
                 if phase not in LEAVING:
-                    replicas += [(PHASES.get(phase, "dead"), state.message[:300])] * count
-            found[name] = replicas
+                    known: WorkerPhase = PHASES.get(phase, "dead")
+                    found.setdefault(name, []).extend([(known, state.message[:300])] * count)
         return found
 
     async def _learn_of_models(self) -> None:

@@ -1,9 +1,9 @@
 """What Serve runs on a card: the classes of its deployments.
 
-Decisions. The draw is in a thread of its own, because the replica answers Serve's health questions meanwhile; one
-thread, because a model draws one batch at a time. A reason why there is no image comes back as a value and not as
-an exception, which Serve would wrap with a trace of another machine. The classes are made in functions, since
-their decorators are Serve's and this module is read where Ray is not installed.
+Decisions. The draw is in a thread of its own, because the replica answers Serve's health questions meanwhile;
+one thread, because a model draws one batch at a time. A reason why there is no image comes back as a value
+and not as an exception, which Serve would wrap with a trace of another machine. The classes are made in
+functions, since their decorators are Serve's and this module is read where Ray is not installed.
 """
 
 from __future__ import annotations
@@ -97,12 +97,14 @@ def many_models_replica(at_once: int) -> type:
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ManyModelsReplica:
+        loaded: Any
+
         def __init__(self, models: Mapping[str, ModelSettings], device: str) -> None:
             self._models, self._device = models, device
             self._loader = ThreadPoolExecutor(1, thread_name_prefix="interleave-load")
 
         @serve.multiplexed(max_num_models_per_replica=at_once)
-        async def loaded(self, name: str) -> OneModel:
+        async def loaded(self, name: str) -> OneModel:  # pyright: ignore[reportRedeclaration]
             loop = asyncio.get_running_loop()
             given = (self._models[name], self._device, *place_of_replica())
             return await loop.run_in_executor(self._loader, OneModel, *given)

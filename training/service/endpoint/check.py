@@ -76,6 +76,7 @@ class ServiceCheck:
 
     def __init__(self, url: str, key: str | None, asked: Asked) -> None:
         self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
+        self._server.headers = ANEW
         self._asked = asked
 
     def findings(self) -> Iterator[Finding]:
@@ -182,7 +183,7 @@ class ServiceCheck:
         def ask(_: Any) -> tuple[int, bytes]:
             with self._server.faults():
                 try:
-                    with self._server.answer(call, method, path, seconds, body, ANEW) as response:
+                    with self._server.answer(call, method, path, seconds, body) as response:
                         return response.status_code, self._server.whole(response, limit)
                 except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
                     said = self._server.quote(f"{type(error).__name__}: {error}")

@@ -25,6 +25,7 @@ from .asking import Asking
 from .bodies import BadBody
 from .images import images_routes
 from .intake import Intake
+from .page import page_routes
 from .published import published_routes
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -58,10 +59,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
     app.state.front = front
     app.include_router(published_routes(asking))
     app.include_router(images_routes(asking))
-
-    @app.get("/", summary="That it is here")
-    async def root() -> dict[str, str]:
-        return {"message": "Image models as a service; /docs says how to ask.", "status": "running"}
+    app.include_router(page_routes(front))
 
     @app.get("/ready", summary="For balancers: 200 where a request would be drawn")
     async def ready() -> JSONResponse:

@@ -115,9 +115,10 @@ class Asking:
             )
             for offset in range(number)
         ]
+        shared = body.seed is not None and "no-cache" not in request.headers.get("cache-control", "")
         self.front.held += images.bytes
         try:
-            drawing = _all(self.front.draw(one, body.seed is not None) for one in asked)
+            drawing = _all(self.front.draw(one, shared) for one in asked)
             return await unless_gone(request, drawing)
         finally:
             self.front.held -= images.bytes

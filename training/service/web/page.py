@@ -2,8 +2,8 @@
 
 Decision: one file without a framework, which asks the same routes as every client. Browsers get it, everybody
 else the JSON of the published services. Only the script and the style that are in the file run, by their
-digests, whatever a model's name or an error may hold; the page puts foreign text nowhere but into text. What it
-shows of others' images is behind the key, and says neither prompts nor who asked.
+digests, whatever a model's name or an error may hold; the page puts foreign text nowhere but into text. What
+it shows of others' images is behind the key, and says neither prompts nor who asked.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_the_form_draws_and_edits(tab: Any, pool: SmallPool) -> None:
         tab.locator("#source img").wait_for()
         tab.fill("[name=prompt]", "make it blue")
         tab.click("#draw button.main")
-        tab.wait_for_function("document.querySelectorAll('#recent figure').length === 2")
+        tab.locator("#recent figure").nth(1).wait_for()
         first, second = pool.requests
         assert (first.prompt, first.seed, first.sources) == ("a red boat", 7, ())
         assert len(second.sources) == 1
@@ -151,7 +151,7 @@ def test_the_key_is_asked_for_where_there_is_one(
         assert tab.locator("#recent figure").count() == 0
         tab.fill("#key input", "wrong")
         tab.press("#key input", "Enter")
-        tab.wait_for_function("document.querySelector('#refused').textContent !== ''")
+        tab.locator("#refused:not(:empty)").wait_for()
         tab.fill("#key input", "sesame")
         tab.press("#key input", "Enter")
         tab.locator("#numbers div").first.wait_for()
