@@ -8,6 +8,7 @@ it, it does not start. A cluster that was there before is left as it was, less w
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class Service:
 
         handles = {name: node for name, node in self._model_nodes()}
         most = ROOM_ABOVE + self.settings.queue * max(1, len(self.models))
-        ingress = serve.deployment(
+        ingress: Any = serve.deployment(
             serve.ingress()(_app_class()),
             name="app",
             num_replicas=self.cluster.app_replicas,
@@ -93,14 +94,14 @@ class Service:
             devices = max(len(model.devices) for model in self.models)
             kind = many_models_replica(cluster.models_each)
             options = self._options(devices, self._gpus(self.models), batch=1)
-            deployment = serve.deployment(kind, name=deployment_name(""), **options)
+            deployment: Any = serve.deployment(kind, name=deployment_name(""), **options)
             return [("", deployment.bind({one.name: one for one in self.models}, self._device(self.models)))]
         nodes = []
         for model in self.models:
             kind = model_replica(settings.batch, settings.batch_wait / 1000)
             options = self._options(len(model.devices), self._gpus([model]), settings.batch)
-            deployment = serve.deployment(kind, name=deployment_name(model.name), **options)
-            nodes.append((model.name, deployment.bind(model, self._device([model]))))
+            one: Any = serve.deployment(kind, name=deployment_name(model.name), **options)
+            nodes.append((model.name, one.bind(model, self._device([model]))))
         return nodes
 
     def _options(self, devices: int, gpus: float, batch: int) -> dict[str, Any]:
@@ -155,10 +156,10 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
                 object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
             )
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise SettingsError(
             f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
@@ -197,7 +198,7 @@ def _app_class() -> type:
             self._pool, self._settings = RayPool(models, handles, settings, APP_NAME), settings
 
         def __serve_build_asgi_app__(self) -> Any:
-            from ..app import create_app
+            from ..web.app import create_app
 
             return create_app(self._pool, self._settings)
 

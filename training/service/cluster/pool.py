@@ -33,7 +33,7 @@ from ..settings import ModelSettings, ServiceSettings
 LOOKED_EVERY = 1.0
 TRIES = 2
 BUSY_SECONDS = 2.0
-PHASES: dict[str, WorkerPhase] = {"RUNNING": "alive", "STARTING": "loading", "UPDATING": "loading"}
+PHASES: Mapping[str, WorkerPhase] = {"RUNNING": "alive", "STARTING": "loading", "UPDATING": "loading"}
 LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
@@ -161,8 +161,8 @@ class RayPool:
                 continue
             for phase, count in state.replica_states.items():
                 if phase not in LEAVING:
-                    known: WorkerPhase = PHASES.get(phase, "dead")
-                    found.setdefault(name, []).extend([(known, state.message[:300])] * count)
+                    replica = (PHASES.get(phase, "dead"), state.message[:300])
+                    found.setdefault(name, []).extend(replica for _ in range(count))
         return found
 
     async def _learn_of_models(self) -> None:

@@ -97,23 +97,25 @@ def many_models_replica(at_once: int) -> type:
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ManyModelsReplica:
-        loaded: Any
-
         def __init__(self, models: Mapping[str, ModelSettings], device: str) -> None:
             self._models, self._device = models, device
             self._loader = ThreadPoolExecutor(1, thread_name_prefix="interleave-load")
 
         @serve.multiplexed(max_num_models_per_replica=at_once)
-        async def loaded(self, name: str) -> OneModel:  # pyright: ignore[reportRedeclaration]
+        async def loaded(self, name: str) -> OneModel:
             loop = asyncio.get_running_loop()
             given = (self._models[name], self._device, *place_of_replica())
             return await loop.run_in_executor(self._loader, OneModel, *given)
 
+        async def _named(self) -> OneModel:
+            load: Any = self.loaded
+            return await load(serve.get_multiplexed_model_id())
+
         async def info(self) -> ModelInfo:
-            return (await self.loaded(serve.get_multiplexed_model_id())).info
+            return (await self._named()).info
 
         async def draw(self, request: DrawRequest) -> Answer:
-            model = await self.loaded(serve.get_multiplexed_model_id())
+            model = await self._named()
             return (await model.draw([request]))[0]
 
     return ManyModelsReplica

@@ -56,6 +56,14 @@ def test_the_last_images_can_be_had_and_no_others(pool: SmallPool) -> None:
         assert client.get("/recent/0123").status_code == 404
 
 
+def test_who_wants_no_remembered_image_gets_a_new_draw(pool: SmallPool) -> None:
+    with served_app(pool) as url:
+        for headers in ({}, {}, {"Cache-Control": "no-cache"}):
+            asked = {"prompt": "a boat", "seed": 3}
+            assert httpx.post(f"{url}/edit", json=asked, headers=headers, trust_env=False).status_code == 200
+        assert len(pool.requests) == 2
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
