@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import check_variable, read_key
 from ...backend.remote.server import THIS_MACHINE
+from ...training.service.cluster.settings import ClusterSettings
 from ...training.service.settings import (
     PUBLISHED_PORTS,
     ModelSettings,
@@ -56,6 +57,15 @@ def serve(
     context: typer.Context,
     model: ServedModel,
     service: ServiceSettings,
+    cluster: ClusterSettings,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Serve with Ray Serve instead: on the cluster at this address, `auto` for the one that this "
+            "machine belongs to, `local` to start one here.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="YAML file with `models:` and settings of the service; options given here win."),
@@ -72,6 +82,14 @@ def serve(
     _check_key(settings)
     ports = _ports(models, settings)
     _check_libraries()
+    if ray is not None:
+        if len(ports) > 1:
+            raise SettingsError("With --ray there is one port.", "Leave out --published-ports.")
+        from .on_ray import serve_on_ray
+
+        serve_on_ray(ray, models, settings, cluster)
+        return
+    _refuse_without_ray(context)
     from ...training.service.plain.pool import PlainPool
     from ...training.service.web.app import create_app
     from ...training.service.web.server import run_service
@@ -143,6 +161,12 @@ def _refuse_beside_file(context: typer.Context, model: BaseModel) -> None:
 def _typed(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_without_ray(context: typer.Context) -> None:
+    for name in ClusterSettings.model_fields:
+        if _typed(context, name):
+            raise SettingsError(f"--{name.replace('_', '-')} is for a cluster.", "Say --ray ADDRESS too.")
 
 
 def _check_key(settings: ServiceSettings) -> None:
