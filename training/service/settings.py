@@ -147,7 +147,11 @@ def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:
     for name, entry in content["models"].items():
         given = dict(entry) if isinstance(entry, dict) else {"generator": entry}
         devices = given.pop("devices", "auto")
-        if isinstance(devices, int) and not isinstance(devices, bool) and 1 <= devices <= MAX_DEVICES:
+        if isinstance(devices, int) and not isinstance(devices, bool):
+            if not 1 <= devices <= MAX_DEVICES:
+                raise SettingsError(
+                    f"Service file {str(path)!r}, {name}: devices are 1 to {MAX_DEVICES} cards."
+                )
             given["devices"] = [f"cuda:{next_card + number}" for number in range(devices)]
             next_card += devices
         elif isinstance(devices, list):

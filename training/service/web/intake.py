@@ -29,6 +29,7 @@ App = Callable[[Any, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/", "/health", "/ready", "/favicon.ico")
 """What is answered without a key: what balancers ask for, and the page on which a key can be typed."""
+WITH_BODY = ("POST", "PUT", "PATCH")
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 256 * MIB
 
@@ -80,11 +81,14 @@ class Intake:
                 # Only paths that there are: a stranger's would each be a series of its own.
                 route = getattr(scope.get("route"), "path", "other")
                 self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
+                if scope["method"] in WITH_BODY and not body.whole:
+                    # What is left of the body would be taken for the next request.
+                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
         try:
             self._check(scope, headers)
-            if scope["method"] not in ("POST", "PUT", "PATCH"):
+            if scope["method"] not in WITH_BODY:
                 await self._app(scope, receive, counted)
                 return
             self._front.admission.check_open()
@@ -121,7 +125,7 @@ class _Body:
         self._receive, self._front = receive, front
         self._most = front.settings.max_body * MIB
         self._until = 0.0
-        self._bytes, self._whole = 0, False
+        self._bytes, self.whole = 0, False
 
     def check_length(self, announced: bytes) -> None:
         """Raise BodyTooLarge for a length that is too large, before any of it is read."""
@@ -134,7 +138,7 @@ class _Body:
 
     async def receive(self) -> Message:
         """The next part; raises BodyTooLarge, BodyTooSlow, Busy."""
-        if self._whole:
+        if self.whole:
             return await self._receive()
         try:
             message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
@@ -143,7 +147,7 @@ class _Body:
                 f"The body did not arrive within {self._front.settings.body_seconds:g} s."
             ) from error
         size = len(message.get("body", b""))
-        self._whole = not message.get("more_body", False)
+        self.whole = not message.get("more_body", False)
         self._bytes += size
         self._front.held += size
         self._front.metrics.read.inc(size)
@@ -156,12 +160,12 @@ class _Body:
     async def discard(self) -> None:
         """Let the rest arrive, for a while: a client that still writes would not see the answer else."""
         until, left = time.monotonic() + LINGER_SECONDS, LINGER_BYTES
-        while not self._whole and left > 0 and (seconds := until - time.monotonic()) > 0:
+        while not self.whole and left > 0 and (seconds := until - time.monotonic()) > 0:
             try:
                 message = await asyncio.wait_for(self._receive(), seconds)
             except asyncio.TimeoutError:
                 return
-            self._whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
+            self.whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
             left -= len(message.get("body", b""))
 
     def release(self) -> None:
@@ -179,7 +183,6 @@ async def _refuse(path: str, error: ServiceError, body: _Body, send: Send) -> No
         **error_headers(error),
         "content-type": "application/json",
         "content-length": str(len(data)),
-        "connection": "close",
     }
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": error.status, "headers": pairs})

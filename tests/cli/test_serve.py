@@ -1,0 +1,187 @@
+"""`interleave-thinker serve` as a process: how it is called, how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+
+from support.ray_here import importable
+from support.running_service import wait_until
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.cli.serve.command import name_of
+from interleave_thinker.training.service.settings import MAX_DEVICES, devices_in, models_in
+
+CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The command, and the addresses that it listens at."""
+    (folder / "package").mkdir()
+    with importable(folder / "package"), (folder / "log").open("w") as log:
+        command = [sys.executable, "-c", CALL, "serve", "--port", "0", *options]
+        process = subprocess.Popen(command, stderr=log, text=True, cwd=folder)
+        try:
+            found = lambda: re.findall(r"Listening at (\S+)", (folder / "log").read_text())  # noqa: E731
+            wait_until(lambda: found() or process.poll() is not None)
+            assert found(), (folder / "log").read_text()
+            yield process, found()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def is_alive(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_told_to_end_it_finishes_what_it_draws_and_leaves(tmp_path: Path) -> None:
+    """The draw is of a megapixel, so it is under way when the signal comes; all processes are gone after."""
+    with serving(tmp_path, "--generator", "fake:2048", "--devices", "cpu") as (process, (url,)):
+        wait_until(lambda: is_alive(url))
+        worker = httpx.get(f"{url}/status").json()
+        assert worker["active_workers"] == 1
+        with ThreadPoolExecutor(4) as clients:
+            asked = [
+                clients.submit(httpx.post, f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=60)
+                for seed in range(4)
+            ]
+            wait_until(lambda: httpx.get(f"{url}/status").json()["pending_tasks"] > 0)
+            process.send_signal(signal.SIGTERM)
+            answers = [one.result() for one in asked]
+        assert process.wait(30) == 0
+        for seed, answer in enumerate(answers):
+            # One that had not been read when the signal came is told that the service ends.
+            if answer.status_code == 200:
+                drawn = Picture.from_base64(answer.json()["edited_image"])
+                assert drawn == FakeGenerator(2048).draw("a", None, seed)
+            else:
+                assert answer.status_code == 503 and answer.json()["success"] is False
+        assert any(answer.status_code == 200 for answer in answers)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")
+def test_its_workers_end_with_it(tmp_path: Path) -> None:
+    with serving(tmp_path, "--generator", "fake:16", "--devices", "cpu") as (process, (url,)):
+        wait_until(lambda: is_alive(url))
+        children = children_of(process.pid)
+        assert children
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 20)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if re.search(rf"^PPid:\t{pid}$", text, re.MULTILINE):
+            found.append(int(status.parent.name))
+    return found
+
+
+def test_a_file_names_several_models_and_options_win(tmp_path: Path) -> None:
+    config = tmp_path / "service.yaml"
+    config.write_text(
+        "queue: 7\nper-client: 5\nmodels:\n  klein: 'fake:16'\n"
+        "  other: {generator: fake, options: {size: 32}, devices: [cpu]}\n"
+    )
+    with serving(tmp_path, "--config", str(config), "--queue", "9") as (_, (url,)):
+        names = [one["name"] for one in httpx.get(f"{url}/models").json()]
+        assert names == ["klein", "other"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "--generator SPEC"),
+        (["--generator", "nope"], "no generator 'nope'"),
+        (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
+        (["--generator", "fake", "--steps", "3"], "--steps is no option"),
+        (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
+        (["--generator", "fake", "--published-ports"], "no model has a port"),
+        (["--generator", "fake", "--certificate", "no.pem"], "no.pem"),
+        (["--config", "absent.yaml"], "absent.yaml"),
+        (["--config", "x.yaml", "--generator", "fake"], "--generator is of one model"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    options: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from interleave_thinker.cli import main
+
+    monkeypatch.delenv("INTERLEAVE_SERVICE_KEY", raising=False)
+    monkeypatch.setattr(sys, "argv", ["interleave-thinker", "serve", *options])
+    started = time.monotonic()
+    with pytest.raises(SystemExit) as end:
+        main()
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and said in error and "Traceback" not in error
+    assert "sk-secret" not in error and time.monotonic() - started < 30
+
+
+def test_models_of_a_file_take_the_cards_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        "timeout: 60\nmodels:\n  a: {generator: fake, devices: 2}\n"
+        "  b: {generator: fake, devices: 1, port: 9000}\n"
+    )
+    settings, (a, b) = models_in(file)
+    assert settings == {"timeout": 60}
+    assert a.devices == ("cuda:0", "cuda:1") and b.devices == ("cuda:2",) and b.port == 9000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "models: {}",
+        "models: [a]",
+        "models: {a: {}}",
+        "models: {a: {generator: fake, surprise: 1}}",
+        "models: {'../a': fake}",
+        "models: {a: {generator: fake, devices: 0}}",
+        "models: {a: {generator: fake, devices: 1000}}",
+        "models: {a: {generator: fake, options: {x: [1]}}}",
+        "models: !!python/object/apply:os.system [ls]",
+        "a: &a [x,x]\nb: [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nmodels: {a: fake}",
+    ],
+)
+def test_a_file_that_is_wrong_is_one_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "service.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError):
+        models_in(file)
+
+
+def test_devices_and_names_are_read_from_their_texts() -> None:
+    assert devices_in("0,1, cpu") == ("cuda:0", "cuda:1", "cpu")
+    for wrong in ("", " , ", ",".join(["cpu"] * (MAX_DEVICES + 1))):
+        with pytest.raises(SettingsError):
+            devices_in(wrong)
+    assert name_of("diffusers:/models/FLUX.2-klein-4B/") == "FLUX.2-klein-4B"
+    assert name_of("tinyworld") == "tinyworld" and name_of("diffusers:../") == "diffusers"
