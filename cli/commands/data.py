@@ -93,6 +93,9 @@ def from_runs(
     ] = False,
     scorer: Score = None,
     skip_bad: SkipBadRuns = False,
+    guard: Annotated[
+        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+    ] = None,
     settings: RunsData,
 ) -> None:
     """Turn runs and people's annotations (accept, reject, better prompt) into rows for critic-sft and
@@ -107,6 +110,7 @@ def from_runs(
         oracle_of(settings.reasoning),
         skip_bad,
         lambda line: typer.echo(shown_text(line)),
+        guard=guard,
     )
     made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")

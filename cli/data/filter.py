@@ -49,6 +49,9 @@ def command(
         Path | None,
         typer.Option(help="What the page saved: it becomes feedback of the runs first."),
     ] = None,
+    guard: Annotated[
+        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+    ] = None,
     settings: FilterData,
 ) -> None:
     """Keep the chains that got somewhere, cut at their best image, balanced: rows for critic-sft and
@@ -71,6 +74,7 @@ def command(
         skip_bad,
         lambda line: typer.echo(shown_text(line)),
         show,
+        guard,
     )
     made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")

@@ -1,4 +1,4 @@
-"""`data pack`: a folder of rows becomes shards to share, with a card."""
+"""`data pack`: folders of rows become shards, or the published tree, to share, with a card."""
 
 from __future__ import annotations
 
@@ -15,23 +15,34 @@ from ..model_options import with_model_options
 @with_model_options
 def command(
     *,
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of rows, as filter, planner-rows and sequences leave it.")
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders of rows, as filter, planner-rows and sequences leave them.")
     ],
-    out: Annotated[Path, typer.Option(help="New folder for the shards and the card.")],
+    out: Annotated[Path, typer.Option(help="New folder for what is packed and the card.")],
     form: Annotated[
-        Literal["hf", "parquet", "webdataset"],
-        typer.Option("--as", help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards."),
+        Literal["hf", "parquet", "webdataset", "published"],
+        typer.Option(
+            "--as",
+            help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards; published: the "
+            "published tree, with the trajectories of --runs.",
+        ),
     ] = "hf",
     runs: Annotated[
         list[Path] | None,
         typer.Option(help="The runs that the rows were made of; the card names their makers."),
     ] = None,
+    prefix: Annotated[
+        str,
+        typer.Option(help="Put before every path of a published tree: the folder where it is going to lie."),
+    ] = "",
     source: Annotated[
         list[str] | None, typer.Option(help="An outside set as NAME=LICENCE, such as CoMM=cc-by-4.0; repeat.")
     ] = None,
     guard_report: Annotated[
         Path | None, typer.Option(help="Report of `data guard check`; without it the card says: not checked.")
+    ] = None,
+    guard: Annotated[
+        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is packed.")
     ] = None,
     about: CardData,
 ) -> None:
@@ -39,9 +50,16 @@ def command(
     from ...training.data.pack.pack import Packing
 
     packing = Packing(
-        form, about, runs or [], source or [], guard_report, lambda line: typer.echo(shown_text(line))
+        form,
+        about,
+        runs or [],
+        source or [],
+        guard_report,
+        guard,
+        prefix,
+        lambda line: typer.echo(shown_text(line)),
     )
-    packing.pack(folder, out)
+    packing.pack(folders, out)
     typer.echo(f"\npacked: {out}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,24 @@ def command(
     ] = None,
     outside: Annotated[
         list[str] | None,
-        typer.Option(help="Another set: rows:FILE (messages and images, JSON) or runs:FOLDER; repeat."),
+        typer.Option(
+            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, or comm:FOLDER (CoMM's "
+            "train_data.pth and images); repeat."
+        ),
+    ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; without "
+            "one its items teach descriptions alone."
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="Checkpoint of the planner that is to learn: rows longer than --max-length are cut between "
+            "steps."
+        ),
     ] = None,
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
@@ -38,23 +56,35 @@ def command(
     settings: PlannerRowsData,
 ) -> None:
     """Turn trajectories into rows for planner-sft: whole plans, continuations, descriptions, counted ones."""
+    from ...backend.chat import open_chat
     from ...backend.prompts import default_prompt_set
-    from ...training.data.planner_rows.make import SFT_FILE, PlannerRows
+    from ...training.data.planner_rows.make import SFT_FILE, OutsideSets, PlannerRows
     from ..open_models import prompts_in
 
-    folders, files = list(runs or []), []
+    places: dict[str, list[Path]] = defaultdict(list, runs=list(runs or []))
     for spec in outside or []:
         kind, _, place = spec.partition(":")
-        if kind not in ("rows", "runs") or not place:
-            raise SettingsError(f"{spec!r} is no outside set.", "Write rows:FILE or runs:FOLDER.")
-        (files if kind == "rows" else folders).append(Path(place))
-    if not folders and not files:
+        if kind not in ("rows", "runs", "comm") or not place:
+            raise SettingsError(
+                f"{spec!r} is no outside set.", "Write rows:FILE, runs:FOLDER or comm:FOLDER."
+            )
+        places[kind].append(Path(place))
+    if not any(places.values()):
         raise SettingsError("There is nothing to make rows of.", "Give folders of runs, or --outside.")
+    if teacher and not places["comm"]:
+        raise SettingsError("A teacher writes prompts for CoMM alone.", "Give --outside comm:FOLDER with it.")
+    fits = None
+    if tokenizer is not None:
+        from ...training.data.planner_rows.fit import Fits
+
+        fits = Fits(tokenizer, settings.max_length)
+    sets = OutsideSets(places["rows"], places["comm"], open_chat(teacher) if teacher else None)
     maker = PlannerRows(
         settings,
         prompts_in(prompts) or default_prompt_set(),
         guard,
         lambda line: typer.echo(shown_text(line)),
+        fits,
     )
-    maker.make(folders, files, out)
+    maker.make(places["runs"], out, sets)
     typer.echo(f"\ndata: {out / SFT_FILE}")

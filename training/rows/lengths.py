@@ -152,16 +152,31 @@ def _exact(row: ShownRow, processor: Any) -> int:
 
 def _image_tokens(row: ShownRow, processor: Any, sizes: dict[Path, tuple[int, int]]) -> int | RowProblem:
     """Tokens of the row's images at the size at which they are shown."""
-    reader = processor.image_processor
     tokens = 0
     for field, path in row.images:
         if path not in sizes:
             sizes[path] = size_of(path)
-        width, height = sizes[path]
-        scale = min(1.0, (row.area / (width * height)) ** 0.5)
-        shape = max(1, int(height * scale)), max(1, int(width * scale))
         try:
-            tokens += reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+            tokens += tokens_of_image(sizes[path], processor, row.area)
         except ValueError as error:
+            width, height = sizes[path]
             return RowProblem(row.place, field, f"{path.name!r} is {width}x{height} pixels ({error})")
     return tokens
+
+
+def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXELS) -> int:
+    """Tokens of an image of that width and height, shown with at most `area` pixels; raises ValueError for a
+    shape that the model's reader refuses."""
+    width, height = size
+    reader = processor.image_processor
+    scale = min(1.0, (area / (width * height)) ** 0.5)
+    shape = max(1, int(height * scale)), max(1, int(width * scale))
+    return reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+
+
+def most_tokens(texts: Sequence[str], sizes: Sequence[tuple[int, int]], processor: Any) -> int:
+    """Upper estimate of the tokens of a conversation of these turns and images, before it has files; raises
+    ValueError as `tokens_of_image` does."""
+    ids = processor.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    pictures = sum(tokens_of_image(size, processor) for size in sizes)
+    return sum(map(len, ids)) + pictures + TEMPLATE_TOKENS * (len(texts) + len(sizes) + 1)

@@ -25,6 +25,7 @@ from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Attempt, Score, StepResult, Trajectory, Verdict
+from ..data.guard.screening import Screening
 from ..data.trajectories.outcomes import read_sample
 from ..reward.cache import RewardCache, key_of
 from .repeated_scorer import score_in_full
@@ -134,18 +135,23 @@ class RunReader:
         cache: RewardCache | None = None,
         success_at: float | None = None,
         oracle: Oracle | None = None,
+        screening: Screening | None = None,
     ) -> None:
         self.wording = wording
         self.scorer = scorer
         self.cache = cache
         self.success_at = success_at
         self.oracle = oracle
+        self.screening = screening or Screening()
         self.counts = Counts()
         self._unanswered = 0
 
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
-        """The steps of one run; raises JournalError if the folder is foreign, damaged or too new."""
+        """The steps of one run, none of one that is in a benchmark; raises JournalError if the folder is
+        foreign, damaged or too new."""
         trajectory = load_trajectory(folder)
+        if self.screening.finds_trajectory(name, trajectory):
+            return []
         annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
         self.counts.runs += 1
         self.counts.annotations += len(annotations)

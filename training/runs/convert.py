@@ -25,6 +25,7 @@ from ...backend.journal.files import first_fault
 from ...backend.pictures import MAX_BYTES, Picture
 from ...backend.prompts import PromptSet
 from ...backend.scorers import Scorer
+from ..data.guard.screening import Screened, Screening
 from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
@@ -69,6 +70,8 @@ class RunConverter:
     log: Log = print
     show: int = 0
     """Chains that the page for a person shows."""
+    guard: Path | None = None
+    """Index of benchmarks, of which nothing is taught."""
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
         """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
@@ -78,7 +81,7 @@ class RunConverter:
         without an oracle; JournalError for a damaged run.
         """
         _check_place(out)
-        steps, problems, counts = self._read(runs, out)
+        steps, problems, counts, screened = self._read(runs, out)
         steps = _writable_only(steps, self.prompt_set)
         settings = with_found_variance(steps, self.settings)
         decided = choose_rows(steps, settings)
@@ -88,7 +91,9 @@ class RunConverter:
             HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
         }
         damaged = [str(problem) for problem in problems]
-        made = Conversion(settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None)
+        made = Conversion(
+            settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None, screened
+        )
         report = make_report(decided, files, counts, damaged, made)
         for line in as_lines(report):
             self.log(line)
@@ -105,26 +110,31 @@ class RunConverter:
             folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
         )
 
-    def _read(self, runs: Sequence[Path], out: Path) -> tuple[list[JudgedStep], list[RowProblem], Counts]:
+    def _read(
+        self, runs: Sequence[Path], out: Path
+    ) -> tuple[list[JudgedStep], list[RowProblem], Counts, Screened | None]:
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
             raise SettingsError(
                 f"Reasoning {EXACT!r} needs an oracle that knows the right answers, and there is none.",
                 "Give --reasoning own or required.",
             )
-        cache = RewardCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
-        reader = RunReader(
-            self.prompt_set.digest,
-            self.scorer,
-            cache,
-            self.settings.success_at,
-            self.oracle if exact else None,
-        )
-        try:
-            return *read_runs(runs, reader, self.skip_bad, self.log), reader.counts
-        finally:
-            if cache is not None:
-                cache.close()
+        with Screening.opened(self.guard) as screening:
+            cache = RewardCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
+            reader = RunReader(
+                self.prompt_set.digest,
+                self.scorer,
+                cache,
+                self.settings.success_at,
+                self.oracle if exact else None,
+                screening,
+            )
+            try:
+                steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
+                return steps, problems, reader.counts, screening.report()
+            finally:
+                if cache is not None:
+                    cache.close()
 
 
 def _check_place(out: Path) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel
 
 from ...backend.feedback.remedies import RemedySource
+from ..data.guard.screening import Screened
 from ..rows.sft import RARE
 from .attempts import Counts
 from .filter import Decided, Fate, counts_of
@@ -77,6 +78,8 @@ class RunsReport(BaseModel):
     scored: int = 0
     """Scores that were asked for now; the others were there already."""
     other_wording: int
+    guard: Screened | None = None
+    """Runs that were left out for being in a benchmark; None: not held against any."""
     files: dict[str, Rows]
     kept: dict[str, int]
     left_out: dict[str, int]
@@ -110,11 +113,13 @@ def rows_of(rows: Sequence[Decided]) -> Rows:
 
 
 class Conversion(NamedTuple):
-    """How runs were made data: the settings, the digest of the prompt set, the identity of the scorer."""
+    """How runs were made data: the settings, the digest of the prompt set, the identity of the scorer,
+    what a guard left out."""
 
     settings: RunsData
     prompt_set: str
     scorer: str | None
+    screened: Screened | None = None
 
 
 def make_report(
@@ -139,6 +144,7 @@ def make_report(
         unscored=counts.unscored,
         scored=counts.scored,
         other_wording=counts.other_wording,
+        guard=made.screened,
         files=rows,
         kept=counts_of(one for one in decided if one.fate != "left out"),
         left_out=counts_of(one for one in decided if one.fate == "left out"),
@@ -226,7 +232,8 @@ def as_lines(report: RunsReport) -> list[str]:
         if counts:
             lines += ["", f"| {title} | images |", "|---|---|"]
             lines += [f"| {reason} | {count} |" for reason, count in counts.items()]
-    notes = [f"{report.undrawn} attempts have no image."] if report.undrawn else []
+    notes = [f"Runs {report.guard.as_line()}."] if report.guard else []
+    notes += [f"{report.undrawn} attempts have no image."] if report.undrawn else []
     notes += [f"{report.unscored} images could not be scored."] if report.unscored else []
     for line in [*notes, *(f"WARNING: {warning}" for warning in report.warnings), *report.damaged]:
         lines += ["", line]

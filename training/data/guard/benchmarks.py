@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import opened, parse_json
 from ....backend.pictures import Picture
+from ..pickled import ENDINGS, pickled_items
 from .index import Item
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
@@ -101,12 +103,12 @@ def items_of(kind: str, path: Path, read: Read, images: Path | None = None) -> I
 
 
 def rows_of(path: Path) -> Iterator[Any]:
-    """The rows of a JSON list, JSON lines, parquet or text file (a line each); raises SettingsError."""
+    """The rows of a JSON list, JSON lines, parquet, pickle (of plain values) or text file (a line each);
+    raises SettingsError."""
     suffix = path.suffix.lower()
-    if suffix in (".pt", ".pth", ".pkl", ".pickle"):
-        raise SettingsError(
-            f"{str(path)!r} is a pickle, which can run programs.", "Save its list as JSON and give that file."
-        )
+    if suffix in ENDINGS:
+        yield from islice(pickled_items(path), MAX_ROWS)
+        return
     if suffix == ".parquet":
         yield from _parquet(path)
     elif suffix == ".json":

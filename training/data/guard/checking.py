@@ -18,6 +18,7 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.pictures import Picture
 from .benchmarks import MAX_IMAGES, MAX_TEXT, rows_of
 from .index import Finding, Guard
+from .screening import finding_in
 
 TEXTS = [
     "user_input",
@@ -85,10 +86,7 @@ def check_file(guard: Guard, path: Path, images: Path | None = None) -> Report:
     for number, row in enumerate(rows_of(path), start=1):
         report.rows += 1
         texts, names, ids = row_parts(row)
-        finding = guard.finding("\n".join(texts), _pictures(names, path, images, report), ids)
-        # A conversation's request is one text of several: whole prompts are compared one by one, too.
-        for text in texts if finding is None and len(texts) > 1 else ():
-            finding = finding or guard.finding(text)
+        finding = finding_in(guard, texts, _pictures(names, path, images, report), ids)
         if finding:
             report.by_benchmark[finding.benchmark] += 1
             if len(report.found) < MAX_LISTED:

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
+from ....backend.shown_text import one_line
+from ..guard.screening import Screened
 
 CARD = "README.md"
+MOST_NAMED = 50
+"""Rows that a guard left out, named on the card."""
 MAX_REPORT = 256 * 1024 * 1024
 NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
 NON_COMMERCIAL = re.compile(r"(?:^|[-_ ])nc(?:[-_ ]|$)|non[- ]?commercial|research[- ]only", re.IGNORECASE)
@@ -49,41 +56,55 @@ def check_sources(sources: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def card(
-    about: CardData,
-    counts: Mapping[str, Mapping[str, int]],
-    data_files: Mapping[str, Mapping[str, str]],
-    makers: Mapping[str, Sequence[str]],
-    sources: Sequence[tuple[str, str]],
-    guard_report: Path | None,
-) -> str:
-    """The card. `counts` are rows by set and split, `data_files` patterns likewise, `makers` names by role.
-    Raises SettingsError for a guard report that cannot be read."""
+def _by_set() -> defaultdict[str, dict[str, Any]]:
+    return defaultdict(dict)
+
+
+@dataclass
+class Contents:
+    """What is packed. `counts` are rows by set and split, `data_files` patterns likewise, `makers` names by
+    role; `screened` is what a guard left out now, `earlier` when the rows of a folder were made."""
+
+    sources: Sequence[tuple[str, str]] = ()
+    guard_report: Path | None = None
+    counts: dict[str, dict[str, int]] = field(default_factory=_by_set)
+    data_files: dict[str, dict[str, str]] = field(default_factory=_by_set)
+    makers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    screened: Screened | None = None
+    earlier: Mapping[str, Screened] = field(default_factory=dict)
+    trajectories: int = 0
+    damaged: int = 0
+
+
+def card(about: CardData, contents: Contents) -> str:
+    """The card; raises SettingsError for a guard report that cannot be read."""
     lines = ["---", f"license: {json.dumps(about.license)}", "configs:"]
-    for name, splits in data_files.items():
+    for name, splits in contents.data_files.items():
         lines += [f"- config_name: {json.dumps(name)}", "  data_files:"]
         for split, pattern in splits.items():
             lines += [f"  - split: {split}", f"    path: {json.dumps(pattern)}"]
     lines += ["---", "", f"# {about.title}", "", "| set | split | rows |", "|---|---|---|"]
     lines += [
         f"| {name} | {split} | {count} |"
-        for name, splits in counts.items()
+        for name, splits in contents.counts.items()
         for split, count in splits.items()
     ]
+    if contents.trajectories:
+        lines += ["", f"{contents.trajectories} trajectories, each in a folder with its record and pictures."]
     lines += ["", "## Who made it", ""]
-    for role, names in makers.items():
+    for role, names in contents.makers.items():
         terms = "" if role == "generator" else f" ({TERMS})"
         lines += [f"- {role}: {name}{terms}" for name in names] or [f"- {role}: not known"]
     lines += ["", "## Sources", ""]
-    for name, licence in sources:
+    for name, licence in contents.sources:
         mark = " **non-commercial: so is this data**" if NON_COMMERCIAL.search(licence) else ""
         lines.append(f"- {name}: {licence}{mark}")
-    lines += [] if sources else ["No outside source is named."]
-    lines += ["", "## Contamination", "", *_guard_lines(guard_report)]
+    lines += [] if contents.sources else ["No outside source is named."]
+    lines += ["", "## Contamination", "", *_guard_lines(contents)]
+    lines += ["", "## Known gaps", ""]
+    if contents.damaged:
+        lines.append(f"- {contents.damaged} trajectories could not be read and are not in it.")
     lines += [
-        "",
-        "## Known gaps",
-        "",
         "- Verdicts and reasoning are the teacher's; what a judge or a person said against them is in the "
         "rows and in the filter's report.",
         "- Nobody has checked the pictures for faces, marks or styles of real people.",
@@ -91,9 +112,19 @@ def card(
     return "\n".join(lines) + "\n"
 
 
-def _guard_lines(path: Path | None) -> list[str]:
-    if path is None:
-        return ["Not checked against any benchmark."]
-    report = read_json(path, SettingsError, "Guard report", MAX_REPORT)
-    text = json.dumps(report, ensure_ascii=False, indent=1)
-    return ["Held against the benchmarks of a guard index; its report:", "", "```json", text[:20_000], "```"]
+def _guard_lines(contents: Contents) -> list[str]:
+    lines = [
+        f"- when `{one_line(name)}` was made: {found.as_line()}" for name, found in contents.earlier.items()
+    ]
+    if contents.screened:
+        lines.append(f"- when it was packed, every row: {contents.screened.as_line()}")
+        lines += [f"  - {one_line(where)}: {found}" for where, found in _first(contents.screened)]
+    if contents.guard_report is not None:
+        report = read_json(contents.guard_report, SettingsError, "Guard report", MAX_REPORT)
+        text = json.dumps(report, ensure_ascii=False, indent=1)
+        lines += ["", "Report of `data guard check`:", "", "```json", text[:20_000], "```"]
+    return lines or ["Not checked against any benchmark."]
+
+
+def _first(screened: Screened) -> list[tuple[str, str]]:
+    return list(screened.found.items())[:MOST_NAMED]

@@ -1,62 +1,116 @@
-"""A folder of rows, packed to be shared: shards, and a card that says what they are.
+"""Folders of rows, packed to be shared: shards or the published tree, and a card that says what they are.
 
-Decision: it appears whole, and replaces nothing.
+Decision: it appears whole, and replaces nothing. With a guard every row is held against it once more, since a
+row may come from a stage that had none; what it leaves out stands on the card.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ....backend.errors import JournalError, SettingsError
+from pydantic import ValidationError
+
+from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
+from ....backend.files.bounded_reader import read_json
 from ....backend.journal.journal import Journal
+from ....backend.loop.replay import load_trajectory
+from ....backend.pictures import Picture
 from ...runs.run_folders import find_runs
-from .card import CARD, CardData, card, check_sources
-from .row_files import RowFile, row_files
+from ..guard.checking import row_parts
+from ..guard.screening import Screened, Screening
+from .card import CARD, MAX_REPORT, CardData, Contents, card, check_sources
+from .published import TREE, PublishedTree
+from .row_files import PackedRow, RowFile, files_of_folders
 from .shards import Form, write_parquet, write_tars
 
 DATA = "data"
+REPORT = "report.json"
 LONGEST_NAME = 160
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a folder is packed: `runs` are those that the rows were made of, for the makers' names; `sources`
-    are NAME=LICENCE of outside sets."""
+    """How folders are packed: `runs` are those that the rows were made of, for the makers' names, and for the
+    trajectories of a published tree, whose paths begin with `prefix`; `sources` are NAME=LICENCE of outside
+    sets; `guard` is an index of benchmarks, of which nothing is packed."""
 
     form: Form
     about: CardData
     runs: Sequence[Path] = ()
     sources: Sequence[str] = ()
     guard_report: Path | None = None
+    guard: Path | None = None
+    prefix: str = ""
     log: Callable[[str], None] = field(default=print)
 
-    def pack(self, folder: Path, out: Path) -> dict[str, dict[str, int]]:
-        """Pack the rows of `folder` into the new folder `out`; returns rows by set and split. Raises
-        SettingsError."""
+    def pack(self, folders: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
+        """Pack the rows of `folders` into the new folder `out`; returns rows by set and split. Raises
+        SettingsError, PictureError for an image that is gone or damaged, JournalError for a trajectory that
+        cannot be written."""
         if out.exists():
             raise SettingsError(f"{str(out)!r} is there already.", "Give another --out.")
-        sources, files = check_sources(self.sources), row_files(folder)
-        counts: dict[str, dict[str, int]] = defaultdict(dict)
-        patterns: dict[str, dict[str, str]] = defaultdict(dict)
-        ending = "tar" if self.form == "webdataset" else "parquet"
-        with writing_folder(out, SettingsError, "Packed folder") as temporary:
-            (temporary / DATA).mkdir()
-            for file in files:
-                counts[file.name][file.split] = self._write(file, temporary / DATA)
-                patterns[file.name][file.split] = f"{DATA}/{file.name}-{file.split}-*.{ending}"
-                self.log(f"{file.path.name}: {counts[file.name][file.split]} rows")
-            text = card(self.about, counts, patterns, self._makers(), sources, self.guard_report)
-            (temporary / CARD).write_text(text, encoding="utf-8")
-        return counts
+        if self.form == "published" and not self.runs:
+            raise SettingsError("A published tree is one of trajectories.", "Give their folders: --runs.")
+        if self.prefix and self.form != "published":
+            raise SettingsError("Only a published tree has paths to put a prefix before.")
+        contents = Contents(sources=check_sources(self.sources), guard_report=self.guard_report)
+        files = files_of_folders(folders)
+        contents.earlier = {str(folder.name): found for folder in folders if (found := _screened(folder))}
+        with (
+            Screening.opened(self.guard) as screening,
+            writing_folder(out, SettingsError, "Packed folder") as temporary,
+        ):
+            if self.form == "published":
+                self._write_tree(files, temporary, contents, screening)
+            else:
+                self._write_shards(files, temporary, contents, screening)
+            contents.makers, contents.screened = self._makers(), screening.report()
+            if contents.screened:
+                self.log(f"Rows {contents.screened.as_line()}.")
+            if not any(sum(splits.values()) for splits in contents.counts.values()):
+                raise SettingsError("No row is left to pack.", "The lines above say why.")
+            (temporary / CARD).write_text(card(self.about, contents), encoding="utf-8")
+        return contents.counts
 
-    def _write(self, file: RowFile, folder: Path) -> int:
+    def _write_shards(
+        self, files: Sequence[RowFile], out: Path, contents: Contents, screening: Screening
+    ) -> None:
+        (out / DATA).mkdir()
         write = write_tars if self.form == "webdataset" else write_parquet
-        write(file, folder)
-        return sum(1 for _ in file.rows())
+        ending = "tar" if self.form == "webdataset" else "parquet"
+        for file in files:
+            rows = _Counted(file, screening)
+            if write(file, out / DATA, rows):
+                contents.data_files[file.name][file.split] = f"{DATA}/{file.name}-{file.split}-*.{ending}"
+            self._count(file, rows.count, contents)
+
+    def _write_tree(
+        self, files: Sequence[RowFile], out: Path, contents: Contents, screening: Screening
+    ) -> None:
+        tree = PublishedTree(out, self.prefix)
+        for folder, name in sorted(find_runs(self.runs), key=lambda item: item[1]):
+            try:
+                trajectory = load_trajectory(folder)
+            except (JournalError, PictureError) as error:
+                contents.damaged += 1
+                self.log(f"left out: {name}: {error}")
+                continue
+            if not screening.finds_trajectory(name, trajectory):
+                tree.add_trajectory(name.rpartition("/")[2], trajectory)
+                contents.trajectories += 1
+        self.log(f"{contents.trajectories} trajectories")
+        for file in files:
+            rows = _Counted(file, screening)
+            tree.add_rows(file, rows)
+            contents.data_files[file.name][file.split] = f"{TREE}/{file.path.name}"
+            self._count(file, rows.count, contents)
+
+    def _count(self, file: RowFile, count: int, contents: Contents) -> None:
+        contents.counts[file.name][file.split] = count
+        self.log(f"{file.path.name}: {count} rows")
 
     def _makers(self) -> dict[str, list[str]]:
         makers: dict[str, set[str]] = {"planner": set(), "critic": set(), "generator": set()}
@@ -69,3 +123,34 @@ class Packing:
                 # What follows is wording and sampling, which nobody knows a model by.
                 names.add(str(getattr(identities, role)).partition("|")[0][:LONGEST_NAME])
         return {role: sorted(names - {""}) for role, names in makers.items()}
+
+
+class _Counted:
+    """The rows of a file that are in no benchmark, one at a time; `count` of those that were given."""
+
+    def __init__(self, file: RowFile, screening: Screening) -> None:
+        self._file, self._screening = file, screening
+        self.count = 0
+
+    def __iter__(self) -> Iterator[PackedRow]:
+        for number, packed in enumerate(self._file.rows()):
+            if self._screening.guard is not None:
+                texts, _, ids = row_parts(packed.row)
+                pictures = map(Picture.from_bytes, packed.images)
+                if self._screening.finds(f"{self._file.path.name}, row {number}", texts, pictures, ids):
+                    continue
+            self.count += 1
+            yield packed
+
+
+def _screened(folder: Path) -> Screened | None:
+    """What a guard left out when the rows of a folder were made, as that stage's report says."""
+    path = folder / REPORT
+    if not path.is_file():
+        return None
+    report = read_json(path, SettingsError, "Report", MAX_REPORT)
+    try:
+        found = report.get("guard") if isinstance(report, dict) else None
+        return None if found is None else Screened.model_validate(found)
+    except ValidationError as error:
+        raise SettingsError(f"Report {str(path)!r} is damaged.", "Make the rows again.") from error

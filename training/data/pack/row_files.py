@@ -7,7 +7,7 @@ decoded and nothing written anew, so that what is unpacked is what was packed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import parse_json, read_bytes
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import MAX_BYTES
+from ...rows.rl import WHITE_PAGE
 from ...rows.sft import BYTES_A_VALUE, MAX_FILE, RowProblem, read_lines
 
 HELD_OUT = "_held_out"
@@ -51,7 +52,8 @@ class RowFile:
             place = f"{self.path.name}, row {number}"
             if not isinstance(row, dict):
                 raise SettingsError(f"{place} is no object.", "See docs/training.md.")
-            names = [row.get(field) for field in IMAGE_FIELDS] if self.is_rl else row.get("images", [])
+            names = [_unless_white(row.get(field)) for field in IMAGE_FIELDS]
+            names = names if self.is_rl else row.get("images", [])
             if not isinstance(names, list):
                 raise SettingsError(f"{place}: its images are no list.")
             images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
@@ -85,6 +87,20 @@ class PackedRow:
         return json.dumps(self.row, ensure_ascii=False, sort_keys=True)
 
 
+def files_of_folders(folders: Sequence[Path]) -> list[RowFile]:
+    """The row files in several folders; raises SettingsError if one holds none, or two hold files of one
+    name."""
+    found: dict[str, RowFile] = {}
+    for folder in folders:
+        for file in row_files(folder):
+            other = found.setdefault(file.path.name, file)
+            if other is not file:
+                raise SettingsError(
+                    f"{str(other.path)!r} and {str(file.path)!r} have one name.", "Pack them apart."
+                )
+    return list(found.values())
+
+
 def row_files(folder: Path) -> list[RowFile]:
     """The row files in a folder; raises SettingsError if there are none."""
     if not folder.is_dir():
@@ -94,6 +110,11 @@ def row_files(folder: Path) -> list[RowFile]:
     if not found:
         raise SettingsError(f"{str(folder)!r} holds no rows.", "Give the --out folder of another stage.")
     return found
+
+
+def _unless_white(name: Any) -> Any:
+    """The name of an image, None for the published page before an image that was drawn from text."""
+    return None if isinstance(name, str) and WHITE_PAGE.search(name) else name
 
 
 def _image(name: str, places: ImagePlaces, place: str) -> bytes:

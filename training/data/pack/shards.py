@@ -18,36 +18,40 @@ from ....backend.errors import SettingsError
 from ...trainer.requirements import require
 from .row_files import PackedRow, RowFile
 
-Form = Literal["parquet", "hf", "webdataset"]
+Form = Literal["parquet", "hf", "webdataset", "published"]
 SHARD_BYTES = 512 * 1024 * 1024
 TAR_ROWS = 1000
 
 
-def write_parquet(file: RowFile, folder: Path, shard_bytes: int = SHARD_BYTES) -> list[Path]:
-    """Write the rows of a file as `NAME-SPLIT-00000.parquet` and on; returns the paths. Raises
-    SettingsError."""
+def write_parquet(
+    file: RowFile, folder: Path, rows: Iterable[PackedRow] | None = None, shard_bytes: int = SHARD_BYTES
+) -> list[Path]:
+    """Write the rows of a file (`rows`, if not all of them) as `NAME-SPLIT-00000.parquet` and on; returns
+    the paths. Raises SettingsError."""
     require("datasets")
     import pyarrow
     from pyarrow import parquet
 
     schema = _features(file.is_rl).arrow_schema
     paths = []
-    for rows in _cut(file.rows(), shard_bytes, None):
+    for shard in _cut(file.rows() if rows is None else rows, shard_bytes, None):
         path = folder / f"{file.name}-{file.split}-{len(paths):05}.parquet"
-        columns = [_columns(row, file.is_rl) for row in rows]
+        columns = [_columns(row, file.is_rl) for row in shard]
         parquet.write_table(pyarrow.Table.from_pylist(columns, schema=schema), path, row_group_size=100)
         paths.append(path)
     return paths
 
 
-def write_tars(file: RowFile, folder: Path, rows_a_shard: int = TAR_ROWS) -> list[Path]:
-    """Write the rows of a file as `NAME-SPLIT-00000.tar` and on, each row as KEY.json, KEY.0.png, KEY.1.png;
-    returns the paths."""
+def write_tars(
+    file: RowFile, folder: Path, rows: Iterable[PackedRow] | None = None, rows_a_shard: int = TAR_ROWS
+) -> list[Path]:
+    """Write the rows of a file (`rows`, if not all of them) as `NAME-SPLIT-00000.tar` and on, each row as
+    KEY.json, KEY.0.png, KEY.1.png; returns the paths."""
     paths, number = [], 0
-    for rows in _cut(file.rows(), None, rows_a_shard):
+    for shard in _cut(file.rows() if rows is None else rows, None, rows_a_shard):
         path = folder / f"{file.name}-{file.split}-{len(paths):05}.tar"
         with tarfile.open(path, "w") as tar:
-            for row in rows:
+            for row in shard:
                 key = f"{number:09}"
                 _add(tar, f"{key}.json", row.line().encode())
                 for place, image in enumerate(row.images):

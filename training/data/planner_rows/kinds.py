@@ -3,14 +3,17 @@ picture story into words, how to keep to a number of steps.
 
 Decision: every question goes through the template of the planner that is to learn, as a request of a person
 would, so what is trained is what will be asked. Which step a continuation begins at, and in which words it is
-asked, comes from the prompt's id: the same trajectories give the same rows.
+asked, comes from the prompt's id: the same trajectories give the same rows. A row that is too long for the
+planner is cut between steps: a continuation shows fewer of those that are done, a description fewer pictures.
+A whole plan is never cut, since half a plan is no answer to its request.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -74,19 +77,40 @@ def has_unasked_words(trajectory: Trajectory) -> bool:
     return has_words and not ASKS_FOR_WORDS.search(trajectory.request.text)
 
 
-def questions_of(
-    name: str, trajectory: Trajectory, kinds: Sequence[Kind], prompt_set: PromptSet, think: Think
-) -> list[Question]:
-    """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for. Raises
-    AnswerError or SettingsError for texts that cannot stand in a row."""
-    made = _Maker(name, trajectory, prompt_set, think)
-    makers = {
-        "text": made.text,
-        "continuation": made.continuation,
-        "description": made.description,
-        "count": made.count,
-    }
-    return [found for kind in kinds if (found := makers[kind]()) is not None]
+class Asked(NamedTuple):
+    """What comes of a trajectory: its questions, and how many were cut or did not come about for length."""
+
+    questions: list[Question]
+    cut: int = 0
+    too_long: int = 0
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How questions are asked: which kinds, in whose wording, with which reasoning; `fits` says whether one
+    is short enough for the planner."""
+
+    kinds: Sequence[Kind]
+    prompt_set: PromptSet
+    think: Think = "empty"
+    fits: Callable[[Question], bool] = field(default=lambda question: True)
+
+    def questions_of(self, name: str, trajectory: Trajectory) -> Asked:
+        """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for.
+        Raises AnswerError or SettingsError for texts that cannot stand in a row."""
+        made = _Maker(name, trajectory, self.prompt_set, self.think)
+        questions: list[Question] = []
+        cut = too_long = 0
+        for kind in self.kinds:
+            for length in made.lengths(kind):
+                question = made.question(kind, length)
+                if self.fits(question):
+                    questions.append(question)
+                    cut += length != made.lengths(kind)[0]
+                    break
+            else:
+                too_long += bool(made.lengths(kind))
+        return Asked(questions, cut, too_long)
 
 
 class _Maker:
@@ -94,34 +118,46 @@ class _Maker:
         self._name, self._trajectory, self._prompt_set = name, trajectory, prompt_set
         self._think: Think = think
 
-    def text(self) -> Question | None:
-        plan = self._trajectory.plan
-        return self._question("text", self._trajectory.request, plan.model_copy(update={"warning": ""}))
+    def lengths(self, kind: Kind) -> range:
+        """How many steps a question may show, the best first; none where the trajectory is not fit for the
+        kind."""
+        count = len(self._trajectory.results)
+        if kind == "text":
+            return range(1)
+        if kind == "description":
+            shown = self._described()
+            return range(len(shown), 1, -1) if all(words for _, words in shown) else range(0)
+        return range(self._dice(kind).randint(1, count - 1), 0, -1) if count > 1 else range(0)
 
-    def continuation(self) -> Question | None:
-        return self._going_on("continuation", GO_ON)
+    def question(self, kind: Kind, length: int) -> Question:
+        """The question of that kind that shows so many steps."""
+        if kind == "text":
+            plan = self._trajectory.plan.model_copy(update={"warning": ""})
+            return self._question("text", self._trajectory.request, plan)
+        if kind == "description":
+            return self._description(length)
+        return self._going_on(kind, length, GO_ON if kind == "continuation" else GO_ON_EXACTLY)
 
-    def count(self) -> Question | None:
-        return self._going_on("count", GO_ON_EXACTLY)
-
-    def description(self) -> Question | None:
-        """Only of stories whose every picture has words."""
-        shown = [result for result in self._trajectory.results if result.image is not None]
-        words = [result.step.auxiliary_text for result in shown]
-        if len(shown) < 2 or not all(words):
-            return None
-        wish = self._dice("description").choice(PUT_INTO_WORDS)
-        images = tuple(result.image for result in shown if result.image)
-        text = "".join(f"{MARK}\n" for _ in images) + wish
-        steps = tuple(Step(number=n, name="words", auxiliary_text=one) for n, one in enumerate(words, 1))
-        return self._question("description", Request(text=text, images=images), Plan(steps=steps))
-
-    def _going_on(self, kind: Kind, wordings: Sequence[str]) -> Question | None:
+    def _described(self) -> list[tuple[Picture, str | None]]:
+        """Every picture with its words; a description is made only of stories whose every picture has
+        some."""
         results = self._trajectory.results
-        if len(results) < 2:
-            return None
+        return [(result.image, result.step.auxiliary_text) for result in results if result.image is not None]
+
+    def _description(self, length: int) -> Question:
+        shown = self._described()[:length]
+        wish = self._dice("description").choice(PUT_INTO_WORDS)
+        text = "".join(f"{MARK}\n" for _ in shown) + wish
+        steps = tuple(
+            Step(number=n, name="words", auxiliary_text=words) for n, (_, words) in enumerate(shown, 1)
+        )
+        request = Request(text=text, images=tuple(picture for picture, _ in shown))
+        return self._question("description", request, Plan(steps=steps))
+
+    def _going_on(self, kind: Kind, done: int, wordings: Sequence[str]) -> Question:
+        results = self._trajectory.results
         dice = self._dice(kind)
-        done = dice.randint(1, len(results) - 1)
+        dice.randint(1, len(results) - 1)  # the wording does not depend on where a long row is cut
         rest = self._trajectory.plan.steps[done:]
         given = self._trajectory.request
         marks = given.text.count(MARK)

@@ -29,6 +29,16 @@ class PlannerRowsData(BaseModel):
         default="empty",
         description="Reasoning of a continuation: empty, as published, or own: the whole plan's.",
     )
+    max_length: int = Field(
+        default=16_384,
+        ge=256,
+        le=1_000_000,
+        description="Tokens of a row at most, its images included, where a --tokenizer counts them.",
+    )
+    outside_limit: int | None = Field(
+        default=None, ge=1, description="Items of each outside set that are taken at most; empty: all."
+    )
+    parallel: int = Field(default=8, ge=1, le=256, description="Questions that a teacher is asked at a time.")
 
     def chosen(self) -> tuple[Kind, ...]:
         """The kinds; raises SettingsError for an unknown one."""

@@ -20,10 +20,11 @@ from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
-from ....backend.types import Attempt, StepResult, StopReason, Trajectory
+from ....backend.types import Attempt, StepResult, Trajectory
 from ...runs.filter import TRAIN
 from ...runs.run_folders import find_runs
-from ..guard.index import Guard, optional_guard
+from ..accepted import not_accepted
+from ..guard.screening import Screening
 from ..row_folder import IMAGES, check_place, keep_picture
 from ..trajectories.outcomes import read_sample
 
@@ -88,16 +89,12 @@ def _said(attempt: Attempt) -> str:
     return f"<critic>\n<think>\n{verdict.reasoning}\n</think>\n{word}\n</critic>\n"
 
 
-def unfit(trajectory: Trajectory, guard: Guard | None = None) -> str:
+def unfit(trajectory: Trajectory) -> str:
     """Why a trajectory gives no sequence; empty if it gives one."""
-    good = {StopReason.accepted, StopReason.picked, StopReason.text_only}
-    results = trajectory.results
-    if len(results) < len(trajectory.plan.steps) or any(one.stop_reason not in good for one in results):
-        return "not every step was accepted"
+    if reason := not_accepted(trajectory):
+        return reason
     if any(tag in text for text in _texts(trajectory) for tag in TAGS):
         return "its texts cannot stand in a sequence"
-    if guard is not None and guard.finding(trajectory.request.text, trajectory.request.images):
-        return "its request is in a benchmark"
     return ""
 
 
@@ -135,10 +132,13 @@ def make_sequences(
     """
     check_place(out, OURS)
     made = _Made()
-    with optional_guard(guard) as index, writing_folder(out, SettingsError, "Data folder") as temporary:
+    with (
+        Screening.opened(guard) as screening,
+        writing_folder(out, SettingsError, "Data folder") as temporary,
+    ):
         (temporary / IMAGES).mkdir()
-        for folder, _ in sorted(find_runs(runs), key=lambda item: item[1]):
-            _add(made, folder, index, quirks, temporary)
+        for folder, name in sorted(find_runs(runs), key=lambda item: item[1]):
+            _add(made, (folder, name), screening, quirks, temporary)
         counts = {name: len(rows) for name, rows in made.files.items() if rows}
         for line in _lines(counts, made.left_out):
             log(line)
@@ -147,26 +147,35 @@ def make_sequences(
         for name in counts:
             text = json.dumps(made.files[name], ensure_ascii=False, indent=1)
             (temporary / name).write_text(text + "\n", encoding="utf-8")
-        report = {"rows": counts, "left_out": dict(made.left_out.most_common()), "published_quirks": quirks}
+        screened = screening.report()
+        report = {
+            "rows": counts,
+            "left_out": dict(made.left_out.most_common()),
+            "published_quirks": quirks,
+            "guard": screened.model_dump() if screened else None,
+        }
         (temporary / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return counts
 
 
-def _add(made: _Made, folder: Path, guard: Guard | None, quirks: bool, out: Path) -> None:
+def _add(made: _Made, run: tuple[Path, str], screening: Screening, quirks: bool, out: Path) -> None:
+    folder, name = run
     try:
         trajectory, sample = load_trajectory(folder), read_sample(folder)
-        reason = unfit(trajectory, guard)
+        reason = unfit(trajectory)
+        if not reason and (found := screening.finds_trajectory(name, trajectory)):
+            reason = f"in a benchmark: {found.benchmark}"
     except (JournalError, PictureError):
         reason, trajectory, sample = "its folder cannot be read", None, None
     if reason or trajectory is None:
         made.left_out[reason] += 1
         return
     held_out = sample is not None and sample.split not in ("", TRAIN)
-    for name, other, build in ((EASY, EASY_HELD_OUT, easy), (HARD, HARD_HELD_OUT, hard)):
+    for file, other, build in ((EASY, EASY_HELD_OUT, easy), (HARD, HARD_HELD_OUT, hard)):
         row = build(trajectory, quirks)
         turns = [{"role": "user", "content": row.user}, {"role": "assistant", "content": row.text}]
         images = [keep_picture(picture, out) for picture in row.images]
-        made.files[other if held_out else name].append({"messages": turns, "images": images})
+        made.files[other if held_out else file].append({"messages": turns, "images": images})
 
 
 def _lines(counts: dict[str, int], left_out: Counter[str]) -> list[str]:

@@ -45,7 +45,7 @@ def expected(rows: Path) -> dict[str, list[tuple[dict[str, Any], list[Picture]]]
 
 
 def pack(rows: Path, out: Path, form: Any = "hf", **more: Any) -> dict[str, dict[str, int]]:
-    return Packing(form, CardData(), log=lambda line: None, **more).pack(rows, out)
+    return Packing(form, CardData(), log=lambda line: None, **more).pack([rows], out)
 
 
 def test_datasets_opens_it_by_its_path(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.planner_rows.make import PlannerReport, PlannerRows
+from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerReport, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
 from interleave_thinker.training.rows.sft import SftRow, check_rows
@@ -61,7 +61,7 @@ def made(tmp_path: Path, *outside: Path, **settings: Any) -> tuple[PlannerReport
     lines: list[str] = []
     maker = PlannerRows(PlannerRowsData(**settings), default_prompt_set(), log=lines.append)
     runs = [tmp_path / "runs"] if (tmp_path / "runs").exists() else []
-    report = maker.make(runs, outside, tmp_path / "data")
+    report = maker.make(runs, tmp_path / "data", OutsideSets(files=outside))
     return report, check_rows(tmp_path / "data" / "planner_sft.json")[0]
 
 

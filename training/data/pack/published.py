@@ -1,0 +1,144 @@
+"""The published tree: trajectories as folders of records and pictures, and data files that name these.
+
+    OUT/data/interleave/white.png                                     the page before an image drawn from text
+    OUT/InterleaveThinker/Train-Data/{Nano_data,Klein_data}/NAME/     execution_record.json, step<k>_<2n>.png
+    OUT/InterleaveThinker/Train-Data/{planner_sft,critic_sft}.json, critic_rl.jsonl
+
+Decisions. Every path in it counts from OUT, where the published scripts are run; `prefix` makes them absolute
+for a place where the tree is to lie. A row's picture is the step's picture where a packed trajectory has it,
+and lies in `images/` otherwise. Pictures are numbered over the whole trajectory in twos, as published. What a
+record says besides the published keys stays in it: their readers look for their own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from ....backend.errors import JournalError, PictureError, SettingsError
+from ....backend.exporters.record import FILE_NAME, record_of
+from ....backend.files.atomic import write_bytes, write_text
+from ....backend.pictures import Picture
+from ....backend.types import Trajectory
+from .row_files import IMAGE_FIELDS, PackedRow, RowFile
+
+TREE = "InterleaveThinker/Train-Data"
+NANO, KLEIN = "Nano_data", "Klein_data"
+IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
+"""Generators whose trajectories lie in NANO; all others lie in KLEIN."""
+WHITE = "data/interleave/white.png"
+WHITE_SIDE = 1024
+LONGEST_NAME = 120
+
+
+class PublishedTree:
+    """Writes trajectories, then row files, into `root`; `prefix` stands before every path."""
+
+    def __init__(self, root: Path, prefix: str = "") -> None:
+        self._root = root
+        self._prefix = prefix.rstrip("/") + "/" if prefix else ""
+        self._places: dict[str, str] = {}
+        self._names: set[str] = set()
+        for name in (NANO, KLEIN):
+            (root / TREE / name).mkdir(parents=True)
+        self.keep_drawn(Picture.white((WHITE_SIDE, WHITE_SIDE)), WHITE)
+
+    def add_trajectory(self, name: str, trajectory: Trajectory) -> str:
+        """Write a trajectory's folder; returns its path from OUT. Raises JournalError."""
+        data = NANO if IS_NANO.search(trajectory.identities.generator) else KLEIN
+        folder = f"{TREE}/{data}/{self._free(name, data)}"
+        (self._root / folder).mkdir()
+        pictures = _StepPictures(self, folder)
+        record = record_of(trajectory, pictures.keep)
+        # Their builders take the reasoning without asking whether it is there.
+        record["global_context"].setdefault("reasoning", "")
+        for entry in record["steps"]:
+            if entry["source_img"] is None:
+                entry["source_img"] = f"{self._prefix}{WHITE}"
+        text = json.dumps(record, ensure_ascii=False, indent=4)
+        write_text(self._root / folder / FILE_NAME, text, JournalError, "Record", durable=False)
+        return folder
+
+    def add_rows(self, file: RowFile, rows: Iterable[PackedRow]) -> None:
+        """Write a data file under its own name, its images named by where they lie here."""
+        lines = [self._row(packed, file) for packed in rows]
+        if file.is_rl:
+            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines)
+        else:
+            text = json.dumps(lines, ensure_ascii=False, indent=1) + "\n"
+        path = self._root / TREE / file.path.name
+        write_text(path, text, JournalError, "Data file", durable=False)
+
+    def keep_drawn(self, picture: Picture, place: str) -> str:
+        """Write a picture that is drawn in a trajectory; its path as it is written. Rows with the same
+        picture name the first place of it."""
+        self._places.setdefault(picture.digest, place)
+        write_bytes(self._root / place, picture.png(), PictureError, "Image", durable=False)
+        return f"{self._prefix}{place}"
+
+    def _row(self, packed: PackedRow, file: RowFile) -> dict[str, Any]:
+        names = iter(self._image(content) for content in packed.images)
+        row = dict(packed.row)
+        if not file.is_rl:
+            return {**row, "images": list(names)}
+        before, after = IMAGE_FIELDS
+        if not isinstance(row.get(after), str):
+            raise SettingsError(f"A row of {file.path.name} names no image after the redraw.")
+        row[before] = next(names) if len(packed.images) > 1 else f"{self._prefix}{WHITE}"
+        return {**row, after: next(names)}
+
+    def _image(self, content: bytes) -> str:
+        digest = Picture.from_bytes(content).digest
+        place = self._places.get(digest)
+        if place is None:
+            place = f"{TREE}/images/{digest}.{_ending(content)}"
+            write_bytes(self._root / place, content, PictureError, "Image", durable=False)
+            self._places[digest] = place
+        return f"{self._prefix}{place}"
+
+    def _free(self, name: str, data: str) -> str:
+        """A folder's name of these characters that is not taken."""
+        plain = re.sub(r"[^\w-]+", "_", name).strip("_")[:LONGEST_NAME] or "story"
+        found, number = plain, 1
+        while f"{data}/{found.lower()}" in self._names:
+            number += 1
+            found = f"{plain}-{number}"
+        self._names.add(f"{data}/{found.lower()}")
+        return found
+
+
+class _StepPictures:
+    """Names the pictures of one trajectory."""
+
+    def __init__(self, tree: PublishedTree, folder: str) -> None:
+        self._tree, self._folder = tree, folder
+        self._drawn = 0
+        self._written: dict[str, str] = {}
+
+    def keep(self, picture: Picture, stem: str) -> str:
+        """Keep a picture of the record: drawn ones get a file each, and what was edited is one of those or
+        came with the request."""
+        known = self._written.get(picture.digest)
+        if stem.endswith("_source") or stem.startswith("request_"):
+            if known is None:
+                name = stem if stem.startswith("request_") else f"given_{len(self._written)}"
+                known = self._tree.keep_drawn(picture, f"{self._folder}/{name}.png")
+                self._written[picture.digest] = known
+            return known
+        step = stem.split("_")[1]
+        name = f"step{step}_{2 * self._drawn}.png"
+        self._drawn += 1
+        written = self._tree.keep_drawn(picture, f"{self._folder}/{name}")
+        self._written[picture.digest] = written
+        return written
+
+
+def _ending(content: bytes) -> str:
+    with Image.open(io.BytesIO(content)) as image:
+        return (image.format or "png").lower()

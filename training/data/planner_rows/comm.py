@@ -1,0 +1,204 @@
+"""Items of CoMM, in its public format, as trajectories that a planner can learn from.
+
+Decisions. The set says what happens in a step and shows it; it does not say how an image model gets there, so
+its items teach to put pictures into words, and only with a teacher, who writes a prompt for every picture, to
+go on from a beginning. They never teach a whole plan: no item has the reasoning that one begins with. An item
+of which an image is not there is left out, since a step without its picture would pass for one of words
+alone. A step is shown by the first of its pictures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ....backend.errors import PictureError, SettingsError
+from ....backend.feedback.sft_row import MARK
+from ....backend.files.image_places import ImagePlaces
+from ....backend.pictures import Picture
+from ....backend.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
+from ..guard.benchmarks import rows_of
+from ..guard.checking import check_training_source
+from ..guard.index import Guard
+from ..pickled import ENDINGS
+
+IMAGES_IN = ("images", "")
+SUFFIXES = (*ENDINGS, ".json", ".jsonl")
+KNOWN_FIRST = 100
+"""Items whose ids are held against the guard before any is used."""
+LONGEST_PART = 20_000
+ASKED = (
+    "Show step by step, with pictures and words: {title}",
+    "{title}. Show every step in a picture, and tell what happens.",
+    "Explain in pictures with a text each: {title}",
+)
+ASKED_STORY = (
+    "Tell this story in pictures and words: {title}",
+    "A picture story: {title}. Write what happens under every picture.",
+)
+NAMELESS = "a series of pictures that belong together"
+_SPACES = re.compile(r"\s+")
+
+
+class CommPart(BaseModel):
+    """A text or an image of a step."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["text", "image"]
+    content: str | None = Field(default=None, max_length=LONGEST_PART)
+    image_path: str | None = Field(default=None, max_length=1000)
+
+
+def _empty(value: Any) -> Any:
+    return "" if value is None else str(value) if isinstance(value, int) else value
+
+
+class CommItem(BaseModel):
+    """An item of the set, as it is published; other keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data_id: Annotated[str, BeforeValidator(_empty), Field(min_length=1, max_length=200)]
+    dataset_type: Annotated[str, BeforeValidator(_empty)] = ""
+    title: Annotated[str, BeforeValidator(_empty), Field(max_length=2000)] = ""
+    step_info: list[Annotated[list[CommPart], Field(max_length=100)]] = Field(
+        min_length=1, max_length=MAX_STEPS
+    )
+
+
+@dataclass(frozen=True)
+class CommStory:
+    """An item with its pictures: `steps` are words ("" if none) and picture (None if none)."""
+
+    id: str
+    request: str
+    steps: tuple[tuple[str, Picture | None], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """What a guard reads."""
+        return [self.request, *(words for words, _ in self.steps if words)]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """In their order."""
+        return [picture for _, picture in self.steps if picture is not None]
+
+    def described(self) -> Trajectory | None:
+        """The pictures that have words, in their order; None where there are fewer than two."""
+        shown = [(words, picture) for words, picture in self.steps if words and picture is not None]
+        prompts = ["" for _ in shown]
+        return _trajectory(self.request, shown, prompts) if len(shown) > 1 else None
+
+    def with_prompts(self, prompts: Sequence[str]) -> Trajectory:
+        """The whole story, its pictures drawn by these prompts, one each."""
+        return _trajectory(self.request, self.steps, prompts)
+
+
+def _trajectory(
+    request: str, shown: Sequence[tuple[str, Picture | None]], prompts: Sequence[str]
+) -> Trajectory:
+    given, before = iter(prompts), None
+    steps, results = [], []
+    for number, (words, picture) in enumerate(shown, 1):
+        prompt = next(given) or None if picture is not None else None
+        step = Step(number=number, prompt=prompt, auxiliary_text=words or None)
+        steps.append(step)
+        if picture is None:
+            results.append(StepResult(step=step, stop_reason=StopReason.text_only))
+            continue
+        attempt = Attempt(prompt=prompt or "", seed=0, source=before, image=picture)
+        results.append(StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.picked))
+        before = picture
+    plan = Plan(steps=tuple(steps))
+    return Trajectory(request=Request(text=request), plan=plan, results=tuple(results))
+
+
+@dataclass(frozen=True)
+class CommFolder:
+    """The set as it is downloaded: `train_data.pth` (or a JSON of it) beside a folder of images. `place` may
+    also be that file."""
+
+    place: Path
+
+    def file(self) -> Path:
+        """The file of training items; raises SettingsError where there is none, or several."""
+        if not self.place.is_dir():
+            return self.place
+        found = [one for one in sorted(self.place.iterdir()) if one.suffix.lower() in SUFFIXES]
+        train = [one for one in found if "train" in one.stem.lower()]
+        if len(train) != 1:
+            names = ", ".join(one.name for one in train) or "none"
+            raise SettingsError(
+                f"{str(self.place)!r} holds no one file of CoMM's training items ({names}).",
+                "Give the folder with its train_data.pth and images, or the file itself.",
+            )
+        return train[0]
+
+    def items(self, guard: Guard | None, limit: int | None = None) -> Iterator[Any]:
+        """The items as they stand there. Raises SettingsError for a file that cannot be read, or is the
+        set's test file."""
+        file = self.file()
+        check_training_source(file, [], guard)
+        items = islice(rows_of(file), limit)
+        first = list(islice(items, KNOWN_FIRST))
+        ids = [str(one.get("data_id")) for one in first if isinstance(one, dict)]
+        check_training_source(file, ids, guard)
+        yield from first
+        yield from items
+
+    def stories(self) -> CommStories:
+        """Reads items as stories."""
+        folder = self.place if self.place.is_dir() else self.place.parent
+        return CommStories(tuple(ImagePlaces(folder / name, SettingsError) for name in IMAGES_IN))
+
+
+@dataclass(frozen=True)
+class CommStories:
+    """Finds the pictures of items."""
+
+    places: tuple[ImagePlaces, ...]
+
+    def read(self, item: Any) -> CommStory | str:
+        """The story of an item, or why there is none."""
+        try:
+            found = CommItem.model_validate(item)
+        except ValidationError:
+            return "an item that is none of CoMM's"
+        try:
+            steps = tuple(step for one in found.step_info if any(step := self._step(one)))
+        except (PictureError, SettingsError):
+            return "an item with an image that is missing or damaged"
+        if not any(picture for _, picture in steps):
+            return "an item without pictures"
+        return CommStory(found.data_id, _request(found), steps)
+
+    def _step(self, parts: Sequence[CommPart]) -> tuple[str, Picture | None]:
+        words = " ".join(one.content for one in parts if one.type == "text" and one.content)
+        named = [one.image_path for one in parts if one.type == "image" and one.image_path]
+        return _clean(words), self._picture(named[0]) if named else None
+
+    def _picture(self, name: str) -> Picture:
+        for place in self.places:
+            file = place.find(name)
+            if file is not None:
+                return Picture.open(file)
+        raise PictureError(f"There is no image {name!r}.")
+
+
+def _request(item: CommItem) -> str:
+    wordings = ASKED_STORY if "story" in item.dataset_type.lower() else ASKED
+    digest = hashlib.blake2b(item.data_id.encode("utf-8", "replace"), digest_size=4).digest()
+    return wordings[digest[0] % len(wordings)].replace("{title}", _clean(item.title).rstrip(".") or NAMELESS)
+
+
+def _clean(text: str) -> str:
+    return _SPACES.sub(" ", text.replace(MARK, "image")).strip()

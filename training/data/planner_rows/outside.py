@@ -1,0 +1,117 @@
+"""Outside sets as a planner's rows: rows that somebody has, and items of CoMM.
+
+Decision: they are a stranger's files. What cannot be used is left out one by one and counted; whatever is
+taught of them has been held against the guard, as our own trajectories are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from ....backend.errors import AnswerError, PictureError, SettingsError
+from ....backend.pictures import Picture
+from ...rows.sft import check_rows, show_problems
+from ..guard.screening import Screening
+from ..row_folder import keep_picture
+from .comm import CommFolder, CommStory
+from .gathered import Gathered
+from .kinds import Asking
+from .settings import PlannerRowsData
+from .teacher import Teacher, all_of
+
+AT_A_TIME = 64
+"""Stories whose pictures are in memory."""
+NO_PROMPTS = ("description",)
+WITH_PROMPTS = ("continuation", "description", "count")
+"""Kinds of rows that items of CoMM teach; nobody wrote a reasoning for a whole plan."""
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Adds outside sets to what is gathered."""
+
+    made: Gathered
+    asking: Asking
+    screening: Screening
+    settings: PlannerRowsData
+    log: Callable[[str], None] = print
+
+    def add_rows(self, path: Path) -> None:
+        """Add the rows of a data file (`messages`, `images`). Raises SettingsError for a file that is
+        none."""
+        rows, problems = check_rows(path, skip_bad=True)
+        show_problems(problems, len(rows), self.log)
+        if problems:
+            self.made.left_out["a row of an outside file that cannot be used"] += len(problems)
+        for number, row in enumerate(rows[: self.settings.outside_limit]):
+            try:
+                pictures = [Picture.open(path.parent / name) for name in row.images]
+            except PictureError:
+                self.made.left_out["a row of an outside file that cannot be used"] += 1
+                continue
+            texts = [turn.content for turn in row.messages if turn.role != "system"]
+            found = self.screening.finds(f"{path.name}, {row.place or f'row {number}'}", texts, pictures)
+            if found:
+                self.made.left_out[f"in a benchmark: {found.benchmark}"] += 1
+                continue
+            self.made.outside_items += 1
+            names = [keep_picture(picture, self.made.folder) for picture in pictures]
+            self.made.add_row(row, names)
+
+    def add_comm(self, folder: CommFolder, teacher: Teacher | None) -> None:
+        """Add items of CoMM. Raises SettingsError for a folder that holds none, or its test file; ChatError
+        where the teacher is down."""
+        before = sum(self.made.kinds.values())
+        stories = folder.stories()
+        read = map(stories.read, folder.items(self.screening.guard, self.settings.outside_limit))
+        for number, several in enumerate(_batched(read, AT_A_TIME)):
+            usable = [story for one in several if (story := self._usable(one)) is not None]
+            if teacher is None:
+                for story in usable:
+                    self._add(story, None)
+            else:
+                for story, prompts in zip(
+                    usable, all_of(usable, teacher, self.settings.parallel), strict=True
+                ):
+                    self._add(story, prompts)
+            if number % 10 == 9:
+                self.log(f"{(number + 1) * AT_A_TIME} items of CoMM read")
+        if sum(self.made.kinds.values()) == before:
+            self.log(f"no row comes of {folder.place}: the table says why")
+
+    def _usable(self, story: CommStory | str) -> CommStory | None:
+        if isinstance(story, str):
+            self.made.left_out[story] += 1
+            return None
+        found = self.screening.finds(story.id, story.texts, story.pictures, [story.id])
+        if found:
+            self.made.left_out[f"in a benchmark: {found.benchmark}"] += 1
+            return None
+        return story
+
+    def _add(self, story: CommStory, prompts: list[str] | str | None) -> None:
+        if isinstance(prompts, str):
+            self.made.left_out[prompts] += 1
+            return
+        trajectory = story.described() if prompts is None else story.with_prompts(prompts)
+        if trajectory is None:
+            self.made.left_out["an item with fewer than two pictures that have words"] += 1
+            return
+        taught = NO_PROMPTS if prompts is None else WITH_PROMPTS
+        asking = replace(self.asking, kinds=[kind for kind in self.asking.kinds if kind in taught])
+        self.made.outside_items += 1
+        try:
+            self.made.add(asking.questions_of(story.id, trajectory))
+        except (AnswerError, SettingsError):
+            self.made.left_out["its texts cannot stand in a row"] += 1
+
+
+def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch

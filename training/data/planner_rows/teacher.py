@@ -1,0 +1,99 @@
+"""A teacher that writes the prompts of pictures that nobody drew by prompts.
+
+Decision: it is shown the picture before, the picture after and the words of the step, and its answer is the
+prompt alone. Every answer is kept beside the data, so a call that was stopped asks nothing twice. An answer
+that no image model could follow (it counts steps, speaks of another picture, is a page long) is not taken,
+and a teacher that is down ends the call, for what it was not asked is not known.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....backend.chat.protocol import ChatModel, Message, ReplySettings
+from ....backend.errors import ChatError
+from ....backend.pictures import Picture
+from ...reward.cache import RewardCache, key_of
+from .comm import CommStory
+from .kinds import NOT_IN_PROMPTS
+
+GIVE_UP = 5
+"""Stories in a row whose questions a teacher may leave without an answer."""
+LONGEST = 1200
+SETTINGS = ReplySettings(max_tokens=600, temperature=0.0)
+FIRST = (
+    "An image model is to draw this picture from words alone. Write the prompt for it: what is to be seen, "
+    "where, in what style and light. Answer with the prompt alone, in one paragraph."
+)
+NEXT = (
+    "An image model is to turn the first picture into the second. Write the prompt for it: what changes, "
+    'what is added or goes, and how it looks. Do not say "first", "second" or "previous picture": the model '
+    "sees the first one alone. Answer with the prompt alone, in one paragraph."
+)
+_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+class Teacher:
+    """Asks `chat` for the prompts of stories; answers are kept in the file `cache`."""
+
+    def __init__(self, chat: ChatModel, cache: Path) -> None:
+        self._chat, self._cache = chat, RewardCache(cache)
+        self._lock = threading.Lock()
+        self._failed = 0
+        self._down: ChatError | None = None
+
+    def close(self) -> None:
+        """Close the file of answers."""
+        self._cache.close()
+
+    def prompts_of(self, story: CommStory) -> list[str] | str:
+        """A prompt for each picture of the story, or why there are none. Raises ChatError if the teacher
+        fails GIVE_UP stories in a row, SettingsError if its answers cannot be kept."""
+        if self._down is not None:
+            raise self._down
+        prompts: list[str] = []
+        before: Picture | None = None
+        try:
+            for words, picture in story.steps:
+                if picture is None:
+                    continue
+                prompts.append(self._prompt(before, picture, words))
+                before = picture
+        except ChatError as error:
+            with self._lock:
+                self._failed += 1
+                if self._failed >= GIVE_UP:
+                    self._down = error
+                    raise
+            return "a story whose prompts the teacher gave no answer for"
+        with self._lock:
+            self._failed = 0
+        return (
+            prompts if all(map(_usable, prompts)) else "a story with a prompt that no image model can follow"
+        )
+
+    def _prompt(self, before: Picture | None, after: Picture, words: str) -> str:
+        key = key_of("prompt of", self._chat.identity, before and before.digest, after.digest, words)
+        found = self._cache.text(key)
+        if found is None:
+            said = f"\nIts words: {words}" if words else ""
+            asked = (before, after, NEXT + said) if before is not None else (after, FIRST + said)
+            reply = self._chat.reply([Message(role="user", content=asked)], SETTINGS)
+            found = " ".join(_THINK.sub("", reply.whole).split())[: LONGEST + 1]
+            self._cache.keep_text(key, found)
+        return found
+
+
+def _usable(prompt: str) -> bool:
+    return bool(prompt) and len(prompt) <= LONGEST and not NOT_IN_PROMPTS.search(prompt)
+
+
+def all_of(stories: Sequence[CommStory], teacher: Teacher, parallel: int) -> list[list[str] | str]:
+    """What `prompts_of` gives for each, so many asked at a time. Raises as it does."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(parallel, max(1, len(stories))), thread_name_prefix="teacher") as pool:
+        return list(pool.map(teacher.prompts_of, stories))
