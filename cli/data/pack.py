@@ -68,15 +68,19 @@ def inspect(
     path: Annotated[Path, typer.Argument(help="A file of rows, or a folder of them.", exists=True)],
     page: Annotated[Path | None, typer.Option(help="Write a page of samples here.")] = None,
     samples: Annotated[int, typer.Option(min=1, max=1000, help="Rows of each file on the page.")] = 20,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder below which images are looked for, too; of a published tree its own."),
+    ] = None,
 ) -> None:
     """Show what is in files of rows: counts, images that are missing, verdicts, plans; and samples as a
     page."""
     from ...training.data.pack.inspect import inspect as look
     from ...training.data.pack.inspect import write_samples
 
-    lines, found = look(path, samples if page else 0)
+    lines, found = look(path, samples if page else 0, images)
     for line in lines:
         typer.echo(shown_text(line))
     if page:
-        write_samples(page, found)
+        write_samples(page, found, images)
         typer.echo(f"\npage: {page}")

@@ -19,6 +19,8 @@ from ...backend.execution_record.trajectory import record_trajectory
 from ...backend.journal.archive import is_story_archive, unpack_run
 from ...backend.journal.copy import save_trajectory
 from ...backend.journal.journal import RUN
+from ...backend.loop.replay import load_trajectory
+from ...backend.types import Trajectory
 from ..rows.sft import RowProblem
 from .attempts import JudgedStep, Log, RunReader
 
@@ -60,11 +62,17 @@ def _unpacked(archive: Path) -> Path:
     return unpack_run(archive, Path(made.name) / "run")
 
 
+def load_run(folder: Path) -> Trajectory:
+    """The trajectory of a folder that `find_runs` found, whether a run's or a published one with its record.
+    Raises JournalError or PictureError."""
+    return load_trajectory(folder) if (folder / RUN).is_file() else record_trajectory(read_record(folder))
+
+
 def _of_record(folder: Path) -> Path:
     """A published record as a run's folder, for as long as this process lives."""
     made = tempfile.TemporaryDirectory(prefix="interleave-record-")
     _unpacked_here.append(made)
-    return save_trajectory(record_trajectory(read_record(folder)), Path(made.name) / "run")
+    return save_trajectory(load_run(folder), Path(made.name) / "run")
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:

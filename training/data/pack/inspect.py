@@ -51,10 +51,10 @@ class Contents:
     samples: list[tuple[int, Any]] = field(default_factory=list)
 
 
-def contents_of(file: RowFile, samples: int = 0) -> Contents:
-    """Count a file, and pick `samples` of its rows evenly; raises SettingsError for one that is none of
-    rows."""
-    found, places = Contents(file.path.name), ImagePlaces(file.path.parent, SettingsError)
+def contents_of(file: RowFile, samples: int = 0, images: Path | None = None) -> Contents:
+    """Count a file, and pick `samples` of its rows evenly; images are looked for beside the file and below
+    `images`. Raises SettingsError for one that is none of rows."""
+    found, places = Contents(file.path.name), ImagePlaces(file.path.parent, SettingsError, images)
     rows = list(file.objects())
     for row in rows:
         found.rows += 1
@@ -107,10 +107,12 @@ def _count_texts(found: Contents, file: RowFile, row: dict[str, Any]) -> None:
     found.plans, found.steps = found.plans + 1, found.steps + len(plan.steps)
 
 
-def inspect(path: Path, samples: int = 0) -> tuple[list[str], list[tuple[RowFile, Contents]]]:
+def inspect(
+    path: Path, samples: int = 0, images: Path | None = None
+) -> tuple[list[str], list[tuple[RowFile, Contents]]]:
     """The table of a file of rows, or of all in a folder, and what they hold. Raises SettingsError."""
     files = [RowFile(path)] if path.is_file() else row_files(path)
-    found = [(file, contents_of(file, samples)) for file in files]
+    found = [(file, contents_of(file, samples, images)) for file in files]
     lines = [
         "| file | rows | bad | images | missing | characters asked | answered | longest | True | False "
         "| plans | steps a plan |",
@@ -126,14 +128,14 @@ def inspect(path: Path, samples: int = 0) -> tuple[list[str], list[tuple[RowFile
     return lines, found
 
 
-def write_samples(path: Path, found: Sequence[tuple[RowFile, Contents]]) -> None:
+def write_samples(path: Path, found: Sequence[tuple[RowFile, Contents]], images: Path | None = None) -> None:
     """Write the page of the samples; raises SettingsError."""
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>Rows</title><style>{STYLE}</style>"]
     for file, contents in found:
         parts.append(
             f"<h1>{html.escape(contents.name)}: {len(contents.samples)} of {contents.rows} rows</h1>"
         )
-        places = ImagePlaces(file.path.parent, SettingsError)
+        places = ImagePlaces(file.path.parent, SettingsError, images)
         parts += [_section(file, number, row, places) for number, row in contents.samples]
     write_text(path, "\n".join(parts) + "\n", SettingsError, "Page")
 

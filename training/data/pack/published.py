@@ -34,7 +34,7 @@ IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
 """Generators whose trajectories lie in NANO; all others lie in KLEIN."""
 WHITE = "data/interleave/white.png"
 WHITE_SIDE = 1024
-LONGEST_NAME = 120
+LONGEST_NAME = 200
 
 
 class PublishedTree:
@@ -104,7 +104,7 @@ class PublishedTree:
 
     def _free(self, name: str, data: str) -> str:
         """A folder's name of these characters that is not taken."""
-        plain = re.sub(r"[^\w-]+", "_", name).strip("_")[:LONGEST_NAME] or "story"
+        plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:LONGEST_NAME] or "story"
         found, number = plain, 1
         while f"{data}/{found.lower()}" in self._names:
             number += 1

@@ -15,12 +15,11 @@ from pathlib import Path
 from ....backend.chat.protocol import ChatModel
 from ....backend.errors import AnswerError, JournalError, PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
-from ....backend.loop.replay import load_trajectory
 from ....backend.prompts import PromptSet
 from ....backend.types import Trajectory
 from ...rows.sft import write_rows
 from ...runs.filter import TRAIN
-from ...runs.run_folders import find_runs
+from ...runs.run_folders import find_runs, load_run
 from ..accepted import not_accepted
 from ..guard.screening import Screening
 from ..row_folder import IMAGES, check_place
@@ -108,7 +107,7 @@ class PlannerRows:
     def _add_run(self, made: Gathered, name: str, folder: Path, asking: Asking, screening: Screening) -> None:
         made.trajectories += 1
         try:
-            trajectory, sample = load_trajectory(folder), read_sample(folder)
+            trajectory, sample = load_run(folder), read_sample(folder)
             reason = _unfit(name, trajectory, screening)
         except (JournalError, PictureError):
             reason, trajectory, sample = "its folder cannot be read", None, None

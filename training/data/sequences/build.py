@@ -18,11 +18,10 @@ from typing import Any
 
 from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
-from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
 from ...runs.filter import TRAIN
-from ...runs.run_folders import find_runs
+from ...runs.run_folders import find_runs, load_run
 from ..accepted import not_accepted
 from ..guard.screening import Screening
 from ..row_folder import IMAGES, check_place, keep_picture
@@ -161,7 +160,7 @@ def make_sequences(
 def _add(made: _Made, run: tuple[Path, str], screening: Screening, quirks: bool, out: Path) -> None:
     folder, name = run
     try:
-        trajectory, sample = load_trajectory(folder), read_sample(folder)
+        trajectory, sample = load_run(folder), read_sample(folder)
         reason = unfit(trajectory)
         if not reason and (found := screening.finds_trajectory(name, trajectory)):
             reason = f"in a benchmark: {found.benchmark}"
