@@ -79,13 +79,14 @@ class CommStory:
     """An item with its pictures: `steps` are words ("" if none) and picture (None if none)."""
 
     id: str
+    title: str
     request: str
     steps: tuple[tuple[str, Picture | None], ...]
 
     @property
     def texts(self) -> list[str]:
         """What a guard reads."""
-        return [self.request, *(words for words, _ in self.steps if words)]
+        return [self.title, self.request, *(words for words, _ in self.steps if words)]
 
     @property
     def pictures(self) -> list[Picture]:
@@ -179,7 +180,7 @@ class CommStories:
             return "an item with an image that is missing or damaged"
         if not any(picture for _, picture in steps):
             return "an item without pictures"
-        return CommStory(found.data_id, _request(found), steps)
+        return CommStory(found.data_id, _clean(found.title), _request(found), steps)
 
     def _step(self, parts: Sequence[CommPart]) -> tuple[str, Picture | None]:
         words = " ".join(one.content for one in parts if one.type == "text" and one.content)

@@ -10,7 +10,7 @@ import pytest
 from support.made_runs import grey_page
 
 from interleave_thinker.backend.answers.reading import read_plan
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 from interleave_thinker.backend.types import (
@@ -23,6 +23,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.training.data.planner_rows.kinds import Question
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerReport, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
@@ -35,6 +36,7 @@ def story(
     words: bool = True,
     prompts: tuple[str | None, ...] = ("a boat", "add a sun", None, "add a fish"),
     accepted: bool = True,
+    judged: bool = True,
     given: int = 0,
 ) -> Path:
     steps, results = [], []
@@ -42,8 +44,11 @@ def story(
         said = f"Words {number}." if words or prompt is None else None
         step = Step(number=number, name=f"step {number}", prompt=prompt, auxiliary_text=said)
         verdict = Verdict(success=accepted, refined_prompt=prompt or "")
-        attempt = Attempt(prompt=prompt or "", seed=0, image=grey_page(number * 20), verdict=verdict)
+        attempt = Attempt(
+            prompt=prompt or "", seed=0, image=grey_page(number * 20), verdict=verdict if judged else None
+        )
         stop = StopReason.accepted if accepted else StopReason.tries_used_up
+        stop = stop if judged else StopReason.unjudged
         drawn = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=stop)
         steps.append(step)
         results.append(drawn if prompt else StepResult(step=step, stop_reason=StopReason.text_only))
@@ -121,6 +126,7 @@ def test_reasoning_of_a_continuation_may_be_the_whole_plans(tmp_path: Path) -> N
 def test_what_is_not_taught(tmp_path: Path) -> None:
     story(tmp_path / "runs" / "good")
     story(tmp_path / "runs" / "refused", accepted=False)
+    story(tmp_path / "runs" / "unjudged", judged=False)
     for number, prompt in enumerate(["Step 2: a sun", "add a sun (2)", "as in the previous image, a sun"]):
         story(tmp_path / "runs" / f"bad{number}", prompts=("a boat", prompt))
     report, rows = made(tmp_path, kinds="text")
@@ -128,6 +134,7 @@ def test_what_is_not_taught(tmp_path: Path) -> None:
     assert report.left_out == {
         "a prompt speaks of its step's number or of a previous image": 3,
         "not every step was accepted": 1,
+        "a step was not judged": 1,
     }
 
 
@@ -170,3 +177,51 @@ def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
     with pytest.raises(SettingsError, match="no kind"):
         made(tmp_path, kinds="text,novel")
+
+
+def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
+    story(tmp_path / "runs" / "a", prompts=("a boat", "add a sun", "add a fish", "add a bird", "add a cloud"))
+    _, whole = made(tmp_path)
+    most = 2
+
+    def fits(question: Question) -> bool:
+        return len(question.images) <= most
+
+    maker = PlannerRows(PlannerRowsData(), default_prompt_set(), log=lambda line: None, fits=fits)
+    report = maker.make([tmp_path / "runs"], tmp_path / "cut")
+    rows, _ = check_rows(tmp_path / "cut" / "planner_sft.json")
+    assert report.rows == dict.fromkeys(sorted(KINDS), 1)
+    assert max(len(row.images) for row in whole) > most >= max(len(row.images) for row in rows)
+    assert report.cut == sum(len(row.images) > most for row in whole)
+    for row in rows[1:]:
+        plan = read_plan(row.messages[1].content)
+        steps = [step.number for step in plan.steps]
+        first = 1 if row is rows[2] else len(row.images) + 1
+        assert steps == list(range(first, 3 if row is rows[2] else 6))
+    most = 0
+    report = maker.make([tmp_path / "runs"], tmp_path / "cut")
+    assert report.rows == {"text": 1}
+    assert report.left_out == {"rows that are too long however they are cut": 3}
+
+
+def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from interleave_thinker.backend.tinyworld import checkpoint
+    from interleave_thinker.training.data.planner_rows.fit import Fits
+    from interleave_thinker.training.rows.lengths import row_lengths, shown_of
+    from interleave_thinker.training.trainer.policy import load_processor
+
+    story(tmp_path / "runs" / "a", given=1)
+    _, rows = made(tmp_path)
+    shown = [shown_of(row, tmp_path / "data") for row in rows]
+    lengths = row_lengths(shown, load_processor(checkpoint("planner")), 10**6)
+    most = sorted(length for length in lengths if isinstance(length, int))[1]
+    fits = Fits(checkpoint("planner"), most)
+    maker = PlannerRows(PlannerRowsData(), default_prompt_set(), log=lambda line: None, fits=fits)
+    report = maker.make([tmp_path / "runs"], tmp_path / "cut")
+    assert report.cut or report.left_out
+    cut = [shown_of(row, tmp_path / "cut") for row in check_rows(tmp_path / "cut" / "planner_sft.json")[0]]
+    found = row_lengths(cut, load_processor(checkpoint("planner")), 10**6)
+    assert all(isinstance(length, int) and length <= most for length in found)
+    with pytest.raises(InterleaveError):
+        Fits(tmp_path, 100)
