@@ -104,7 +104,11 @@ def test_what_is_refused(
 
 
 def test_a_pickle_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
-    long = b"(" + b"K\x010" * 30_000_000 + b"t."
+    pair: tuple[Any, ...] = ()
+    for _ in range(60):
+        pair = (pair, pair)
+    # A dictionary with such a key asks for its hash: two to the power of sixty steps.
+    long = b"\x80\x02}" + pickle.dumps(pair, 2)[2:-1] + b"K\x01s."
     begun = time.monotonic()
     with pytest.raises(SettingsError, match="too long"):
         list(pickled_items(written(tmp_path, long), seconds=0.5))

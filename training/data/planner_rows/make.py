@@ -67,7 +67,8 @@ class PlannerRows:
         asking = replace(asking, fits=self.fits) if self.fits else asking
         check_place(out, OURS)
         outside = outside or OutsideSets()
-        teacher = outside.teacher and Teacher(outside.teacher, out.with_name(f"{out.name}.{ANSWERS}"))
+        answers = out.with_name(f"{out.name}.{ANSWERS}")
+        teacher = None if outside.teacher is None else Teacher(outside.teacher, answers)
         try:
             with (
                 Screening.opened(self.guard) as screening,
