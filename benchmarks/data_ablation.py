@@ -35,9 +35,9 @@ from interleave_thinker.backend.generators import open_generator  # noqa: E402
 from interleave_thinker.backend.scorers import open_scorer  # noqa: E402
 from interleave_thinker.backend.tinyworld.drawing import draw  # noqa: E402
 from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory  # noqa: E402
-from interleave_thinker.training.data.planner_rows.kinds import Question, questions_of  # noqa: E402
-from interleave_thinker.training.data.planner_rows.make import PlannerRows, PlannerRowsData  # noqa: E402
-from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa: E402
+from interleave_thinker.training.data.planner_rows.kinds import Asking, Question  # noqa: E402
+from interleave_thinker.training.data.planner_rows.make import PlannerRows  # noqa: E402
+from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData  # noqa: E402
 from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
 from interleave_thinker.training.evaluation.intervals import paired, share  # noqa: E402
 from interleave_thinker.training.rows.conversations import as_prompt_completion  # noqa: E402
@@ -121,11 +121,11 @@ class Planners:
         self._asked = [
             question
             for number, trajectory in enumerate(told)
-            for question in questions_of(f"new {number}", trajectory, KINDS, PROMPT_SET, "empty")
+            for question in Asking(KINDS, PROMPT_SET).questions_of(f"new {number}", trajectory).questions
         ]
 
     def rows(self, arm: str, runs: list[Path], out: Path) -> RowSet:
-        PlannerRows(PlannerRowsData(kinds=ALL_KINDS[arm]), PROMPT_SET, log=_silent).make(runs, [], out)
+        PlannerRows(PlannerRowsData(kinds=ALL_KINDS[arm]), PROMPT_SET, log=_silent).make(runs, out)
         return RowSet(read_rows(out / "planner_sft.json"), out)
 
     def right(self, agent: Path) -> dict[str, list[bool]]:

@@ -110,7 +110,7 @@ def test_a_template_that_places_its_image_gets_no_second_mark(tmp_path: Path) ->
         planner_text="Plan: {text_input}", planner_images="Page: <image> Plan: {text_input}", critic=""
     )
     PlannerRows(PlannerRowsData(), placing, log=lambda line: None).make(
-        [tmp_path / "runs"], [], tmp_path / "data"
+        [tmp_path / "runs"], tmp_path / "data"
     )
     rows, problems = check_rows(tmp_path / "data" / "planner_sft.json")
     assert not problems and len(rows) == 3
