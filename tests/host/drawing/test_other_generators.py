@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 from support import tiny_pipelines
 from support.image_service import ImageService, image_service
+from support.images_api import images_service
 
 from ..graphs.klein import Graph, node, story
 from ..server.comfy_server import ComfyServer, HostError
@@ -130,9 +131,49 @@ def test_a_service_draws_and_edits(host: ComfyServer, service: ImageService) -> 
     assert not np.array_equal(pixels(host, outputs), pixels(host, outputs, index=1))
 
 
+def test_two_services_share_a_story(host: ComfyServer, service: ImageService) -> None:
+    with image_service() as other:
+        for one in (service, other):
+            one.health = {"identity": "painter/1"}
+        prompts = [f"a house, {number}" for number in range(12)]
+        both = f"{service.url}, {other.url}"
+        outputs = host.run(drawn_by("InterleaveServiceGenerator", "two services", prompts, url=both))
+        assert len(outputs["out"]["images"]) == 12
+        assert len(service.requests) + len(other.requests) == 12 and service.requests and other.requests
+        asked = len(service.requests)
+        host.run(drawn_by("InterleaveServiceGenerator", "two services", prompts, url=service.url))
+        assert len(service.requests) == asked, "one of them alone is the same generator"
+        other.health = {"identity": "painter/2"}
+        graph = drawn_by("InterleaveServiceGenerator", "two services", prompts, url=both)
+        with pytest.raises(HostError, match="different models"):
+            host.run(graph)
+        graph["generator"]["inputs"]["mixed"] = True
+        host.run(graph)
+        assert len(service.requests) + len(other.requests) == 24
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: bool) -> None:
+    with images_service(hosted) as server:
+        inputs = {"steps": 0} if hosted else {}
+        graph = drawn_by(
+            "InterleaveServiceGenerator", f"images api {hosted}", ["a house", "a tree"], url=server.url,
+            protocol="OpenAI Images API", model="painter", **inputs,
+        )  # fmt: skip
+        outputs = host.run(graph)
+        first, second = pixels(host, outputs), pixels(host, outputs, index=1)
+        assert first.shape == second.shape == (64, 64, 3) and not np.array_equal(first, second)
+        drawn = [one for one in server.requests if "response_format" not in one or not hosted]
+        assert [len(one.get("images", [])) for one in drawn] == [0, 1]
+        assert all(("seed" in one) is not hosted for one in drawn)
+
+
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
+        ({"protocol": "OpenAI Images API"}, "not the name of a model"),
+        ({"model": "painter"}, "for the Images API"),
+        ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not the URL of a service"),
         ({"url": "file:///etc/passwd"}, "not the URL of a service"),
         ({"url": "http://127.0.0.1:9"}, "3 tries"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
