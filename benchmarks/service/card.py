@@ -1,0 +1,56 @@
+"""A stand-in for an image model on a card: time without processor, and an image of the cost of a photograph.
+
+It is opened in the worker processes of a service under test, so it is a module of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+
+import numpy
+from PIL import Image
+
+from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.service.drawer import Drawer
+from interleave_thinker.training.service.endpoint.questions import photograph_like
+from interleave_thinker.training.service.settings import ModelSettings
+
+KIND = "card"
+"""`card:SIDE:SECONDS`: pixels a side, and how long a draw takes. `card:no` does not load."""
+
+
+class Card:
+    """Draws a photograph-like image moved by a digest of the request. A prompt that begins with `memory`
+    finds no memory left."""
+
+    def __init__(self, side: int, seconds: float) -> None:
+        self._pixels = numpy.asarray(photograph_like((side, side)).image)
+        self._seconds, self.identity = seconds, f"card {side}"
+        self.interrupted: Callable[[], bool] = lambda: False
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        until = time.monotonic() + self._seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.interrupted():
+                raise Cancelled("stopped")
+            time.sleep(min(0.02, left))
+        if prompt.startswith("memory"):
+            raise GeneratorError("CUDA out of memory") from MemoryError("CUDA out of memory")
+        asked = f"{prompt} {seed} {source.digest if source else ''}".encode()
+        moved = int.from_bytes(hashlib.blake2b(asked, digest_size=4).digest(), "big")
+        side = len(self._pixels)
+        rolled = numpy.roll(self._pixels, (moved % side, moved // side % side), (0, 1))
+        return Picture(Image.fromarray(rolled))
+
+
+def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawer:
+    """As `Drawer.open`, which does not know this generator."""
+    kind, *rest = model.generator.split(":")
+    if kind != KIND:
+        return Drawer.open(model, device, name, gpu)
+    if rest == ["no"]:
+        raise SettingsError("There is no such folder.")
+    return Drawer(Card(int(rest[0]), float(rest[1])), model, name, gpu)

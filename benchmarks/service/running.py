@@ -1,0 +1,95 @@
+"""A service under test, and what is asked of it: started, loaded, measured, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from interleave_thinker.training.service.endpoint.load import Load
+from interleave_thinker.training.service.endpoint.load_report import summary
+from interleave_thinker.training.service.endpoint.load_settings import LoadSettings
+
+HERE = Path(__file__).resolve().parent
+
+
+class Running:
+    """One that runs in a process of its own."""
+
+    def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
+        self.url, self.process = url, process
+
+    def status(self) -> dict[str, Any]:
+        """GET /status."""
+        return httpx.get(f"{self.url}/status", trust_env=False, timeout=30).json()
+
+    def memory(self) -> float:
+        """MB of the process that speaks HTTP."""
+        return memory_of(self.process.pid)
+
+    def workers(self) -> list[int]:
+        """Process ids of the workers."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(one) for one in listed if b"spawn_main" in _line(int(one))]
+
+    def load(self, **settings: Any) -> dict[str, Any]:
+        """What a load showed."""
+        return summary(Load(self.url, LoadSettings(**settings)).run())
+
+    def wait(self, alive: int) -> float:
+        """Return once so many workers are alive; the seconds it took."""
+        began = time.monotonic()
+        while self.status()["active_workers"] < alive:
+            if time.monotonic() > began + 120:
+                raise TimeoutError(json.dumps(self.status()))
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def end(self, kind: int = signal.SIGTERM) -> None:
+        """Tell it to end."""
+        self.process.send_signal(kind)
+
+
+@contextmanager
+def service(
+    generator: str, workers: int = 1, models: list[dict[str, Any]] | None = None, **settings: Any
+) -> Iterator[Running]:
+    """The service with all workers alive. `models`: instead of the one of `generator`."""
+    given = models or [{"name": "model", "generator": generator, "devices": ["cpu"] * workers}]
+    line = [sys.executable, str(HERE / "server.py"), json.dumps({"models": given, "settings": settings})]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        running = Running(process.stdout.readline().strip(), process)
+        running.wait(workers)
+        yield running
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def memory_of(pid: int) -> float:
+    """Resident MB of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

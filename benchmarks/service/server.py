@@ -1,0 +1,39 @@
+"""The service in a process of its own, as the command starts it, with the stand-in for a card added.
+
+python benchmarks/service/server.py '{"models": [{"name": "a", "generator": "card:96:0.25"}], "settings": {}}'
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def main() -> None:
+    """Serve until SIGTERM; the first line on stdout is the address."""
+    sys.path[:0] = [str(HERE), str(ROOT / "tests")]
+    import conftest  # noqa: F401 - makes the package importable
+    from card import open_drawer
+    from support.ray_here import importable
+
+    from interleave_thinker.training.service.plain.pool import PlainPool
+    from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
+    from interleave_thinker.training.service.web.app import create_app
+    from interleave_thinker.training.service.web.server import run_service
+
+    given = json.loads(sys.argv[1])
+    models = [ModelSettings(**one) for one in given["models"]]
+    settings = ServiceSettings(**{"port": 0, "per_client": 100000, **given["settings"]})
+    with tempfile.TemporaryDirectory() as place, importable(Path(place)):
+        sys.path.insert(0, place)
+        app = create_app(PlainPool(models, settings, open_drawer), settings)
+        run_service(app, settings, [settings.port], lambda urls: print(urls[0], flush=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What a request costs, how many images there are in a second, and whether they are spread evenly."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+from running import Running, service
+
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.training.service.endpoint.load_report import percentile
+
+Figures = dict[str, Any]
+
+
+def overhead() -> Figures:
+    """One client, one request after the other; `model_ms` is the share of drawing and PNG in it."""
+    found: Figures = {}
+    for name, generator, source, number in (
+        ("96", "fake:96", "96x96", 300),
+        ("1024", "card:1024:0", "1024x1024", 40),
+    ):
+        with service(generator) as running:
+            times, model = _one_by_one(running, source, number)
+        found |= {
+            f"p50_{name}_ms": percentile(times, 50),
+            f"p95_{name}_ms": percentile(times, 95),
+            f"model_{name}_p50_ms": percentile(model, 50),
+        }
+    return found
+
+
+def _one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
+    from interleave_thinker.training.service.endpoint.load_settings import pixels
+    from interleave_thinker.training.service.endpoint.questions import photograph_like
+
+    image = photograph_like(pixels(source)).base64_png()
+    times, model = [], []
+    with httpx.Client(base_url=running.url, trust_env=False, timeout=60) as client:
+        for seed in range(number + 5):
+            content = httpx.Request("POST", running.url, json={"image": image, "prompt": "a", "seed": seed})
+            data = content.read()
+            began = time.perf_counter()
+            answer = client.post("/edit", content=data, headers={"Content-Type": "application/json"})
+            took = 1000 * (time.perf_counter() - began)
+            if seed >= 5:
+                times.append(took)
+                model.append(1000 * answer.json()["processing_time"])
+    return times, model
+
+
+def tinyworld() -> Figures:
+    """16 clients; two workers, then one with batches of 1 and of 16."""
+    found: Figures = {}
+    for name, workers, batch in (("two_workers", 2, 1), ("batch_1", 1, 1), ("batch_16", 1, 16)):
+        with service("tinyworld", workers, batch=batch) as running:
+            running.load(clients=16, seconds=2)
+            loaded = running.load(clients=16, seconds=8, seed=10_000)
+            found[f"{name}_images_s"] = loaded["images_a_second"]
+            found[f"{name}_answers"] = loaded["answers"]
+    found["batch_gain"] = round(found["batch_16_images_s"] / found["batch_1_images_s"], 3)
+    return found
+
+
+def balance() -> Figures:
+    """16 clients of 1, 2 and 4 workers of 0.25 s; two services behind one client against one with two."""
+    found: Figures = {}
+    for workers in (1, 2, 4):
+        with service("card:96:0.25", workers) as running:
+            found[f"workers_{workers}_images_s"] = running.load(clients=16, seconds=8)["images_a_second"]
+    with service("card:96:0.25") as first, service("card:96:0.25") as second:
+        two = _client_rate(f"{first.url},{second.url}")
+    with service("card:96:0.25", 2) as both:
+        one = _client_rate(both.url)
+    return found | {"two_services_images_s": two, "one_of_two_images_s": one, "share": round(two / one, 3)}
+
+
+def _client_rate(urls: str) -> float:
+    """Images a second that the client of several services brings."""
+    generator: Any = open_generator(f"http:{urls}")
+    number = 48
+    began = time.perf_counter()
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda seed: generator.draw("a boat", None, seed), range(number)))
+    return round(number / (time.perf_counter() - began), 3)
+
+
+def flight() -> Figures:
+    """16 equal requests at once."""
+    with service("card:96:0.25", 2) as running:
+        with ThreadPoolExecutor(16) as threads:
+            asked = {"prompt": "a boat", "seed": 3}
+            answers = list(
+                threads.map(
+                    lambda _: httpx.post(f"{running.url}/edit", json=asked, trust_env=False, timeout=30),
+                    range(16),
+                )
+            )
+        drawn = sum(worker["drawn"] for worker in running.status()["workers"])
+    return {"draws": drawn, "different": len({one.json()["edited_image"] for one in answers})}
+
+
+def memory() -> Figures:
+    """Resident memory of the HTTP process over many requests, nothing kept: flat or not."""
+    with service("fake:96", 2, keep=0) as running:
+        running.load(clients=16, seconds=5)
+        before = running.memory()
+        loaded = running.load(clients=16, seconds=60, seed=100_000, source="96x96")
+        return {"requests": loaded["requests"], "mb_before": before, "mb_after": running.memory()}
