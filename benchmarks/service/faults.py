@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from running import service
 
-from interleave_thinker.training.service.endpoint.load import Load, Measured
+from interleave_thinker.training.service.endpoint.load import Load, Measured, Sample
 from interleave_thinker.training.service.endpoint.load_report import summary
 from interleave_thinker.training.service.endpoint.load_settings import LoadSettings
 
@@ -95,14 +95,23 @@ def broken_models() -> Figures:
 
 
 def sigterm() -> Figures:
-    """SIGTERM while 16 clients ask: what was taken on is finished, what comes after is refused."""
+    """SIGTERM after the twentieth image of 16 clients: what was taken on is finished, what comes is
+    refused."""
     with service("card:96:0.25", 2) as running:
-        threading.Timer(2.0, running.end).start()
-        settings = LoadSettings(clients=16, seconds=4, timeout=30)
-        measured = Load(running.url, settings).run()
+        told: list[float] = []
+        images: list[Sample] = []
+
+        def end_after_twenty(sample: Sample) -> None:
+            images.append(sample)
+            if len(images) == 20:
+                told.append(sample.begun + sample.seconds)
+                running.end()
+
+        settings = LoadSettings(clients=16, seconds=8, timeout=30)
+        measured = Load(running.url, settings, on_sample=end_after_twenty).run()
         code = running.process.wait(30)
-    before = Counter(one.outcome.kind for one in measured.samples if one.begun < 1.9)
-    after = Counter(one.outcome.kind for one in measured.samples if one.begun > 2.1)
+    before = Counter(one.outcome.kind for one in measured.samples if one.begun < told[0])
+    after = Counter(one.outcome.kind for one in measured.samples if one.begun >= told[0])
     return {"asked_before": dict(before), "asked_after": dict(after), "exit_code": code}
 
 

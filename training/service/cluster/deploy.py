@@ -160,7 +160,7 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
             )
         else:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except Exception as error:  # a boundary: Ray raises bare exceptions where a node does not come up
         raise SettingsError(
             f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
             'Give the address of a running cluster, "auto", or "local".',
