@@ -142,6 +142,41 @@ class DiffusersGenerator:
         return other
 
     @property
+    def draw_options(self) -> frozenset[str]:
+        """Those of size, steps and guidance that the pipelines take."""
+        accepted = set.intersection(
+            *(arguments_of(one) for one in (self._pair.draw, self._pair.edit) if one is not None)
+        )
+        taken = {
+            "steps": "num_inference_steps" in accepted,
+            "guidance": self._pair.kind.guidance in accepted,
+            # Image to image draws in its source's size, and the source is brought to this one.
+            "size": "width" in accepted or self._pair.kind.edit == "img2img",
+        }
+        return frozenset(name for name, takes in taken.items() if takes)
+
+    def with_draw_options(
+        self,
+        size: tuple[int, int] | None = None,
+        steps: int | None = None,
+        guidance: float | None = None,
+    ) -> DiffusersGenerator:
+        """The same pipelines and lock, drawing with these. Raises SettingsError for steps that leave none for
+        an edit."""
+        other, kind = copy(self), self._pair.kind
+        if self._pair.kind.edit == "img2img":
+            check_strength(steps or self._options.get("num_inference_steps"), self._strength)
+        given = {"num_inference_steps": steps, kind.guidance: guidance}
+        other._options = self._options | {name: value for name, value in given.items() if value is not None}
+        if guidance is not None and guidance > 1 and kind.negative is not None:
+            other._options.setdefault("negative_prompt", kind.negative)
+        other._size = size or self._size
+        named = {"size": size, "steps": steps, "guidance": guidance}
+        said = " ".join(f"{name}={value!r}" for name, value in named.items() if value is not None)
+        other.identity = bounded_identity(f"{self.identity} drawn with {said}") if said else self.identity
+        return other
+
+    @property
     def modules(self) -> list[Any]:
         """The torch modules of the pipelines, for who moves them between devices; they share their
         weights."""
@@ -172,6 +207,11 @@ class DiffusersGenerator:
                     "Give the request an image.",
                 )
             source, mask = Picture.white(self._default_size()), Picture.white(self._default_size())
+        if mask is None and self._pair.kind.needs_mask:
+            raise GeneratorError(
+                f"{type(self._pair.edit).__name__} repaints a part of an image.",
+                "Give a mask that is white there.",
+            )
         pipeline: Any = self._pair.draw if source is None else self._pair.edit
         arguments: dict[str, Any] = {"prompt": prompt, **self._options}
         arguments |= self._source_arguments(source, arguments_of(pipeline))

@@ -30,7 +30,7 @@ class PipelineOptions(Value):
     much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
     edits, `encoding_cache` what is cached of encodings. `lora` is a safetensors file laid over the weights
     as strongly as `lora_scale` (-10 to 10) says, `mask` an image or its file, white where an edit may change
-    its source.
+    its source; `mask_later`: each draw brings its own.
     """
 
     steps: int | None = None
@@ -46,6 +46,7 @@ class PipelineOptions(Value):
     lora: str | None = None
     lora_scale: float = 1.0
     mask: str | Picture | None = None
+    mask_later: bool = False
 
     # Errors of ours pass through pydantic unchanged.
     @field_validator("size")
@@ -110,7 +111,7 @@ class PipelineOptions(Value):
             raise SettingsError(f"{edits} chooses the size by itself.", "Leave out size.")
         if self.mask is not None and pair.kind.mask is None:
             raise SettingsError(f"{edits} takes no mask.", "Leave out mask.")
-        if self.mask is None and pair.kind.needs_mask:
+        if self.mask is None and not self.mask_later and pair.kind.needs_mask:
             raise SettingsError(
                 f"{edits} repaints a part of an image.",
                 "Give a mask that is white there ('mask' of the node, --mask FILE).",

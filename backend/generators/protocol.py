@@ -100,8 +100,7 @@ class TakesDrawOptions(Protocol):
         guidance: float | None = None,
     ) -> Generator:
         """The same model, drawing with these where they are not None: width and height in pixels, sampling
-        steps, guidance scale. Its `identity` is the one that opening it with them would have given. Raises
-        SettingsError for what it cannot draw with."""
+        steps, guidance scale. Its `identity` says so. Raises SettingsError for what it cannot draw with."""
         ...
 
 

@@ -54,8 +54,11 @@ class Drawer:
         """Load the model onto a device (`auto`: the generator's own choice). Raises SettingsError,
         GeneratorError."""
         options: dict[str, Any] = dict(model.options)
-        if device != "auto" and "device" in option_names("generator", REGISTRY, model.generator):
+        taken = option_names("generator", REGISTRY, model.generator)
+        if device != "auto" and "device" in taken:
             options["device"] = device
+        if "mask_later" in taken:
+            options.setdefault("mask_later", True)
         with boundary(GeneratorError, f"The model {model.name!r} cannot be loaded"):
             return cls(open_generator(model.generator, **options), model, worker, gpu)
 

@@ -18,6 +18,7 @@ from support.images_api import images_service
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
+from interleave_thinker.backend.generators.protocol import TakesDrawOptions
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import MAX_TEXT, Identities
 
@@ -189,3 +190,17 @@ def test_the_fake_generator_opens_by_its_earlier_name_with_the_same_identity() -
     old, new = open_generator("painted:48"), open_generator("fake:48")
     assert old.identity == new.identity == "painted/1 48x48"
     assert old.draw("a boat", None, 3) == new.draw("a boat", None, 3)
+
+
+def test_options_of_one_draw_are_as_those_that_it_is_opened_with(subject: Subject) -> None:
+    generator = subject.open()
+    if not isinstance(generator, TakesDrawOptions):
+        return
+    chosen: dict[str, object] = {"steps": 3, "guidance": 2.5, "size": (32, 32)}
+    chosen = {name: value for name, value in chosen.items() if name in generator.draw_options}
+    assert chosen
+    opened = subject.open(**(chosen | ({"size": "32x32"} if "size" in chosen else {})))
+    other = generator.with_draw_options(**chosen)  # type: ignore[arg-type]
+    assert other.draw("a red house", SOURCE, 5) == opened.draw("a red house", SOURCE, 5)
+    assert other.identity != generator.identity
+    assert generator.draw("a red house", SOURCE, 5) == subject.open().draw("a red house", SOURCE, 5)
