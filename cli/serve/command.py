@@ -145,8 +145,9 @@ def _single(model: ServedModel) -> ModelSettings:
 def name_of(generator: str) -> str:
     """A model's name from its spec: the end of what stands behind the colon, else what stands before it."""
     kind, _, argument = generator.partition(":")
-    last = re.split(r"[/\\]", argument.rstrip("/\\"))[-1]
-    return re.sub(r"[^A-Za-z0-9._-]", "-", last).strip(".-_")[:100] or kind
+    last = re.split(r"[/\\]", argument.partition("@")[0].rstrip("/\\"))[-1]
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", last).strip(".-_")[:100]
+    return name if re.search(r"[A-Za-z]", name) else kind
 
 
 def _refuse_beside_file(context: typer.Context, model: BaseModel) -> None:

@@ -185,3 +185,4 @@ def test_devices_and_names_are_read_from_their_texts() -> None:
             devices_in(wrong)
     assert name_of("diffusers:/models/FLUX.2-klein-4B/") == "FLUX.2-klein-4B"
     assert name_of("tinyworld") == "tinyworld" and name_of("diffusers:../") == "diffusers"
+    assert name_of("fake:96") == "fake" and name_of("images:a/painter@http://here:80") == "painter"

@@ -147,6 +147,7 @@ class Supervisor:
         for one, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, WorkerLost):
                 self._reason = outcome.message
+                LOG.warning("%s: %s", self.name, outcome.message)
                 await self._failed(one, outcome)
             elif isinstance(outcome, ServiceError):
                 one.fail(outcome)

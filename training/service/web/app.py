@@ -91,6 +91,11 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
         path = request.url.path
         return JSONResponse(error_body(path, known), status_of(path, known), error_headers(known))
 
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        # uvicorn logs it whole; a client learns no more than that it was not its fault.
+        return await refused(request, Crash("The service failed at this request; its log says why."))
+
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> JSONResponse:
         faults = [{**one, "input": None, "ctx": None} for one in error.errors()]
