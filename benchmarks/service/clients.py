@@ -45,7 +45,7 @@ def pixels() -> Figures:
 
 def openai() -> Figures:
     """The package `openai` draws, edits, and is refused."""
-    from openai import BadRequestError, OpenAI  # pyright: ignore[reportMissingImports]
+    from openai import APIStatusError, OpenAI  # pyright: ignore[reportMissingImports]
 
     source = io.BytesIO(photograph_like((96, 96)).png())
     source.name = "source.png"
@@ -58,7 +58,7 @@ def openai() -> Figures:
         try:
             client.images.generate(model="model", prompt="a boat", size="1x1x1")  # pyright: ignore
             refused = "not refused"
-        except BadRequestError as error:
+        except APIStatusError as error:
             refused = f"{error.status_code}"
     sizes = [
         Picture.from_bytes(base64.b64decode(one.b64_json or "")).size for one in (*made.data, *edited.data)

@@ -38,8 +38,9 @@ class Running:
 
     def workers(self) -> list[int]:
         """Process ids of the workers."""
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(one) for one in listed if b"spawn_main" in _line(int(one))]
+        # A child belongs to the thread that started it.
+        listed = [file.read_text() for file in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
+        return [int(one) for one in " ".join(listed).split() if b"spawn_main" in _line(int(one))]
 
     def load(self, **settings: Any) -> dict[str, Any]:
         """What a load showed."""
@@ -49,7 +50,7 @@ class Running:
         """Return once so many workers are alive; the seconds it took."""
         began = time.monotonic()
         while self.status()["active_workers"] < alive:
-            if time.monotonic() > began + 120:
+            if time.monotonic() > began + 400:
                 raise TimeoutError(json.dumps(self.status()))
             time.sleep(0.05)
         return time.monotonic() - began

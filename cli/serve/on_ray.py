@@ -19,8 +19,9 @@ def serve_on_ray(
     address: str, models: Sequence[ModelSettings], settings: ServiceSettings, cluster: ClusterSettings
 ) -> None:
     """Serve until this process is told to end. Raises SettingsError."""
+    started_here = start_ray(address, lambda line: typer.echo(line, err=True))
+    # After Ray, whose own handlers end the process at once.
     with _end_asked() as asked:
-        started_here = start_ray(address, lambda line: typer.echo(line, err=True))
         service = Service(settings, models, cluster)
         try:
             service.deploy()
@@ -36,7 +37,7 @@ def serve_on_ray(
 
 @contextmanager
 def _end_asked() -> Iterator[threading.Event]:
-    """Set once SIGTERM or Ctrl-C comes. Ray has handlers of its own, which end the process at once."""
+    """Set once SIGTERM or Ctrl-C comes."""
     asked = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect
 
 from ..front import Front
 from ..pool import Drawn, DrawRequest, ImageFormat, ModelInfo, ServiceError
@@ -55,12 +56,18 @@ class Asking:
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
             raise WrongContentType("The body has to be JSON.", "Send Content-Type: application/json.")
-        return await self.in_thread(read, await request.body())
+        try:
+            data = await request.body()
+        except ClientDisconnect as error:
+            raise ClientGone("The client hung up before its body was here.") from error
+        return await self.in_thread(read, data)
 
     async def form(self, request: Request) -> tuple[dict[str, str], dict[str, list[bytes]]]:
         """The fields of a form, and the files of each name; raises BadBody."""
         try:
             form: FormData = await request.form(max_files=2 * MAX_IMAGES, max_fields=MAX_FIELDS)
+        except ClientDisconnect as error:
+            raise ClientGone("The client hung up before its body was here.") from error
         except MultiPartException as error:
             raise _no_form(error.message) from error
         except Exception as error:
