@@ -34,6 +34,8 @@ class ImageService(ThreadingHTTPServer):
         self.meets: Barrier | None = None
         """Where every draw waits for others, at this service or another one."""
         self.greeted = 0
+        self.loading = 0
+        """Greetings that are still to be answered with a wish to be asked later."""
         self.left = Event()
         """Somebody hung up who was not answered."""
         self.ends = Event()
@@ -52,7 +54,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.greeted += 1
         if self._hangs():
             return
-        if self.path == "/health" and self.server.health is not None:
+        if self.path == "/health" and self.server.loading > 0:
+            self.server.loading -= 1
+            self._answer(503, b'{"status": "loading"}', {"Retry-After": "0.3"})
+        elif self.path == "/health" and self.server.health is not None:
             self._answer(200, json.dumps(self.server.health).encode())
         else:
             self._answer(404, b"not found")

@@ -76,6 +76,7 @@ def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawe
         return Drawer.open(model, device, name, gpu)
     if model.generator == f"{FAULTY}:no":
         raise SettingsError("There is no such folder.")
+    time.sleep(float(str(model.options.get("load", 0))))
     return Drawer(FaultyGenerator(Path(str(model.options["notes"]))), model, name, gpu)
 
 

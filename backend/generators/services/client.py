@@ -9,8 +9,10 @@ answers; what they say of their model has to agree, because an image must not de
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...errors import Cancelled, GeneratorError, SettingsError
+from ...errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from ...pictures import MAX_PIXELS, Picture
 from ...remote.addresses import Addresses
 from ...remote.api_keys import GENERATOR_KEY, read_key
@@ -34,6 +36,9 @@ MAX_ANSWER_VALUES = 10_000
 UNASKED_PIXELS = 16 * 1024 * 1024
 LARGER = 4
 MOST_AT_ONCE = 64
+LOOK_EVERY = 0.2
+"""Seconds between looks at whether a wait was cancelled."""
+LOG = logging.getLogger(__name__)
 AHEAD = 2
 """Requests under way for each worker of a service: one is drawn, one is on its way."""
 
@@ -53,6 +58,18 @@ class Reach:
     def __post_init__(self) -> None:
         if not 0 < self.deadline < math.inf:
             raise SettingsError(f"The deadline must be above 0 seconds, but is {self.deadline}.")
+
+
+class NotYet(GeneratorError):
+    """A service that is there and says that it can be asked `after` so many seconds."""
+
+    def __init__(self, error: InterleaveError, after: float) -> None:
+        super().__init__(error.message, error.hint)
+        self.after = after
+
+
+def _after(fault: NotYet) -> float:
+    return fault.after
 
 
 class ServiceClient(ABC):
@@ -138,28 +155,54 @@ class ServiceClient(ABC):
             raise Unanswered(error, "down") from None
 
     def _greet_all(self) -> None:
+        """Open with those that answer. Where none does, but one says when it will (it loads its model), that
+        is waited for within the deadline."""
+        until = time.monotonic() + self._deadline
+        while True:
+            known = self._endpoints.now()
+            faults = self._greeted(known)
+            unusable = next((error for error in faults if not isinstance(error, GeneratorError)), None)
+            if unusable is not None:
+                raise unusable
+            if len(faults) < len(known):
+                return self._makers.check()
+            soonest = min((one for one in faults if isinstance(one, NotYet)), key=_after, default=None)
+            if soonest is None or time.monotonic() + soonest.after > until:
+                raise soonest or faults[0]
+            LOG.warning("%s Asking again in %.0f s.", soonest.message, soonest.after)
+            self._rest(soonest.after)
+
+    def _greeted(self, known: Sequence[Endpoint]) -> list[Exception]:
+        """Greet them all; the errors of those that cannot be used."""
+
         def ask(call: RemoteCall) -> list[Exception]:
             return at_the_same_time([lambda one=one: self._greet_first(one, call) for one in known])
 
-        known = self._endpoints.now()
         seconds = min(self._deadline, GREETING_SECONDS)
-        faults = self._carried_out(ask, seconds, f"GET {self._where}{self.greeting}")
-        unusable = next((error for error in faults if not isinstance(error, GeneratorError)), None)
-        if unusable is not None:
-            raise unusable
-        if len(faults) == len(known):
-            raise faults[0]
-        self._makers.check()
+        return self._carried_out(ask, seconds, f"GET {self._where}{self.greeting}")
+
+    def _rest(self, seconds: float) -> None:
+        """Wait; raises Cancelled."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.interrupted is not None and self.interrupted():
+                raise Cancelled("Drawing was stopped.")
+            time.sleep(min(left, LOOK_EVERY))
 
     def _greet_first(self, endpoint: Endpoint, call: RemoteCall) -> None:
         def greet() -> None:
             try:
                 self._greet(endpoint, call)
             except Unanswered as fault:
+                if fault.reason == "busy" and fault.after is not None:
+                    raise NotYet(fault.error, max(fault.after, LOOK_EVERY)) from None
                 raise Retryable(fault.error) from None
 
         try:
             call.retried(greet)
+        except NotYet:
+            self._endpoints.failed(endpoint)
+            raise
         except GeneratorError as error:
             self._endpoints.failed(endpoint)
             message = f"{error.message.rstrip('.')} ({TRIES} tries)."

@@ -136,6 +136,38 @@ def test_room_that_comes_too_late_is_an_error_at_once(services: list[ImageServic
     assert len(service.requests) == 1
 
 
+def test_a_service_that_loads_its_model_is_waited_for(services: list[ImageService]) -> None:
+    service = services[0]
+    service.loading = 2
+    began = time.monotonic()
+    generator = open_generator(spec(service))
+    assert time.monotonic() - began >= 0.6 and service.greeted == 3
+    assert "painter/1 digest" in generator.identity
+    assert generator.draw("a boat", None, 1) == paint(service.requests[-1])
+
+
+def test_others_are_drawn_with_while_one_loads(services: list[ImageService]) -> None:
+    services[0].loading = 9
+    open_generator(spec(*services)).draw("a boat", None, 1)
+    assert services[0].greeted == 1 and sum(asked(*services)) == 1
+
+
+def test_a_service_that_loads_for_too_long_is_an_error(services: list[ImageService]) -> None:
+    service = services[0]
+    service.loading = 10**6
+    began = time.monotonic()
+    with pytest.raises(GeneratorError, match=r"status 503.*loading"):
+        open_generator(spec(service), deadline=1.0)
+    assert time.monotonic() - began < 20
+
+
+def test_waiting_for_a_model_can_be_cancelled(services: list[ImageService]) -> None:
+    service = services[0]
+    service.loading = 10**6
+    with pytest.raises(Cancelled):
+        open_generator(spec(service), interrupted=lambda: service.greeted > 0)
+
+
 @pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-5", "9" * 200, "Wed, 99 Foo 2026"])
 def test_a_retry_after_that_means_nothing_is_none(value: str) -> None:
     assert balanced.retry_after(value) in (None, 0.0)

@@ -23,6 +23,8 @@ from .images_sent import Images, images_in, images_of
 
 JSON = "application/json"
 Format = Literal["png", "webp"]
+LOADING_SECONDS = 10
+"""After which a client asks again whether a model is loaded."""
 
 
 def published_routes(asking: Asking) -> APIRouter:
@@ -93,9 +95,9 @@ def published_routes(asking: Asking) -> APIRouter:
 
     @router.get("/health", summary="Whether anything can be drawn, and by what")
     async def health() -> JSONResponse:
-        alive = asking.front.pool.workers()
-        well = any(worker.phase == "alive" for worker in alive)
-        return JSONResponse(health_body(asking), status_code=200 if well else 503)
+        body = health_body(asking)
+        pause = {"Retry-After": str(LOADING_SECONDS)} if body["status"] == "loading" else None
+        return JSONResponse(body, status_code=200 if body["status"] == "healthy" else 503, headers=pause)
 
     @router.get("/status", summary="Queue and workers")
     async def status() -> dict[str, Any]:
