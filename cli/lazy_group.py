@@ -21,6 +21,10 @@ COMMANDS = {
     "judge": (".commands.judge:command", "Ask the critic about one pair of images."),
     "export": (".commands.export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
     "evaluate": (".commands.evaluate:app", "Measure planner, critic and whole stories."),
+    "benchmark": (
+        ".benchmark.app:app",
+        "Run WISE, UEval, RISEBench, SpecV, CoMM or the tiny world's, and score it.",
+    ),
     "data": (".commands.data:app", "Make training data: prompts, trajectories, rows, packed to share."),
     "train": (".commands.train:app", "Make training data and train planner and critic."),
     "serve": (".serve.command:app", "Serve image models over HTTP to many clients."),

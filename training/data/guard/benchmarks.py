@@ -8,7 +8,7 @@ without them is counted. Of ids only CoMM's are remembered: the others are numbe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -102,15 +102,15 @@ def items_of(kind: str, path: Path, read: Read, images: Path | None = None) -> I
         )
 
 
-def rows_of(path: Path) -> Iterator[Any]:
-    """The rows of a JSON list, JSON lines, parquet, pickle (of plain values) or text file (a line each);
-    raises SettingsError."""
+def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
+    """The rows of a JSON list, JSON lines, parquet, pickle (of plain values) or text file (a line each); of
+    parquet these `columns`, or those that the guard looks at. Raises SettingsError."""
     suffix = path.suffix.lower()
     if suffix in ENDINGS:
         yield from islice(pickled_items(path), MAX_ROWS)
         return
     if suffix == ".parquet":
-        yield from _parquet(path)
+        yield from _parquet(path, columns)
     elif suffix == ".json":
         yield from _json_list(path)
     else:
@@ -214,15 +214,16 @@ def _lines(path: Path, is_json: bool) -> Iterator[Any]:
                     raise SettingsError(f"{where} is not UTF-8 text.") from error
 
 
-def _parquet(path: Path) -> Iterator[Any]:
+def _parquet(path: Path, given: Collection[str]) -> Iterator[Any]:
     from ...trainer.requirements import require
 
     require("pyarrow")
     import pyarrow
     import pyarrow.parquet
 
-    wanted = {name for fields in KINDS.values() for name in (*fields.texts, *fields.titles, *fields.ids)}
-    wanted |= {name for fields in KINDS.values() for name in fields.images} | {"step_info"}
+    known = {name for fields in KINDS.values() for name in (*fields.texts, *fields.titles, *fields.ids)}
+    known |= {name for fields in KINDS.values() for name in fields.images} | {"step_info"}
+    wanted = set(given) or known
     with opened(path, SettingsError, "File") as file:
         try:
             table = pyarrow.parquet.ParquetFile(file)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ....backend.errors import JournalError, SettingsError
 from ....backend.files.atomic import write_text
@@ -25,7 +26,7 @@ from .options import TrajectoryOptions, seconds_of
 from .outcomes import FAILED, FailedList, Outcome, noted, outcome_of, read_sample
 from .prompt_rows import Prompt, Shard, of_shard, read_prompts
 from .table import Totals, as_lines, totals_of
-from .unit import OpenTeachers, TrajectoryJob, is_done
+from .unit import ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
 from .usage import LEDGER, Prices, Usage, read_ledger, summed, write_ledger
 
 REPORT = "report{}.json"
@@ -35,6 +36,14 @@ OUTAGE_PLACES = {"planner", "critic", "generator", "folder", "worker"}
 SHOWN_EVERY = 10.0
 """Seconds between two lines of progress."""
 Log = Callable[[str], None]
+
+
+class PromptSource(Protocol):
+    """Where prompts come from."""
+
+    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
+        """The prompts, and what is wrong with others. Raises SettingsError."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,8 @@ class Made:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Makes trajectories in the folder `out`, with these models, side by side as `work` does it."""
+    """Makes trajectories in the folder `out`, with these models, side by side as `work` does it; `shared`
+    with other processes that are given the same prompts and folder."""
 
     out: Path
     teachers: OpenTeachers
@@ -84,8 +94,9 @@ class Trajectories:
     prices: Prices = field(default_factory=dict)
     settings: RunSettings | None = None
     log: Log = print
+    shared: bool = False
 
-    def make(self, prompts: PromptFile) -> Made:
+    def make(self, prompts: PromptSource) -> Made:
         """Carry out what is not done yet. Raises SettingsError or JournalError for a prompt file or folder
         that cannot be used, and what opening the models raises."""
         shard = Shard.read(self.options.shard)
@@ -103,12 +114,14 @@ class Trajectories:
         self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
         stop = self._stop_sign(mine)
         made: dict[str, Outcome] = {}
-        interrupted = False
+        reason = ""
         try:
-            self._carry_out(todo, stop, failed, made)
+            elsewhere = self._carry_out(todo, stop, failed, made)
+            if len(made) + elsewhere == len(todo) and elsewhere:
+                reason = f"another process is at {elsewhere} of them"
         except KeyboardInterrupt:
-            interrupted = True
-        made_of = Made(Totals(), [], "interrupted" if interrupted else stop.reason(), len(problems))
+            reason = "interrupted"
+        made_of = Made(Totals(), [], reason or stop.reason(), len(problems))
         return self._conclude(shard, mine, failed, made_of)
 
     def _stop_sign(self, mine: Sequence[Prompt]) -> LocalStopSign:
@@ -125,17 +138,19 @@ class Trajectories:
 
     def _carry_out(
         self, todo: Sequence[Prompt], stop: LocalStopSign, failed: FailedList, made: dict[str, Outcome]
-    ) -> None:
+    ) -> int:
+        """Carry out what is to do; returns how many prompts another process is at."""
         if not todo:
-            return
+            return 0
         settings = self.settings or self.options.run_settings()
-        job = TrajectoryJob(self.out, self.teachers, settings, self.prices)
+        job = TrajectoryJob(self.out, self.teachers, settings, self.prices, self.shared)
         rows = {one.row.id: one.row for one in todo}
-        in_a_row, shown = 0, time.monotonic()
+        in_a_row, elsewhere, shown = 0, 0, time.monotonic()
         for done in self.work.map(job, todo, lambda one: one.row.id, stop):
             lost = noted(rows[done.key], "failed", done.lost, where="worker")
             outcome = done.result or lost
             if outcome.state == "stopped":
+                elsewhere += outcome.where == ELSEWHERE
                 continue
             made[outcome.id] = outcome
             if outcome.state == "failed":
@@ -151,6 +166,7 @@ class Trajectories:
                 self.log(f"{len(made)}/{len(todo)} carried out")
         if len(made) < len(todo):
             stop.stop("stopped")
+        return elsewhere
 
     def _conclude(self, shard: Shard, mine: Sequence[Prompt], failed: FailedList, made: Made) -> Made:
         outcomes = {one.row.id: found for one in mine if (found := self._outcome(one)) is not None}

@@ -118,14 +118,18 @@ class FailedList:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.by_id: dict[str, Outcome] = {}
-        content = read_bytes_if_any(path, MAX_FAILED, JournalError, "List of failed prompts") or b""
+        self.by_id = self._in_file()
+
+    def _in_file(self) -> dict[str, Outcome]:
+        content = read_bytes_if_any(self.path, MAX_FAILED, JournalError, "List of failed prompts") or b""
+        found: dict[str, Outcome] = {}
         for line in content.splitlines():
             try:
                 one = Outcome.model_validate_json(line)
             except ValidationError:
                 continue  # a line that a kill cut off
-            self.by_id[one.id] = one
+            found[one.id] = one
+        return found
 
     def add(self, outcome: Outcome) -> None:
         """Note a failure, one more of its id. Raises JournalError if the disk takes nothing."""
@@ -141,7 +145,9 @@ class FailedList:
             ) from error
 
     def close(self, done: Iterable[str]) -> None:
-        """Write it anew without those that are done by now; no file where none is left."""
+        """Write it anew without those that are done by now, with what other processes have noted since; no
+        file where none is left."""
+        self.by_id = {**self._in_file(), **self.by_id}
         for one in done:
             self.by_id.pop(one, None)
         if self.by_id:

@@ -33,12 +33,14 @@ from ....backend.loop.loop import run
 from ....backend.pictures import Picture
 from ....backend.types import Request, RunSettings, Trajectory
 from ..work import StopSign
-from .outcomes import Outcome, noted, outcome_of, write_sample
+from .outcomes import Outcome, noted, outcome_of, read_sample, write_sample
 from .prompt_rows import Prompt
 from .usage import MeteredJournal, Prices, RunLedger, metered
 
 DYING = 60.0
 """Seconds for which a folder's lock is waited for."""
+ELSEWHERE = "elsewhere"
+"""Where a prompt is that another process is carrying out."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,14 @@ OpenTeachers = Callable[[], Teachers]
 
 @dataclass(frozen=True)
 class TrajectoryJob:
-    """What workers are given: where trajectories go, who makes them, and how."""
+    """What workers are given: where trajectories go, who makes them, and how. `shared`: other processes may
+    be at the same prompts, and what one of them is at is left to it."""
 
     out: Path
     teachers: OpenTeachers
     settings: RunSettings
     prices: Prices = field(default_factory=dict)
+    shared: bool = False
 
     def open(self, stop: StopSign) -> Callable[[Prompt], Outcome]:
         """Open the models; raises InterleaveError."""
@@ -83,6 +87,12 @@ class _Unit:
         """Carry out one prompt, from where its folder ends."""
         if self._stop.reason():
             return noted(prompt.row, "stopped")
+        if self._job.shared:
+            folder = self._job.out / prompt.row.folder
+            if is_done(folder) and (found := read_sample(folder)):
+                return found
+            if _in_use(folder):
+                return noted(prompt.row, "stopped", where=ELSEWHERE)
         generators = self._teachers.generators
         name, _ = generators[prompt.row.digest // 2**32 % len(generators)]
         with self._alone[name]:
@@ -110,6 +120,8 @@ class _Unit:
                 write_record(trajectory, folder, lambda picture, stem: f"{PICTURES}/{picture.digest}.png")
             return outcome
         except JournalError as error:
+            if self._job.shared and _in_use(folder):
+                return noted(prompt.row, "stopped", where=ELSEWHERE)
             return noted(prompt.row, "failed", str(error), where="folder", generator=name)
         except InterleaveError as error:
             at = where if isinstance(error, AnswerError | ChatError) else "prompt"
@@ -158,9 +170,20 @@ def _left_by_others(folder: Path) -> Iterator[None]:
         lock.release()
 
 
+def _in_use(folder: Path) -> bool:
+    """Whether somebody is writing into the folder right now."""
+    lock = SystemLock(folder / LOCK)
+    if not (folder / RUN).exists():
+        return False
+    if not lock.take():
+        return True
+    lock.release()
+    return False
+
+
 def is_done(folder: Path) -> bool:
     """Whether a prompt's folder holds a record, ours or the published side's."""
     return (folder / FILE_NAME).exists()
 
 
-__all__ = ["OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]
+__all__ = ["ELSEWHERE", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]

@@ -1,0 +1,34 @@
+"""`benchmark`: runs of known benchmarks, their submissions and figures."""
+
+from __future__ import annotations
+
+import typer
+
+from .figures import collect, compare, score
+from .run import command
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Run a benchmark, collect its submission, score it, compare two.",
+)
+KINDS = {
+    "tinyworld": "400 built-in stories of the tiny world, judged exactly; needs no data.",
+    "wise": "WISE (Verified): one image for a prompt that needs knowledge.",
+    "ueval": "UEval: answers of text and images.",
+    "rise": "RISEBench: edits that need reasoning.",
+    "specv": "SpecV, interleaved track: stories of text and images.",
+    "comm": "CoMM, tasks 3 and 4: manuals with pictures.",
+}
+
+
+@app.callback()
+def benchmarks() -> None:
+    """Run a benchmark, collect its submission, score it, compare two."""
+
+
+for _name, _help in KINDS.items():
+    app.command(_name, help=f"{_help} The same --out goes on where it was.")(command)
+app.command("collect")(collect)
+app.command("score")(score)
+app.command("compare")(compare)

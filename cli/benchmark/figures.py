@@ -1,0 +1,63 @@
+"""`benchmark collect`, `score` and `compare`: what becomes of a benchmark's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.shown_text import shown_text
+
+Folder = Annotated[
+    Path, typer.Argument(help="The --out folder of a benchmark.", exists=True, file_okay=False)
+]
+
+
+def collect(
+    out: Folder,
+    with_gaps: Annotated[
+        bool, typer.Option("--with-gaps", help="Take items without an answer too: they count zero.")
+    ] = False,
+    relative_to: Annotated[
+        Path | None, typer.Option(help="Name images (UEval) relative to this folder; by default in full.")
+    ] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="Checkout of SpecV: link the submission where its code looks.")
+    ] = None,
+) -> None:
+    """Write OUT/submission in the evaluator's form, and read it back as the evaluator does."""
+    from ...training.evaluation.benchmarks import collect as collecting
+
+    collecting.collect(out, with_gaps, relative_to, _say)
+    if link is not None:
+        _say(f"linked: {collecting.link(out, link)}")
+
+
+def score(
+    out: Folder,
+    results: Annotated[
+        Path | None, typer.Option(help="What the benchmark's own evaluator wrote; none for tinyworld.")
+    ] = None,
+) -> None:
+    """Write the figures with their intervals: OUT/scores.json, and scores.md, which is printed."""
+    from ...training.evaluation.benchmarks.figures import as_lines
+    from ...training.evaluation.benchmarks.figures import score as scored
+
+    for line in as_lines(scored(out, results)):
+        _say(line)
+
+
+def compare(
+    first: Folder,
+    second: Annotated[Path, typer.Argument(help="Another, of the same data.", exists=True, file_okay=False)],
+) -> None:
+    """Set two scored folders side by side, item by item."""
+    from ...training.evaluation.benchmarks import compare as comparing
+
+    for line in comparing.as_lines(comparing.compare(first, second)):
+        _say(line)
+
+
+def _say(line: str) -> None:
+    typer.echo(shown_text(line))

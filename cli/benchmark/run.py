@@ -1,0 +1,123 @@
+"""`benchmark NAME`: a benchmark's items carried out in a folder, which every later call goes on in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.shown_text import shown_text
+from ...training.data.trajectories.options import TrajectoryOptions
+from ...training.evaluation.benchmarks.setting import BenchmarkOptions
+from ..model_options import with_model_options
+from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..teachers import Parallel, RayAddress, TeacherOptions, Workers, open_work
+
+MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
+"""Options of all models that change what they answer."""
+
+
+@with_model_options
+def command(
+    called: typer.Context,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the benchmark; the same command goes on in it.")],
+    data: Annotated[
+        Path | None, typer.Option(help="The benchmark's data: your copy, a file or folder.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Where the data's images are looked for besides its own folder.")
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(help="Only part i of n of the items, as i/n; by default RANK of WORLD_SIZE, or all."),
+    ] = None,
+    stop_after: Annotated[str | None, typer.Option(help="Stop after this time (90s, 30m, 4h).")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed items again.")] = False,
+    parallel: Parallel = 1,
+    ray: RayAddress = None,
+    workers: Workers = 2,
+    settings: BenchmarkOptions,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    local: LocalOptions,
+) -> None:
+    from ...training.evaluation.benchmarks.kinds import open_benchmark
+    from ...training.evaluation.benchmarks.running import BenchmarkRun
+    from ...training.evaluation.benchmarks.setting import Setting, digest_of, items_of, take_folder
+
+    name = called.info_name or ""
+    benchmark = open_benchmark(name)
+    setting = Setting(
+        benchmark=name,
+        data=str(data.resolve()) if data else "",
+        images=str(images.resolve()) if images else "",
+        data_digest="",
+        split=settings.split,
+        limit=settings.limit,
+        models=_models(planning, judging, drawing, local),
+        preset=settings.preset,
+        settings=settings.run_settings(),
+        published_input=settings.published_input,
+        one_image=settings.one_image,
+        version=_version(),
+        commit=_commit(),
+    )
+    digest = digest_of(benchmark.items(setting.where()))
+    setting = setting.model_copy(update={"data_digest": digest})
+    take_folder(out, setting)
+    options = TrajectoryOptions(
+        shard=shard or _rank(), stop_after=stop_after, retry_failed=retry_failed, go_on=True
+    )
+    constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
+    teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
+    work = open_work(parallel, ray, workers)
+    run = BenchmarkRun(
+        out, teachers, setting.settings, options, work, lambda line: typer.echo(shown_text(line))
+    )
+    made = run.carry_out(items_of(benchmark, setting), settings.published_input)
+    if made.stopped == "interrupted":
+        raise typer.Exit(130)
+    if made.totals.to_do or made.totals.failed:
+        raise typer.Exit(3)
+    typer.echo(f"\nAll items of this part are done. Then: interleave-thinker benchmark collect {out}")
+
+
+def _models(*options: Any) -> dict[str, Any]:
+    """What was typed of the models, as far as it changes what they do."""
+    *models, local = options
+    found: dict[str, Any] = {}
+    for one in models:
+        found |= one.model_dump(exclude_none=True)
+    return found | local.model_dump(include=set(MODEL_OPTIONS), exclude_none=True)
+
+
+def _rank() -> str:
+    """The part of this process among those that torchrun started."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return f"{rank}/{size}" if rank.isdecimal() and size.isdecimal() and int(size) > 1 else "0/1"
+
+
+def _version() -> str:
+    from ... import __version__
+
+    return __version__
+
+
+def _commit() -> str:
+    """The commit of the checkout that this runs in, "unknown" where it is not one."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return "unknown"
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return found.stdout.strip() or "unknown"

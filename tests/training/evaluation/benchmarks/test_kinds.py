@@ -1,0 +1,206 @@
+"""The seam of benchmarks: one body over all of them; and what is each one's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from support.small_benchmarks import MINIATURES, answer, picture
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.training.evaluation.benchmarks.kinds import REGISTRY, open_benchmark
+from interleave_thinker.training.evaluation.benchmarks.kinds.benchmark import (
+    Answer,
+    AnsweredStep,
+    Benchmark,
+    Data,
+    Item,
+    Place,
+)
+from interleave_thinker.training.evaluation.benchmarks.kinds.comm import FILE, MARK, STEP, clean, written
+
+KINDS = sorted(REGISTRY)
+
+
+def submission(name: str, folder: Path) -> tuple[Benchmark, list[Item], Path]:
+    """A whole submission of hand-made answers to the miniature (eight items of the tiny world)."""
+    data = folder / "data"
+    data.mkdir()
+    benchmark = open_benchmark(name)
+    items = benchmark.items(MINIATURES[name](data))[:8]
+    out = folder / "submission"
+    out.mkdir()
+    benchmark.write(Place(out, out), ((item, answer(n)) for n, item in enumerate(items)))
+    return benchmark, items, out
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_written_is_read_and_what_is_broken_is_found(name: str, tmp_path: Path) -> None:
+    benchmark, items, out = submission(name, tmp_path)
+    assert len({item.id for item in items}) == len(items) >= 5 and all(item.category for item in items)
+    assert benchmark.read(out, items) == []
+    # One item at a time: its pictures cut short, in another mode, gone, then all that is its own.
+    victim = items[len(items) // 2]
+    own = [
+        path
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+        and re.search(rf"(^|[/_]){re.escape(victim.id)}([/._]|$)", path.relative_to(out).as_posix())
+    ]
+    pictures = [path for path in own if path.suffix in (".png", ".jpg")]
+    assert pictures
+    whole = pictures[-1].read_bytes()
+    for broken in (whole[: len(whole) // 2], b"", b"no image"):
+        pictures[-1].write_bytes(broken)
+        assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+    Image.new("RGBA", (16, 16)).save(pictures[-1], "PNG")
+    assert ["RGBA" in fault.reason for fault in benchmark.read(out, items)] == [True]
+    pictures[-1].unlink()
+    assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+    for path in own:
+        path.unlink(missing_ok=True)
+    assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path: Path) -> None:
+    benchmark, items, _ = submission(name, tmp_path)
+    out = tmp_path / "gaps"
+    out.mkdir()
+    benchmark.write(Place(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items)))
+    # Either the evaluator reads a grey image, or it passes the item over and it is known which.
+    faults = benchmark.read(out, items)
+    assert [fault.item for fault in faults] == ([] if benchmark.needs_picture else [items[1].id])
+    assert len([*out.iterdir()]) == len([*(tmp_path / "submission").iterdir()])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_without_data_it_says_where_to_get_it_and_under_which_terms(name: str, tmp_path: Path) -> None:
+    benchmark = open_benchmark(name)
+    if name == "tinyworld":
+        with pytest.raises(SettingsError):
+            benchmark.items(Data(tmp_path))
+        return
+    for data in (Data(), Data(tmp_path / "nothing")):
+        with pytest.raises(SettingsError) as caught:
+            benchmark.items(data)
+        assert benchmark.terms.data in str(caught.value) and benchmark.terms.licences in str(caught.value)
+    (tmp_path / "rows.json").write_text('[{"other": 1}]')
+    with pytest.raises(SettingsError):
+        benchmark.items(Data(tmp_path / "rows.json"))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_split_is_one_category_and_a_wrong_one_is_named(name: str, tmp_path: Path) -> None:
+    data = MINIATURES[name](tmp_path)
+    benchmark = open_benchmark(name)
+    category = benchmark.items(data)[0].category
+    found = benchmark.items(Data(data.path, split=category))
+    assert found and {item.category for item in found} == {category}
+    with pytest.raises(SettingsError, match=re.escape(category)):
+        benchmark.items(Data(data.path, split="nonsense"))
+
+
+def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> None:
+    for ids in (["1", "1"], ["../1"], ["a/b"]):
+        rows = [{"id": one, "task": "art", "prompt": "p"} for one in ids]
+        (tmp_path / "rows.json").write_text(json.dumps(rows))
+        with pytest.raises(SettingsError):
+            open_benchmark("ueval").items(Data(tmp_path / "rows.json"))
+
+
+def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
+    items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
+    found = {item.id: item.category for item in items}
+    assert found["400"] == "culture" and found["401"] == "time" and found["1000"] == "chemistry"
+
+
+def test_marks_of_specv_stand_where_images_are_named(tmp_path: Path) -> None:
+    first = open_benchmark("specv").items(MINIATURES["specv"](tmp_path))[0]
+    assert first.text == "Go on from <image>, then from <image>."
+    assert [path.name for path in first.images] == ["comp_001_2.png", "comp_001_1.png"]
+
+
+def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
+    benchmark, items, _ = submission("ueval", tmp_path)
+    out = tmp_path / "other"
+    out.mkdir()
+    benchmark.write(Place(out, Path("runs/one")), [(items[0], answer(0))])
+    (entry,) = json.loads((out / "ueval.json").read_text())
+    assert entry["image_answer"][0] == "runs/one/images/0_1.png"
+    assert entry["text_answer"].startswith("1. Bake") and "\n\n2. Cool it" in entry["text_answer"]
+
+
+def test_an_id_of_ueval_that_is_a_number_is_not_found_by_its_evaluator(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([{"id": 7, "task": "art", "prompt": "p"}]))
+    benchmark = open_benchmark("ueval")
+    items = benchmark.items(Data(tmp_path / "rows.json"))
+    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
+    assert [fault.item for fault in benchmark.read(tmp_path, items)] == ["7"]
+
+
+def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -> None:
+    benchmark, items, out = submission("comm", tmp_path)
+    assert [item.id for item in items[:2]] == ["manual0_task3", "manual0_task4"]
+    assert items[0].text.count("<image>") == len(items[0].images) == 2
+    content = json.loads((out / "manual0_task3" / FILE).read_text())
+    assert STEP.findall(content["model_output"])[0].startswith("Bake 1) hour at (high) heat, 5 ‹ 6 (2 cups)")
+    assert re.match(r"\(3\) ", content["model_output"])
+    assert len(STEP.findall(content["model_input"])) == 2 == len(content["input_image_list"])
+    all_items = benchmark.items(MINIATURES["comm"](tmp_path / "data"))
+    assert [item.id for item in all_items if item.id.startswith("short")] == ["short_task4"]
+
+
+def test_comm_shows_ten_images_at_most() -> None:
+    many = Answer(tuple(AnsweredStep(f"step {n}", picture(n)) for n in range(14)))
+    text, pictures, note = written(many, 3, 4)
+    assert len(pictures) == 6 == text.count(MARK) and note == "8 pictures left out"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(alphabet="a (1)[2]<3>\n２B", max_size=30), min_size=1, max_size=5))
+def test_every_text_of_comm_comes_through_as_one_step(texts: list[str]) -> None:
+    steps = Answer(tuple(AnsweredStep(text.strip(), picture(0)) for text in texts))
+    text, _, _ = written(steps, 1, 0)
+    found = STEP.findall(text)
+    assert [one.replace(MARK, "").strip() for one in found] == [clean(one.strip())[0] for one in texts]
+
+
+def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
+    benchmark, items, out = submission("wise", tmp_path)
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "a_scores.jsonl").write_text('{"prompt_id": 1, "Subcategory": "s", "score": 1.0}\n')
+    assert benchmark.values(out, results, items) == {"1": {"right": 1.0}}
+    (results / "b.jsonl").write_text('{"prompt_id": 2, "score": 1.5}\n')
+    with pytest.raises(SettingsError):
+        benchmark.values(out, results, items)
+    with pytest.raises(SettingsError, match="--results"):
+        benchmark.values(out, None, items)
+    rates = {"items": [{"id": "1", "text_score": {"rate": 0.5}, "image_score": {"rate": None}}]}
+    (tmp_path / "ueval.json").write_text(json.dumps(rates))
+    found = open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
+    assert found == {"1": {"text": 0.5, "both": 0.5}}
+    answers = [{"expected_answer": "Yes", "answer": "Yes"}, {"expected_answer": "No", "answer": "Yes"}]
+    (results / "d").mkdir()
+    (results / "d" / "x.json").write_text(json.dumps(answers))
+    found = open_benchmark("specv").values(
+        out, results, [Item("x", "t", category="d"), Item("y", "t", category="d")]
+    )
+    assert found == {"x": {"as expected": 0.5}}
+    (results / "m_task4").mkdir()
+    judged = {
+        "completeness": {"Score": 8},
+        "Image_Quality": {"Score": "NA"},
+        "coherence_score": {"style_consistency": 5},
+    }
+    (results / "m_task4" / "evaluation_results.json").write_text(json.dumps(judged))
+    found = open_benchmark("comm").values(out, results, [Item("m_task4", "t")])
+    assert found["m_task4"]["completeness"] == 0.8 and found["m_task4"]["image quality"] == 0.0
+    shutil.rmtree(results)

@@ -1,0 +1,223 @@
+"""Benchmarks from the first item to the figures: runs, submissions, scores, comparisons."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call
+from support.small_agents import STORY
+from support.small_benchmarks import MINIATURES
+from support.small_teachers import SmallTeachers
+
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.files.lock import SystemLock
+from interleave_thinker.backend.journal.journal import RUN
+from interleave_thinker.backend.journal.lock import NAME as LOCK
+from interleave_thinker.training.data.trajectories.engine import Made
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.work.threads import Threads
+from interleave_thinker.training.evaluation.benchmarks.collect import collect, link, read_collected
+from interleave_thinker.training.evaluation.benchmarks.compare import compare
+from interleave_thinker.training.evaluation.benchmarks.figures import as_lines, score
+from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
+from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun, row_of
+from interleave_thinker.training.evaluation.benchmarks.setting import (
+    BenchmarkOptions,
+    Setting,
+    digest_of,
+    items_of,
+    take_folder,
+)
+
+
+def setting_of(name: str, folder: Path, **options: object) -> Setting:
+    data = folder / "data"
+    if not data.exists():
+        data.mkdir(parents=True)
+        MINIATURES[name](data)
+    given = MINIATURES[name](data)
+    chosen = BenchmarkOptions.model_validate(options)
+    return Setting(
+        benchmark=name,
+        data=str(given.path or ""),
+        data_digest=digest_of(open_benchmark(name).items(given)),
+        limit=chosen.limit,
+        models={"planner": "small", "critic": "small", "generator": "fake"},
+        preset=chosen.preset,
+        settings=chosen.run_settings(),
+        version="1",
+        commit="unknown",
+    )
+
+
+def carry_out(
+    out: Path,
+    setting: Setting,
+    teachers: SmallTeachers = SmallTeachers(),  # noqa: B008 - frozen
+    **options: object,
+) -> Made:
+    take_folder(out, setting)
+    chosen = TrajectoryOptions.model_validate({"go_on": True, **options})
+    run = BenchmarkRun(out, teachers, setting.settings, chosen, Threads(2), lambda line: None)
+    return run.carry_out(items_of(open_benchmark(setting.benchmark), setting))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
+    for name, attempts in (("a", 1), ("b", 4)):
+        setting = setting_of("wise", tmp_path, max_attempts=attempts)
+        assert carry_out(tmp_path / name, setting).totals.to_do == 0
+        collect(tmp_path / name, log=lambda line: None)
+    ids = [one.id for one in read_collected(tmp_path / "a")]
+    assert sorted(path.stem for path in (tmp_path / "a" / "submission").iterdir()) == sorted(ids)
+    results = tmp_path / "results.jsonl"
+    results.write_text("".join(json.dumps({"prompt_id": int(n), "score": int(n) % 2}) + "\n" for n in ids))
+    first = score(tmp_path / "a", results)
+    assert first.figures[0].items.mean == pytest.approx(6 / 9) and first.figures[0].yes_no
+    assert first.draws_an_item == 3.0 and first.unscored == 0
+    # An answer that the evaluator is silent about, and one more that is right.
+    results.write_text("".join(json.dumps({"prompt_id": int(n), "score": 1}) + "\n" for n in ids[1:]))
+    second = score(tmp_path / "b", results)
+    assert second.unscored == 1 and second.figures[0].items.mean == pytest.approx(8 / 9)
+    assert second.draws_an_item > 3.0 and 0 < second.forced_share < 1
+    (found,) = compare(tmp_path / "a", tmp_path / "b")
+    assert found.difference == pytest.approx(2 / 9) and found.changed == 4 and found.p is not None
+    assert "| right | culture |" in (tmp_path / "b" / "scores.md").read_text()
+    assert not any("Only a part" in line for line in as_lines(second))
+
+
+def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    carry_out(out, setting_of("wise", tmp_path, limit=2))
+    with pytest.raises(SettingsError, match="another settings"):
+        take_folder(out, setting_of("wise", tmp_path, limit=2, max_attempts=5))
+    with pytest.raises(SettingsError, match="another models"):
+        take_folder(out, setting_of("wise", tmp_path, limit=2).model_copy(update={"models": {}}))
+    collect(out, log=lambda line: None)
+    carry_out(out, setting_of("wise", tmp_path, limit=4))
+    with pytest.raises(SettingsError, match="collect again"):
+        score(out, tmp_path)
+    collect(out, log=lambda line: None)
+    data = tmp_path / "data" / "merge.json"
+    data.write_text(data.read_text().replace("what number 2", "which number 2"))
+    with pytest.raises(SettingsError, match="not what this folder"):
+        collect(out)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    with pytest.raises(SettingsError, match="other files"):
+        take_folder(tmp_path / "full", setting_of("wise", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])
+def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of(name, tmp_path)
+    items = open_benchmark(name).items(setting.where())
+    down = SmallTeachers(down=items[1].text.split("<")[0].strip())
+    assert carry_out(out, setting, down).totals.failed == 1
+    with pytest.raises(SettingsError, match="The teacher is down"):
+        collect(out)
+    assert not (out / "submission").exists()
+    collect(out, with_gaps=True, log=lambda line: None)
+    assert [one.id for one in read_collected(out) if one.gap] == [items[1].id]
+    carry_out(out, setting, retry_failed=True)
+    collect(out, log=lambda line: None)
+    assert not [one for one in read_collected(out) if one.gap]
+
+
+def test_a_missing_item_lowers_the_mean_whatever_the_evaluator_says(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("specv", tmp_path)
+    carry_out(out, setting, SmallTeachers(down="How to 3?"))
+    collect(out, with_gaps=True, log=lambda line: None)
+    for item in open_benchmark("specv").items(setting.where()):
+        path = tmp_path / "results" / item.category / f"{item.id}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('[{"expected_answer": "Yes", "answer": "Yes"}]')
+    found = score(out, tmp_path / "results")
+    assert found.gaps == 1 and found.figures[0].items.mean == pytest.approx(5 / 6)
+    assert found.figures[0].macro.mean == pytest.approx((1 + 4 / 5) / 2)
+
+
+def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Path) -> None:
+    scripted = [*Scripts(tmp_path).planner(write_plan(STORY)), "--generator", "fake:64"]
+    for name, models in (("true", []), ("false", scripted)):
+        out = tmp_path / name
+        done = call("benchmark", "tinyworld", "--out", out, "--limit", 1, "--critic", "none", *models)
+        assert done.exit_code == 0, done.output
+        assert call("benchmark", "collect", out).exit_code == 0
+        shown = call("benchmark", "score", out)
+        assert shown.exit_code == 0 and "1 of 400 items" in shown.output
+    compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
+    assert compared.exit_code == 0 and "| pages | +" in compared.output
+    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--limit", 2)
+    assert refused.exit_code == 2 and "another models" in refused.output
+    assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
+
+
+def _share(out: Path, setting: Setting, log: Path) -> None:
+    carry_out(out, setting, SmallTeachers(log, seconds=0.01))
+
+
+def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path) -> None:
+    setting = setting_of("wise", tmp_path)
+    log = tmp_path / "draws.log"
+    take_folder(tmp_path / "out", setting)
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_share, args=(tmp_path / "out", setting, log)) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(60)
+        assert one.exitcode == 0
+    drawn = log.read_text().split()
+    assert len(set(drawn)) == len(drawn)
+    carry_out(tmp_path / "alone", setting)
+    for name in ("out", "alone"):
+        collect(tmp_path / name, log=lambda line: None)
+    assert files_of(tmp_path / "out" / "submission") == files_of(tmp_path / "alone" / "submission")
+
+
+def test_an_item_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("wise", tmp_path)
+    row = row_of(open_benchmark("wise").items(setting.where())[3])
+    folder = out / "items" / row.folder
+    take_folder(out, setting)
+    folder.mkdir(parents=True)
+    (folder / RUN).write_text("{}")
+    lock = SystemLock(folder / LOCK)
+    assert lock.take()
+    made = carry_out(out, setting)
+    assert made.totals.to_do == 1 and made.totals.failed == 0 and "another process" in made.stopped
+    lock.release()
+    (folder / RUN).unlink()
+    assert carry_out(out, setting).totals.to_do == 0
+
+
+def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
+    items = open_benchmark("ueval").items(MINIATURES["ueval"](tmp_path))
+    assert "visually" not in row_of(items[0], published_input=True).user_input
+    assert row_of(items[0]).user_input == items[0].text
+    strange = [row_of(type(items[0])(name, "text")) for name in ("a b", "ä", "x" * 90, "A", "a")]
+    assert len({row.folder for row in strange}) == 5
+
+
+def test_specv_is_linked_into_its_checkout(tmp_path: Path) -> None:
+    out, checkout = tmp_path / "my-model", tmp_path / "checkout"
+    carry_out(out, setting_of("specv", tmp_path))
+    collect(out, log=lambda line: None)
+    with pytest.raises(SettingsError):
+        link(out, checkout)
+    (checkout / "eval" / "interleave").mkdir(parents=True)
+    name = link(out, checkout)
+    assert name == link(out, checkout) == checkout / "model_outputs" / "interleave" / "my-model"
+    assert (name / "stru_001" / "response.json").exists()

@@ -1,0 +1,121 @@
+"""Rows of a benchmark's data, as the user has them: a JSON list, JSON lines, parquet, or a folder of them.
+
+Decision: a benchmark that is read in part would give a figure of another benchmark, so a row without a field
+that is needed, an id that stands there twice and an image that is missing end the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from .....backend.errors import SettingsError
+from .....backend.files.bounded_reader import read_json
+from .....backend.files.image_places import ImagePlaces
+from .....backend.files.names import name_fault
+from .....backend.pictures import Picture
+from ....data.guard.benchmarks import files_of, rows_of
+from .benchmark import Data, Fault, Item, Terms
+
+
+def data_path(data: Data, name: str, terms: Terms, *inner: str) -> Path:
+    """The path that was given, or what of `inner` is below it. Raises SettingsError that says where the data
+    is to be had."""
+    if data.path is None:
+        raise SettingsError(
+            f"{terms.title}: no data was given, and none comes with this package.", terms.how(name)
+        )
+    if not data.path.exists():
+        raise SettingsError(f"There is no {str(data.path)!r}.", terms.how(name))
+    return next((data.path / one for one in inner if (data.path / one).exists()), data.path)
+
+
+def read_rows(path: Path, fields: Collection[str], more: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a file or folder, each with all of `fields`; of parquet these and `more` are read. Raises
+    SettingsError."""
+    rows: list[dict[str, Any]] = []
+    for file in files_of(path):
+        for number, row in enumerate(rows_of(file, {*fields, *more}), 1):
+            lacking = [one for one in fields if not isinstance(row, dict) or row.get(one) in (None, "")]
+            if lacking:
+                raise SettingsError(
+                    f"{str(file)!r}, row {number} has no {lacking[0]!r}.", "Is it the right file?"
+                )
+            rows.append(row)
+    if not rows:
+        raise SettingsError(f"{str(path)!r} holds no row.")
+    return rows
+
+
+def checked(items: list[Item], split: str) -> list[Item]:
+    """The items of the split; raises SettingsError where an id stands twice or cannot name a file, and where
+    the split has no item."""
+    seen: set[str] = set()
+    for item in items:
+        fault = name_fault(item.id) or ("stands in the data twice" if item.id in seen else "")
+        if fault:
+            raise SettingsError(f"The id {item.id!r} {fault}.", "Is it the right file?")
+        seen.add(item.id)
+    if not split:
+        return items
+    found = [item for item in items if item.category == split]
+    if not found:
+        known = ", ".join(sorted({item.category for item in items}))
+        raise SettingsError(f"There is no split {split!r} in this data.", f"There are: {known}.")
+    return found
+
+
+def text_in(row: Mapping[str, Any], name: str) -> str:
+    """A field that must be a text; raises SettingsError."""
+    if not isinstance(row[name], str) or not row[name].strip():
+        raise SettingsError(f"{name!r} of {str(row)[:80]} is no text.", "Is it the right file?")
+    return row[name]
+
+
+class Images:
+    """Finds the images that rows name, below the data's folder or the folder given."""
+
+    def __init__(self, folder: Path, root: Path | None) -> None:
+        self._places = ImagePlaces(folder, SettingsError, root)
+
+    def find(self, names: Collection[Any]) -> tuple[Path, ...]:
+        """Their files, in this order; raises SettingsError for one that is not there."""
+        found = []
+        for name in names:
+            file = self._places.find(name) if isinstance(name, str) else None
+            if file is None:
+                raise SettingsError(
+                    f"There is no image {str(name)[:200]!r}.", "Give its folder: --images FOLDER."
+                )
+            found.append(file)
+        return tuple(found)
+
+
+def picture_fault(item: Item, path: Path) -> Fault | None:
+    """What is wrong with an image file: none there, damaged, or not RGB."""
+    from PIL import Image
+
+    if not path.is_file():
+        return Fault(item.id, f"there is no {path.name}")
+    try:
+        with Image.open(path) as image:
+            image.load()
+            mode = image.mode
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        return Fault(item.id, f"{path.name} cannot be read ({str(error)[:100]})")
+    return None if mode == "RGB" else Fault(item.id, f"{path.name} is {mode}, not RGB")
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write an image as the ending of the path says (PNG or JPEG). Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".png":
+        path.write_bytes(picture.png())
+    else:
+        picture.image.convert("RGB").save(path, "JPEG", quality=95)
+
+
+def results_json(path: Path) -> Any:
+    """An evaluator's results in JSON; raises SettingsError."""
+    return read_json(path, SettingsError, "Results")

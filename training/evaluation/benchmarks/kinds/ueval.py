@@ -1,0 +1,112 @@
+"""UEval: answers of text and images, judged by rubrics for each.
+
+Decision: the text is each step's words, numbered, with a blank line between. Its evaluator scores an item
+that is missing as an empty text, which can even score, so an empty answer is a gap here and counts zero.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .....backend.errors import SettingsError
+from .benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from .rows import checked, data_path, picture_fault, read_rows, results_json, text_in, write_picture
+
+FILE = "ueval.json"
+
+
+class UEval:
+    """1,000 questions in eight tasks, four of them open."""
+
+    metrics = ("both", "text", "image")
+    yes_no = frozenset[str]()
+    needs_picture = False
+    terms = Terms(
+        title="UEval",
+        evaluator="zlab-princeton/UEval @ 3a5b5ea",
+        data="huggingface.co/datasets/zlab-princeton/UEval (parquet, or its rows as JSON).",
+        licences="evaluator MIT; data as its card says.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        path = data_path(data, "ueval", self.terms, "data")
+        rows = read_rows(path, ("id", "task", "prompt"))
+        items = [
+            Item(str(row["id"]), text_in(row, "prompt"), category=str(row["task"]), row={"id": row["id"]})
+            for row in rows
+        ]
+        return checked(items, data.split)
+
+    def write(self, place: Place, answers: Answers) -> list[str]:
+        entries: list[dict[str, object]] = []
+        for item, answer in answers:
+            names: list[str] = []
+            for number, picture in enumerate(answer.pictures if answer else (), 1):
+                name = f"images/{item.id}_{number}.png"
+                write_picture(place.folder / name, picture)
+                names.append(str(place.shown / name))
+            entries.append({"id": item.id, "text_answer": _text(answer), "image_answer": names})
+        content = json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
+        (place.folder / FILE).write_bytes(content.encode("utf-8", "replace"))
+        return []
+
+    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+        """As the evaluator: entries by their ids as texts, the last one of an id counts, images from the
+        working directory if their paths are relative (here: by their ends, below the folder)."""
+        entries = results_json(folder / FILE)
+        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+            raise SettingsError(f"{FILE} is no list of objects.")
+        lookup = {str(one["id"]): one for one in entries if one.get("id") is not None}
+        found = (self._fault(folder, item, lookup) for item in items)
+        return [fault for fault in found if fault is not None]
+
+    def _fault(self, folder: Path, item: Item, lookup: dict[str, dict[str, Any]]) -> Fault | None:
+        if not isinstance(item.row.get("id"), str):
+            return Fault(item.id, "its id in the data is no text: the evaluator would not find the answer")
+        entry = lookup.get(item.id)
+        if entry is None:
+            return Fault(item.id, "it has no entry: the evaluator would judge an empty text")
+        text, images = entry.get("text_answer", ""), entry.get("image_answer")
+        if not isinstance(text, str):
+            return Fault(item.id, "its text_answer is no text")
+        names = images if isinstance(images, list) else [images]
+        names = [name for name in names if name]
+        if not text.strip() and not names:
+            return Fault(item.id, "its answer is empty")
+        for name in names:
+            if not isinstance(name, str):
+                return Fault(item.id, f"{str(name)[:80]!r} is no path of an image")
+            fault = picture_fault(item, folder / "images" / Path(name).name)
+            if fault is not None:
+                return fault
+        return None
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """From the evaluator's `--output_path`: shares of rubrics met. `both` is the mean of an item's
+        two."""
+        content = results_json(given(results, "FILE (its --output_path)"))
+        rows = content.get("items") if isinstance(content, dict) else None
+        if not isinstance(rows, list):
+            raise SettingsError("The results have no list 'items'.", "Give the evaluator's --output_path.")
+        return {str(row.get("id")): _rates(row) for row in rows if isinstance(row, dict)}
+
+
+def _text(answer: Answer | None) -> str:
+    words = [step.text for step in answer.steps if step.text] if answer else []
+    return "\n\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
+
+
+def _rates(row: dict[str, Any]) -> Values:
+    values: dict[str, float] = {}
+    for name in ("text", "image"):
+        score = row.get(f"{name}_score")
+        rate = score.get("rate") if isinstance(score, dict) else None
+        if isinstance(rate, int | float):
+            values[name] = float(rate)
+    return {**values, "both": sum(values.values()) / len(values)} if values else {}
+
+
+BENCHMARK = UEval()

@@ -1,0 +1,80 @@
+"""A benchmark's items carried out: each a run in a folder of its own, by the engine that makes trajectories.
+
+Decision: nothing of going on after a kill, of shards or of workers is done here a second time. An item's
+folder is named by a digest of its id, which may be anything; its seed and shard go by the id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....backend.types import RunSettings
+from ...data.trajectories.engine import Log, Made, Trajectories
+from ...data.trajectories.options import TrajectoryOptions
+from ...data.trajectories.prompt_rows import Prompt, PromptRow
+from ...data.trajectories.unit import OpenTeachers
+from ...data.work import Work
+from ...rows.sft import RowProblem
+from .kinds.benchmark import Item
+from .setting import ITEMS, PUBLISHED_ENDING
+
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+MOST_CATEGORY = 200
+
+
+class ItemRow(PromptRow):
+    """An item as the engine takes it."""
+
+    @property
+    def folder(self) -> str:
+        """Below `OUT/items`."""
+        return hashlib.blake2b(self.id.encode(), digest_size=12).hexdigest()
+
+
+def row_of(item: Item, published_input: bool = False) -> ItemRow:
+    """The row of an item."""
+    name = item.id
+    if not PLAIN.fullmatch(name):
+        name = f"x-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
+    text = item.text.replace(PUBLISHED_ENDING, "") if published_input else item.text
+    return ItemRow(id=name, user_input=text, category=item.category[:MOST_CATEGORY])
+
+
+@dataclass(frozen=True)
+class ItemPrompts:
+    """The items as the engine asks for them."""
+
+    items: Sequence[Item]
+    published_input: bool = False
+
+    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
+        return [Prompt(row_of(item, self.published_input), item.images) for item in self.items], []
+
+
+@dataclass(frozen=True)
+class BenchmarkRun:
+    """Carries out items below `out`; `shard`, time and retries are `options`'."""
+
+    out: Path
+    teachers: OpenTeachers
+    settings: RunSettings
+    options: TrajectoryOptions
+    work: Work
+    log: Log = print
+
+    def carry_out(self, items: Sequence[Item], published_input: bool = False) -> Made:
+        """What is not done yet, beside any other process that does the same. Raises as Trajectories.make."""
+        engine = Trajectories(
+            self.out / ITEMS,
+            self.teachers,
+            self.options,
+            self.work,
+            settings=self.settings,
+            log=self.log,
+            shared=True,
+        )
+        return engine.make(ItemPrompts(items, published_input))
