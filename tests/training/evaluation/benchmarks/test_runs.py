@@ -152,14 +152,26 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     scripted = [*Scripts(tmp_path).planner(write_plan(STORY)), "--generator", "fake:64"]
     for name, models in (("true", []), ("false", scripted)):
         out = tmp_path / name
-        done = call("benchmark", "tinyworld", "--out", out, "--limit", 1, "--critic", "none", *models)
+        done = call(
+            "benchmark",
+            "tinyworld",
+            "--out",
+            out,
+            "--split",
+            "1 page",
+            "--limit",
+            1,
+            "--critic",
+            "none",
+            *models,
+        )
         assert done.exit_code == 0, done.output
         assert call("benchmark", "collect", out).exit_code == 0
         shown = call("benchmark", "score", out)
-        assert shown.exit_code == 0 and "1 of 400 items" in shown.output
+        assert shown.exit_code == 0 and "| pages | all items |" in shown.output
     compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
     assert compared.exit_code == 0 and "| pages | +" in compared.output
-    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--limit", 2)
+    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--split", "1 page")
     assert refused.exit_code == 2 and "another models" in refused.output
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 

@@ -3,7 +3,7 @@
 Decisions. Its evaluator cuts texts at numbers in round brackets and at square and angle brackets, so these
 are rewritten here without a loss of words, and how often is said. Each text of the data gives two items, one
 a task. Questions are in words of our own; the evaluator takes the steps that are given from them by their
-numbers. Its truth file is a pickle: save its list as JSON.
+numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Comm:
     terms = Terms(
         title="CoMM",
         evaluator="HKUST-LongGroup/CoMM @ 0da05d4",
-        data="huggingface.co/datasets/HKUST-LongGroup/CoMM (its list saved as JSON, and the images).",
+        data="huggingface.co/datasets/HKUST-LongGroup/CoMM (its file of texts, and the images).",
         licences="data CC-BY-4.0 by its card; the repository names none.",
     )
 
