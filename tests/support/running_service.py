@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,15 @@ import uvicorn
 from support.ray_here import importable
 from support.service_generators import open_drawer
 
+from interleave_thinker.training.service.drawer import Drawer
 from interleave_thinker.training.service.front import Front
 from interleave_thinker.training.service.plain.pool import PlainPool
 from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.training.service.web.app import create_app
 
 LONGEST = 60.0
+LOADING = 240.0
+"""Seconds for which a model is waited for: imports take a minute on a machine with much else to do."""
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Service:
 
     def wait_for(self, model: str) -> None:
         """Return once none of the model's workers is loading."""
-        wait_until(lambda: self.pool.workers() and "loading" not in self.phases(model))
+        wait_until(lambda: self.pool.workers() and "loading" not in self.phases(model), LOADING)
 
     def phases(self, model: str) -> list[str]:
         """Of the model's workers."""
@@ -47,13 +50,16 @@ class Service:
 
 @contextmanager
 def running_service(
-    folder: Path, models: Sequence[ModelSettings], settings: ServiceSettings | None = None
+    folder: Path,
+    models: Sequence[ModelSettings],
+    settings: ServiceSettings | None = None,
+    drawers: Callable[[ModelSettings, str, str, int], Drawer] = open_drawer,
 ) -> Iterator[Service]:
     """The service until the block ends; the workers of its first model are loaded when it begins. `folder` is
-    empty."""
+    empty; `drawers` opens the models in the workers, and is found by its name there."""
     settings = settings or ServiceSettings()
     with importable(folder), on_path(folder):
-        pool = PlainPool(models, settings, open_drawer)
+        pool = PlainPool(models, settings, drawers)
         app = create_app(pool, settings)
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
         thread = threading.Thread(target=server.run, daemon=True)

@@ -1,0 +1,149 @@
+"""What two generator services save a critic's reinforcement against one generator in its own process: the
+same answers and rewards, and how much less time goes into drawing.
+
+    python benchmarks/grpo_services.py              # three pairs of whole trainings; the last line is JSON
+    python benchmarks/grpo_services.py --pairs 1 --rollouts 1
+
+Decision: the training is the real one in the tiny world, the services are real ones with worker processes.
+A card is stood in for by the tiny world's generator and a wait up to a quarter of a second without
+processor, since a machine with two cores cannot show two cards otherwise. Drawing time is the time in which
+at least one draw was under way, which leaves out what the critic and the scorer take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).resolve().parents[1]
+    sys.path[0] = str(ROOT)
+    import tests.conftest  # noqa: F401 - makes the checkout importable as interleave_thinker
+
+    sys.path.append(str(ROOT / "tests"))
+
+from support.running_service import running_service
+from support.slow_card import SECONDS, SlowCard, open_card
+from support.small_grpo import SMALL, make_data, run
+
+from interleave_thinker.backend.generators import Generator, open_generator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
+
+BOUND = 0.55
+
+
+class Timed:
+    """A generator that notes when it draws."""
+
+    def __init__(self, inner: Generator) -> None:
+        self.inner = inner
+        self.identity = inner.identity
+        self.intervals: list[tuple[float, float]] = []
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        began = time.monotonic()
+        try:
+            return self.inner.draw(prompt, source, seed)
+        finally:
+            self.intervals.append((began, time.monotonic()))
+
+    @property
+    def seconds(self) -> float:
+        """In which at least one draw was under way."""
+        total = ended = 0.0
+        for began, until in sorted(self.intervals):
+            total += max(0.0, until - max(began, ended))
+            ended = max(ended, until)
+        return total
+
+
+class TimedServices(Timed):
+    """The same of services, which say how many they draw at once."""
+
+    @property
+    def draws_at_once(self) -> int:
+        return self.inner.draws_at_once  # type: ignore[attr-defined]
+
+
+def train(data: Path, out: Path, drawer: Timed, settings: Any) -> dict[str, Any]:
+    """One training with this generator: its rewards, answers, draws and seconds."""
+    began = time.monotonic()
+    run(data, out, settings, generator=drawer, drawing=DrawingSettings(), cache=out.with_suffix(".sqlite"))
+    lines = [line for path in sorted((out / "rollouts").glob("*.jsonl")) for line in path.open()]
+    samples = [json.loads(line) for line in lines]
+    return {
+        "draws": len(drawer.intervals),
+        "draw_seconds": round(drawer.seconds, 2),
+        "seconds": round(time.monotonic() - began, 1),
+        "answers": [sample["answer"] for sample in samples],
+        "rewards": [sample["overall"] for sample in samples],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--pairs", type=int, default=3, help="pairs of trainings, one generator, two services"
+    )
+    parser.add_argument("--rollouts", type=int, default=3)
+    parser.add_argument("--prompts", type=int, default=12, help="rows of a rollout, eight answers each")
+    options = parser.parse_args()
+    settings = SMALL.model_copy(
+        update={"rollouts": options.rollouts, "prompts": options.prompts, "group": 8, "micro_batch": 8}
+    )
+    pairs = []
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        data = make_data(folder, right=12, wrong=2 * options.prompts + 4)
+        model = ModelSettings(name="tinyworld", generator="tinyworld")
+        services = []
+        for number in range(2):
+            (folder / f"service-{number}").mkdir()
+            service = running_service(
+                folder / f"service-{number}", [model], ServiceSettings(keep=0), open_card
+            )
+            services.append(stack.enter_context(service))
+        urls = ",".join(one.url for one in services)
+        local = SlowCard()
+        for drawer in (local, *(open_generator(f"http:{one.url}") for one in services)):
+            drawer.draw("a sea page", None, 0)  # the first image of a process takes seconds
+        for number in range(options.pairs):
+            one = train(data, folder / f"one-{number}", Timed(local), settings)
+            two = train(
+                data, folder / f"two-{number}", TimedServices(open_generator(f"http:{urls}")), settings
+            )
+            equal = one["rewards"] == two["rewards"] and one["answers"] == two["answers"]
+            ratio = round(two["draw_seconds"] / one["draw_seconds"], 3)
+            pairs.append({"equal": equal, "ratio": ratio, "one": one, "two": two})
+            for what in ("one", "two"):
+                row = pairs[-1][what]
+                print(
+                    f"{what} card(s): {row['draws']} draws in {row['draw_seconds']} s of {row['seconds']} s",
+                    flush=True,
+                )
+            print(f"equal rewards: {equal}, drawing time {ratio}", flush=True)
+    found = [pair["ratio"] for pair in pairs]
+    summary = {
+        "benchmark": "grpo_services",
+        "card_seconds": SECONDS,
+        "draws": pairs[0]["one"]["draws"],
+        "rewards": len(pairs[0]["one"]["rewards"]),
+        "equal_rewards": all(pair["equal"] for pair in pairs),
+        "drawing_time_ratio": {"median": median(found), "range": [min(found), max(found)]},
+        "bound": BOUND,
+        "holds": all(pair["equal"] for pair in pairs) and median(found) <= BOUND,
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
