@@ -15,7 +15,7 @@ SECONDS = 0.25
 
 
 class SlowCard:
-    """Draws the tiny world's pages, one at a time, in SECONDS each, or as long as that takes the processor."""
+    """Draws the tiny world's pages, one at a time, in SECONDS each or in what the processor needs."""
 
     def __init__(self) -> None:
         self._world = open_generator("tinyworld")
