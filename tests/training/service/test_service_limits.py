@@ -72,8 +72,9 @@ def test_a_large_body_is_413_and_is_not_read_whole(service: Service) -> None:
 
 def test_a_slow_body_is_408_and_holds_nobody_up(service: Service) -> None:
     head = b"POST /edit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n"
-    with ThreadPoolExecutor(20) as clients:
-        slow = [clients.submit(raw, service, head + b'{"prompt') for _ in range(20)]
+    number = service.front.settings.per_client + 8
+    with ThreadPoolExecutor(number) as clients:
+        slow = [clients.submit(raw, service, head + b'{"prompt') for _ in range(number)]
         still_draws(service)
         answers = [one.result() for one in slow]
     assert all(answer.startswith(b"HTTP/1.1 408") for answer in answers)

@@ -13,6 +13,7 @@ import hmac
 import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,8 +94,11 @@ class Intake:
                 return
             self._front.admission.check_open()
             body.check_length(headers.get(b"content-length", b""))
-            async with self._front.clients.share(_client(scope)):
-                body.begin()
+            async with AsyncExitStack() as shares:
+                # Only once its body is here: who sends slowly must not use up the share of others behind one
+                # address.
+                share = self._front.clients.share(_client(scope))
+                body.begin(lambda: shares.enter_async_context(share))
                 await self._app(scope, body.receive, counted)
         except ServiceError as error:
             await _refuse(scope["path"], error, body, counted)
@@ -125,6 +129,7 @@ class _Body:
         self._receive, self._front = receive, front
         self._most = front.settings.max_body * MIB
         self._until = 0.0
+        self._when_whole: Callable[[], Awaitable[None]] | None = None
         self._bytes, self.whole = 0, False
 
     def check_length(self, announced: bytes) -> None:
@@ -132,12 +137,13 @@ class _Body:
         if announced.isdigit() and int(announced) > self._most:
             raise self._too_large()
 
-    def begin(self) -> None:
-        """The seconds count from now."""
+    def begin(self, when_whole: Callable[[], Awaitable[None]]) -> None:
+        """The seconds count from now; `when_whole` is called once all of it has arrived."""
+        self._when_whole = when_whole
         self._until = time.monotonic() + self._front.settings.body_seconds
 
     async def receive(self) -> Message:
-        """The next part; raises BodyTooLarge, BodyTooSlow, Busy."""
+        """The next part; raises BodyTooLarge, BodyTooSlow, Busy, TooManyRequests."""
         if self.whole:
             return await self._receive()
         try:
@@ -152,9 +158,12 @@ class _Body:
         self._front.held += size
         self._front.metrics.read.inc(size)
         if self._bytes > self._most:
+            await self.discard()
             raise self._too_large()
         if self._front.held > MOST_HELD:
             raise Busy("Too many large requests are under way.", retry_after=2.0)
+        if self.whole and self._when_whole is not None and message["type"] == "http.request":
+            await self._when_whole()
         return message
 
     async def discard(self) -> None:
