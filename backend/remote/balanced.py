@@ -112,9 +112,10 @@ class Balanced:
 
     def _pause(self, call: RemoteCall, rounds: int, last: Unanswered | None) -> None:
         """Wait until it is sensible to ask again; raises the last error if that is after the deadline."""
-        room = self.endpoints.wait_for_one(set())
-        if room > call.seconds_left and last is not None:
-            error = last.error
+        full = self.endpoints.kind("No service has room at the moment.", "Ask later, or name more services.")
+        error = last.error if last is not None else full
+        room = self.endpoints.wait_for_one()
+        if room > call.seconds_left:
             raise type(error)(
                 f"{error.message.rstrip('.')}; room in {math.ceil(room)} s at the earliest, later than this "
                 "request can wait.",
@@ -122,8 +123,8 @@ class Balanced:
             ) from None
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**rounds)
         call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
-        if call.hung_up.is_set() and last is not None:
-            raise last.error from None
+        if call.hung_up.is_set() or not call.seconds_left:
+            raise error from None
 
     def _given_up(self, fault: Unanswered, tries: int) -> InterleaveError:
         count = len(self.endpoints.now())

@@ -52,7 +52,7 @@ class Endpoints:
 
     def __init__(self, addresses: Addresses, key: str | None, kind: type[InterleaveError]) -> None:
         self._addresses = addresses
-        self._key, self._kind = key, kind
+        self._key, self.kind = key, kind
         self._lock = threading.Lock()
         self._all: dict[str, Endpoint] = {}
         self.now()
@@ -63,7 +63,7 @@ class Endpoints:
             urls = self._addresses.now() if self._addresses.can_change or not self._all else tuple(self._all)
             if urls != tuple(self._all):
                 self._all = {
-                    url: self._all.get(url) or Endpoint(RemoteServer(url, self._key, self._kind))
+                    url: self._all.get(url) or Endpoint(RemoteServer(url, self._key, self.kind))
                     for url in urls
                 }
             return list(self._all.values())
@@ -103,13 +103,11 @@ class Endpoints:
                 one.is_greeted = True
             return found
 
-    def wait_for_one(self, without: set[str]) -> float:
-        """Seconds until one that is not in `without` has room again, as far as it is known; 0.0 if one
-        has."""
+    def wait_for_one(self) -> float:
+        """Seconds until one of them has room again, as far as they say; 0.0 if one has."""
         now = time.monotonic()
         with self._lock:
-            left = [max(0.0, one.busy_until - now) for one in self._all.values() if one.url not in without]
-        return min(left, default=0.0)
+            return min(max(0.0, one.busy_until - now) for one in self._all.values())
 
     def give_back(self, endpoint: Endpoint) -> None:
         """Nothing more is under way there of what `take` counted."""
