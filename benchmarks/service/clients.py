@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import importlib.util
 import io
 import sys
@@ -10,7 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -22,6 +22,14 @@ from interleave_thinker.training.service.endpoint.questions import photograph_li
 
 Figures = dict[str, Any]
 REWARD = "train/EasyR1/verl/reward_function/interleave_thinker_reward.py"
+FOREIGN = (
+    "json_repair",
+    "viescore",
+    "viescore.vie_prompts",
+    "viescore.utils",
+    "google.genai",
+    "google.genai.types",
+)
 TRIES, SECONDS = 10, 70.0
 """How the published reward calls its function."""
 
@@ -109,17 +117,12 @@ class Asker:
 
 def _published(path: Path) -> Any:
     """Their module; libraries of its other parts that are not here are empty."""
-    for name in (
-        "json_repair",
-        "viescore",
-        "viescore.vie_prompts",
-        "viescore.utils",
-        "google",
-        "google.genai",
-    ):
-        if name not in sys.modules and (name == "viescore" or _absent(name)):
-            sys.modules[name] = MagicMock(spec=ModuleType, name=name, __path__=[])
-    sys.modules.setdefault("google.genai.types", MagicMock())
+    for name in FOREIGN:
+        if _absent(name):
+            sys.modules[name] = MagicMock()
+            parent, _, own = name.rpartition(".")
+            if parent:
+                setattr(importlib.import_module(parent), own, sys.modules[name])
     spec = importlib.util.spec_from_file_location("published_reward", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -70,12 +70,15 @@ def edited(client: httpx.Client, **asked: Any) -> Picture:
     return Picture.from_base64(answer.json()["edited_image"])
 
 
-def until_learned(client: httpx.Client) -> dict[str, Any]:
-    until = time.monotonic() + 30
-    while not all((health := client.get("/health").json())["models"].values()):
+def until_learned(client: httpx.Client, replicas: int) -> dict[str, Any]:
+    """What /health says once every model was asked for its identity, and Serve for its replicas."""
+    until = time.monotonic() + 60
+    while True:
+        health = client.get("/health").json()
+        if all(health["models"].values()) and health["workers"]["alive"] == replicas:
+            return health
         assert time.monotonic() < until, health
         time.sleep(0.2)
-    return health
 
 
 def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -> None:
@@ -84,8 +87,7 @@ def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -
         ModelSettings(name="other", generator="fake:48"),
     ]
     with deployed(models, batch=2) as client:
-        health = until_learned(client)
-        assert health["workers"]["alive"] == 3
+        health = until_learned(client, replicas=3)
         assert health["models"]["painter"] == open_generator("fake:32").identity
         for seed in range(4):
             assert edited(client, seed=seed) == open_generator("fake:32").draw("a boat", None, seed)
@@ -99,7 +101,7 @@ def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -
 def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: None) -> None:
     models = [ModelSettings(name=f"p{side}", generator=f"fake:{side}") for side in (16, 24, 32)]
     with deployed(models, ClusterSettings(models_each=1, replica_cpus=0.1)) as client:
-        until_learned(client)
+        until_learned(client, replicas=1)
         for side in (16, 32, 24, 16):
             assert edited(client, model=f"p{side}").size == (side, side)
         by_header = client.post("/edit", json={"prompt": "a"}, headers={"serve-multiplexed-model-id": "p24"})
