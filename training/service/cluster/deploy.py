@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.errors import SettingsError
+from ....backend.remote.server import THIS_MACHINE
 from ..settings import ModelSettings, ServiceSettings
 from .pool import RayPool, deployment_name
 from .replica import many_models_replica, model_replica
@@ -41,21 +42,22 @@ class Service:
         """Serve it; returns when every model has a replica that has loaded it. Raises SettingsError if one
         does not load, or the port cannot be had. Ray is there already."""
         from ray import serve  # pyright: ignore[reportMissingImports]
+        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
         settings = self.settings
-        serve.start(
-            proxy_location="HeadOnly" if settings.host in ("127.0.0.1", "localhost", "::1") else "EveryNode",
-            http_options={
-                "host": settings.host,
-                "port": settings.port,
-                "ssl_certfile": settings.certificate,
-                "ssl_keyfile": settings.certificate_key,
-                "request_timeout_s": settings.patience + settings.timeout + settings.body_seconds,
-            },
-        )
         try:
+            serve.start(
+                proxy_location="HeadOnly" if settings.host in THIS_MACHINE else "EveryNode",
+                http_options={
+                    "host": settings.host,
+                    "port": settings.port,
+                    "ssl_certfile": settings.certificate,
+                    "ssl_keyfile": settings.certificate_key,
+                    "request_timeout_s": settings.patience + settings.timeout + settings.body_seconds,
+                },
+            )
             serve.run(self._application(), name=APP_NAME, route_prefix="/", blocking=False)
-        except RuntimeError as error:
+        except (RuntimeError, RayError) as error:
             raise SettingsError(
                 f"The service could not be put on the cluster: {_reason(serve, error)}.",
                 "`serve status` and Ray's logs say more.",
@@ -142,6 +144,8 @@ class Service:
 def start_ray(address: str, log: Callable[[str], None]) -> bool:
     """Start Ray here or join the cluster at `address`; whether it was started here. Raises SettingsError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Serve kills a proxy that is not there in 5 s, which a busy machine does not manage.
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30")
     try:
         import ray  # pyright: ignore[reportMissingImports]
         import ray.serve  # pyright: ignore[reportMissingImports]
@@ -205,7 +209,7 @@ def _app_class() -> type:
     return App
 
 
-def _reason(serve: Any, error: RuntimeError) -> str:
+def _reason(serve: Any, error: Exception) -> str:
     """What Serve says of the deployment that failed, else its error."""
     application = serve.status().applications.get(APP_NAME)
     told = [one.message for one in application.deployments.values() if one.message] if application else []
