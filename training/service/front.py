@@ -59,13 +59,14 @@ class Front:
             return self._counted(request, await self._admitted(request, deadline), "drawn")
         key = request.key
         while True:
+            joining = self.shared.is_under_way(key)
             try:
                 drawn, how = await self.shared.draw(key, lambda: self._admitted(request, deadline))
             except DrawTimeout:
                 # Of a draw that another request had begun, and whose deadline was earlier.
-                if time.monotonic() < deadline - 1.0:
-                    continue
-                raise
+                if not joining or time.monotonic() > deadline - 1.0:
+                    raise
+                continue
             if how == "drawn":
                 self.recent.appendleft(key)
             return self._counted(request, drawn, how)

@@ -33,6 +33,10 @@ class SharedDraws:
         self.kept: ByteLRU[str, Drawn] = ByteLRU(budget, lambda drawn: len(drawn.image) + ENTRY_BYTES)
         self._flights: dict[str, _Flight] = {}
 
+    def is_under_way(self, key: str) -> bool:
+        """Whether a request for this key would join another one's draw."""
+        return key in self._flights
+
     async def draw(self, key: str, make: Callable[[], Awaitable[Drawn]]) -> tuple[Drawn, Source]:
         """The image under this key, and whether it was drawn for this request. Raises what `make` raises."""
         kept = self.kept.get(key)
