@@ -54,9 +54,10 @@ def running_service(
     models: Sequence[ModelSettings],
     settings: ServiceSettings | None = None,
     drawers: Callable[[ModelSettings, str, str, int], Drawer] = open_drawer,
+    loaded: bool = True,
 ) -> Iterator[Service]:
-    """The service until the block ends; the workers of its first model are loaded when it begins. `folder` is
-    empty; `drawers` opens the models in the workers, and is found by its name there."""
+    """The service until the block ends; the workers of its first model are `loaded` when it begins. `folder`
+    is empty; `drawers` opens the models in the workers, and is found by its name there."""
     settings = settings or ServiceSettings()
     with importable(folder), on_path(folder):
         pool = PlainPool(models, settings, drawers)
@@ -70,7 +71,8 @@ def running_service(
             url = f"http://127.0.0.1:{port}"
             with httpx.Client(base_url=url, timeout=LONGEST) as client:
                 service = Service(url, client, app.state.front, pool)
-                service.wait_for(models[0].name)
+                if loaded:
+                    service.wait_for(models[0].name)
                 yield service
         finally:
             server.should_exit = True

@@ -17,9 +17,11 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 from support.running_service import Service, running_service, wait_until
 from support.service_generators import noted
 
+from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.training.service.web import published
 
 
 def faulty(notes: Path, workers: int) -> ModelSettings:
@@ -93,6 +95,22 @@ def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
     assert int(answer.headers["Retry-After"]) >= 1
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
     assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] > 0
+
+
+def test_a_client_waits_for_a_model_that_is_loading(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "LOADING_SECONDS", 1)
+    (tmp_path / "service").mkdir()
+    slow = ModelSettings(
+        name="faulty", generator="faulty", devices=("cpu",), options={"notes": str(notes), "load": 2.0}
+    )
+    with running_service(tmp_path / "service", [slow], loaded=False) as loading:
+        health = loading.client.get("/health")
+        assert (health.status_code, health.json()["status"]) == (503, "loading")
+        generator = open_generator(f"http:{loading.url}")
+        assert "faulty/1" in generator.identity
+        assert generator.draw("a page", None, 3) == expected("a page", 3)
 
 
 def test_equal_requests_are_drawn_once(service: Service, notes: Path) -> None:
