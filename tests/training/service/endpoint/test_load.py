@@ -25,7 +25,7 @@ def test_clients_ask_again_when_they_are_answered(service: StandInService) -> No
     service.seconds = 0.1
     found = summary(Load(service.url, LoadSettings(clients=4, seconds=0.5), "sesame").run())
     assert found["answers"] == {"image": found["requests"]}
-    assert 8 <= found["requests"] <= 20
+    assert 4 <= found["requests"] <= 24
     assert found["different_images"] == found["requests"]
     assert found["milliseconds"]["p50"] >= 100
     assert service.connections <= 5  # four kept connections, and the question whether anybody is there
