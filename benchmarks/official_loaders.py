@@ -1,0 +1,165 @@
+"""Our readers of submissions held against the official loaders, on submissions that were broken at random.
+
+Decision: the loaders are imported unedited from checkouts of yours, and nothing of them is in this
+repository. Ours may be stricter (an image that is not RGB, one that is damaged where the loader does not
+look), never more lenient: whatever a loader would fail at or pass over must be a fault.
+
+    python benchmarks/official_loaders.py --specv CHECKOUT --comm CHECKOUT     # the last line is JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import conftest  # noqa: F401 - makes the package importable
+from PIL import Image
+from support.small_benchmarks import MINIATURES, answer
+
+from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
+from interleave_thinker.training.evaluation.benchmarks.kinds.benchmark import Item, Place
+
+Reads = Callable[[Path, Item], bool]
+
+
+def loaded(path: Path) -> Any:
+    """A module of a checkout."""
+    spec = importlib.util.spec_from_file_location(f"official_{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def specv_reads(checkout: Path) -> Reads:
+    """Whether SpecV's evaluator would put an item to its judge."""
+    module = loaded(checkout / "eval" / "interleave" / "run_eval.py")
+
+    def reads(folder: Path, item: Item) -> bool:
+        path = folder / item.id / "response.json"
+        if not path.exists():
+            return False
+        try:
+            content = json.loads(path.read_text(encoding="utf-8")).get("content", [])
+            parts, fault = (
+                module.build_interleaved_output_parts(content, path.parent) if content else (None, "")
+            )
+        except Exception:  # noqa: BLE001 - whatever ends the official loader is a refusal
+            return False
+        return bool(parts) and fault is None
+
+    return reads
+
+
+def comm_reads(checkout: Path) -> Reads:
+    """Whether CoMM's evaluator would show an item whole: all its images, and no text cut away."""
+    module = loaded(checkout / "eval" / "utils.py")
+
+    def reads(folder: Path, item: Item) -> bool:
+        path = folder / item.id
+        try:
+            content = json.loads((path / "results.json").read_text(encoding="utf-8"))
+            given = [str(path / "origin" / name) for name in content["input_image_list"]]
+            predicted = [str(path / name) for name in content["prediction_image_list"]]
+            steps, count = module.data_format(content["model_input"], given, str(path), 0, 10)
+            if count >= 10:
+                return False
+            further, used = module.data_format(content["model_output"], predicted, str(path), count, 10)
+            parts = [part for step in [*steps, *further] for part in step if part["type"] == "image"]
+            for part in parts:
+                # Its judge's client opens them after this; an error there leaves the sample out.
+                with Image.open(part["content"]) as image:
+                    image.load()
+        except Exception:  # noqa: BLE001 - whatever ends the official loader is a refusal
+            return False
+        return bool(further) and used == len(predicted) and len(parts) == count + used
+
+    return reads
+
+
+def mutated(folder: Path, chance: random.Random) -> str:
+    """Break one thing; returns its name."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    path = chance.choice(files)
+    what = chance.choice(["nothing", "remove", "empty", "half", "folder", "text", "list"])
+    if what == "remove":
+        path.unlink()
+    elif what == "empty":
+        path.write_bytes(b"")
+    elif what == "half":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif what == "folder":
+        shutil.rmtree(path.parent)
+    elif path.suffix == ".json" and what in ("text", "list"):
+        text = path.read_text(encoding="utf-8")
+        options = [
+            text.replace("<IMAGE>", "", 1),
+            text.replace('"content"', '"contents"', 1),
+            text.replace('"1.png"', '"9.png"', 1),
+            text.replace('"type": "image"', '"type": "text"', 1),
+            text.replace("predict_", "pict_", 1),
+            text.replace('"prediction_image_list"', '"images"', 1),
+            '{"content": []}',
+        ]
+        path.write_text(chance.choice(options), encoding="utf-8")
+    return what
+
+
+def hold(name: str, reads: Reads, count: int) -> dict[str, int]:
+    """How often both readers agree on an item of a broken submission, and who was stricter."""
+    chance, found = random.Random(0), Counter[str]()
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "data"
+        data.mkdir()
+        benchmark = open_benchmark(name)
+        items = benchmark.items(MINIATURES[name](data))
+        whole = Path(scratch) / "whole"
+        whole.mkdir()
+        benchmark.write(Place(whole, whole), ((item, answer(n)) for n, item in enumerate(items)))
+        for _ in range(count):
+            broken = Path(scratch) / "broken"
+            shutil.copytree(whole, broken)
+            what = mutated(broken, chance)
+            read = benchmark.read(broken, items)
+            faults = {fault.item for fault in read}
+            for item in items:
+                with contextlib.redirect_stderr(io.StringIO()):
+                    theirs = reads(broken, item)
+                ours = item.id not in faults
+                if ours != theirs:
+                    reason = next((fault.reason for fault in read if fault.item == item.id), "read by us")
+                    print(f"{name}, {item.id}, {what}: {reason}", file=sys.stderr)
+                found["equal" if ours == theirs else "ours stricter" if theirs else "ours more lenient"] += 1
+            shutil.rmtree(broken)
+    return {"submissions": count, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--specv", type=Path)
+    parser.add_argument("--comm", type=Path)
+    parser.add_argument("--count", type=int, default=500)
+    given = parser.parse_args()
+    found = {}
+    if given.specv:
+        found["specv"] = hold("specv", specv_reads(given.specv), given.count)
+    if given.comm:
+        found["comm"] = hold("comm", comm_reads(given.comm), given.count)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
