@@ -189,6 +189,7 @@ class RunFiles:
 def first_fault(error: ValidationError) -> str:
     """Where and why the first field is wrong, as the end of a sentence about its file."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
+    # The name of a field may be a stranger's.
+    place = ".".join(str(part)[:200] for part in fault["loc"])
     message = fault["msg"].removeprefix("Value error, ")
     return f", field {place!r}: {message}." if place else f": {message}."

@@ -44,6 +44,9 @@ def command(
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is packed.")
     ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows with images that are not there, listed.")
+    ] = False,
     about: CardData,
 ) -> None:
     """Pack rows and their images into shards, with a card that says who made them and what is not known."""
@@ -57,6 +60,7 @@ def command(
         guard_report,
         guard,
         prefix,
+        skip_bad,
         lambda line: typer.echo(shown_text(line)),
     )
     packing.pack(folders, out)

@@ -122,6 +122,9 @@ class Counts:
 
 GIVE_UP = 5
 """Images in a row that a judge may fail at."""
+UNREADABLE = 20
+"""Images that a scorer may leave without a score before it has given any: whoever answers in another form
+will do so to the end."""
 
 
 class RunReader:
@@ -145,6 +148,7 @@ class RunReader:
         self.screening = screening or Screening()
         self.counts = Counts()
         self._unanswered = 0
+        self._answered = False
 
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
         """The steps of one run, none of one that is in a benchmark; raises JournalError if the folder is
@@ -235,8 +239,8 @@ class RunReader:
     ) -> tuple[Score | None, dict[str, Any] | None]:
         """The scorer's score with its numbers, asked for once a page; None without a scorer, or counted where
         it has none.
-        Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage; what was scored before
-        is cached."""
+        Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage, and ScorerError if
+        nothing of the first UNREADABLE images has a score; what was scored before is cached."""
         if self.scorer is None:
             return None, None
         before = attempt.source.digest if attempt.source else None
@@ -249,6 +253,8 @@ class RunReader:
                 raw = json.dumps(said) if said else None
             except ScorerError:
                 self.counts.unscored += 1
+                if not self._answered and self.counts.unscored >= UNREADABLE:
+                    raise
                 return None, None
             except ChatError:
                 self.counts.unscored += 1
@@ -262,6 +268,7 @@ class RunReader:
                 if raw:
                     self.cache.keep_text(key, raw)
             self.counts.scored += 1
+        self._answered = True
         return score, json.loads(raw) if raw else None
 
     def _verdict(

@@ -13,12 +13,14 @@ import pytest
 from support.made_runs import made_run
 
 from interleave_thinker.backend.answers.reading import read_verdict
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.errors import ScorerError, SettingsError
 from interleave_thinker.backend.exporters.record import export
 from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.scorers.judge import Judge
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
 from interleave_thinker.training.rows.rl import read_rl_rows
@@ -163,6 +165,24 @@ def test_numbers_of_a_judge_stand_in_the_rows(tmp_path: Path) -> None:
     assert [len(row.raw_scores["numbers"]) for row in rows] == [3, 3]
     assert rows[0].evaluation.quality == 8.0 and rows[0].raw_scores["spread"] > 0
     assert rows[0].judge == "unsure|repeats=3"
+
+
+def test_a_judge_that_answers_with_one_number(tmp_path: Path) -> None:
+    for number in range(3):
+        made_run(tmp_path / "runs" / f"r{number}", [(10 * number + n, n > 0, None) for n in range(4)])
+    good, short = "<answer>[8, 6]</answer>", "<answer>8</answer>"
+    chat = ScriptedChat([good, good, *[short] * 100])
+    made = filtered(tmp_path, Judge(chat), rl_share=1.0)
+    # It is asked again once for every image; those without two numbers have no score, and are counted.
+    assert (made.report.scored, made.report.unscored, len(chat.requests)) == (1, 11, 2 + 2 * 11)
+    assert made.report.images == 12 and made.sft
+    for number in range(3, 8):
+        made_run(tmp_path / "runs" / f"r{number}", [(10 * number + n, n > 0, None) for n in range(4)])
+    never = ScriptedChat([short] * 100)
+    with pytest.raises(ScorerError, match="scores cannot be read") as error:
+        filtered(tmp_path, Judge(never), rl_share=1.0)
+    assert "\n" not in str(error.value) and len(never.requests) == 2 * 20
+    assert made.sft.exists()
 
 
 def test_an_image_is_scaled_for_the_judge_when_asked() -> None:

@@ -149,7 +149,7 @@ class Guard:
     def create(cls, path: str | Path) -> Guard:
         """The index in a file, made if there is none; raises SettingsError."""
         path = Path(path)
-        if path.exists():
+        if path.exists() and path.stat().st_size:
             return cls.open(path, writable=True)
         with _faults(path):
             try:
@@ -159,9 +159,14 @@ class Guard:
                     f"Guard index {str(path)!r} cannot be made ({error.strerror})."
                 ) from error
             database = sqlite3.connect(path, timeout=30)
-            with database:
-                database.executescript(_TABLES)
-                database.execute("INSERT INTO about VALUES ('format', ?)", (FORMAT,))
+            about = f"INSERT INTO about VALUES ('format', '{FORMAT}');"
+            try:
+                # All or nothing: half an index would be taken for one of another version.
+                database.executescript(f"BEGIN;{_TABLES}{about}COMMIT;")
+            except sqlite3.Error:
+                database.close()
+                path.unlink(missing_ok=True)
+                raise
             return cls(database, path)
 
     def __enter__(self) -> Guard:

@@ -74,6 +74,7 @@ class Contents:
     earlier: Mapping[str, Screened] = field(default_factory=dict)
     trajectories: int = 0
     damaged: int = 0
+    without_images: int = 0
 
 
 def card(about: CardData, contents: Contents) -> str:
@@ -104,6 +105,8 @@ def card(about: CardData, contents: Contents) -> str:
     lines += ["", "## Known gaps", ""]
     if contents.damaged:
         lines.append(f"- {contents.damaged} trajectories could not be read and are not in it.")
+    if contents.without_images:
+        lines.append(f"- {contents.without_images} rows had images that were gone and are not in it.")
     lines += [
         "- Verdicts and reasoning are the teacher's; what a judge or a person said against them is in the "
         "rows and in the filter's report.",

@@ -17,6 +17,7 @@ from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_json
 from ....backend.journal.journal import Journal
 from ....backend.pictures import Picture
+from ...rows.sft import SHOWN_PROBLEMS
 from ...runs.run_folders import find_runs, load_run
 from ..guard.checking import row_parts
 from ..guard.screening import Screened, Screening
@@ -43,12 +44,13 @@ class Packing:
     guard_report: Path | None = None
     guard: Path | None = None
     prefix: str = ""
+    skip_bad: bool = False
+    """Leave out rows with an image that is not there, which is an error otherwise."""
     log: Callable[[str], None] = field(default=print)
 
     def pack(self, folders: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
         """Pack the rows of `folders` into the new folder `out`; returns rows by set and split. Raises
-        SettingsError, PictureError for an image that is gone or damaged, JournalError for a trajectory that
-        cannot be written."""
+        SettingsError, and PictureError for an image that is gone or damaged."""
         if out.exists():
             raise SettingsError(f"{str(out)!r} is there already.", "Give another --out.")
         if self.form == "published" and not self.runs:
@@ -80,11 +82,13 @@ class Packing:
         (out / DATA).mkdir()
         write = write_tars if self.form == "webdataset" else write_parquet
         ending = "tar" if self.form == "webdataset" else "parquet"
+        gone: list[str] = []
         for file in files:
-            rows = _Counted(file, screening)
+            rows = _Counted(file, screening, gone)
             if write(file, out / DATA, rows):
                 contents.data_files[file.name][file.split] = f"{DATA}/{file.name}-{file.split}-*.{ending}"
             self._count(file, rows.count, contents)
+        self._check(gone, contents)
 
     def _write_tree(
         self, files: Sequence[RowFile], out: Path, contents: Contents, screening: Screening
@@ -101,11 +105,26 @@ class Packing:
                 tree.add_trajectory(name.rpartition("/")[2], trajectory)
                 contents.trajectories += 1
         self.log(f"{contents.trajectories} trajectories")
+        gone: list[str] = []
         for file in files:
-            rows = _Counted(file, screening)
+            rows = _Counted(file, screening, gone)
             tree.add_rows(file, rows)
             contents.data_files[file.name][file.split] = f"{TREE}/{file.path.name}"
             self._count(file, rows.count, contents)
+        self._check(gone, contents)
+
+    def _check(self, gone: list[str], contents: Contents) -> None:
+        """Name the rows whose images are gone, and refuse them unless they may be left out."""
+        for line in gone[:SHOWN_PROBLEMS]:
+            self.log(f"left out: {line}")
+        if len(gone) > SHOWN_PROBLEMS:
+            self.log(f"... and {len(gone) - SHOWN_PROBLEMS} more")
+        if gone and not self.skip_bad:
+            raise SettingsError(
+                f"{len(gone)} rows have images that are not there, the first: {gone[0]}",
+                "Make these rows again, or leave them out: --skip-bad.",
+            )
+        contents.without_images = len(gone)
 
     def _count(self, file: RowFile, count: int, contents: Contents) -> None:
         contents.counts[file.name][file.split] = count
@@ -127,12 +146,12 @@ class Packing:
 class _Counted:
     """The rows of a file that are in no benchmark, one at a time; `count` of those that were given."""
 
-    def __init__(self, file: RowFile, screening: Screening) -> None:
-        self._file, self._screening = file, screening
+    def __init__(self, file: RowFile, screening: Screening, gone: list[str]) -> None:
+        self._file, self._screening, self._gone = file, screening, gone
         self.count = 0
 
     def __iter__(self) -> Iterator[PackedRow]:
-        for number, packed in enumerate(self._file.rows()):
+        for number, packed in enumerate(self._file.rows(self._gone)):
             if self._screening.guard is not None:
                 texts, _, ids = row_parts(packed.row)
                 pictures = map(Picture.from_bytes, packed.images)

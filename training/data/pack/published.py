@@ -21,9 +21,8 @@ from typing import Any
 
 from PIL import Image
 
-from ....backend.errors import JournalError, PictureError, SettingsError
+from ....backend.errors import SettingsError
 from ....backend.exporters.record import FILE_NAME, record_of
-from ....backend.files.atomic import write_bytes, write_text
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
 from .row_files import IMAGE_FIELDS, PackedRow, RowFile
@@ -50,7 +49,7 @@ class PublishedTree:
         self.keep_drawn(Picture.white((WHITE_SIDE, WHITE_SIDE)), WHITE)
 
     def add_trajectory(self, name: str, trajectory: Trajectory) -> str:
-        """Write a trajectory's folder; returns its path from OUT. Raises JournalError."""
+        """Write a trajectory's folder; returns its path from OUT."""
         data = NANO if IS_NANO.search(trajectory.identities.generator) else KLEIN
         folder = f"{TREE}/{data}/{self._free(name, data)}"
         (self._root / folder).mkdir()
@@ -62,7 +61,7 @@ class PublishedTree:
             if entry["source_img"] is None:
                 entry["source_img"] = f"{self._prefix}{WHITE}"
         text = json.dumps(record, ensure_ascii=False, indent=4)
-        write_text(self._root / folder / FILE_NAME, text, JournalError, "Record", durable=False)
+        (self._root / folder / FILE_NAME).write_text(text, encoding="utf-8", errors="replace")
         return folder
 
     def add_rows(self, file: RowFile, rows: Iterable[PackedRow]) -> None:
@@ -72,14 +71,14 @@ class PublishedTree:
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines)
         else:
             text = json.dumps(lines, ensure_ascii=False, indent=1) + "\n"
-        path = self._root / TREE / file.path.name
-        write_text(path, text, JournalError, "Data file", durable=False)
+        (self._root / TREE / file.path.name).write_text(text, encoding="utf-8", errors="replace")
 
     def keep_drawn(self, picture: Picture, place: str) -> str:
         """Write a picture that is drawn in a trajectory; its path as it is written. Rows with the same
         picture name the first place of it."""
         self._places.setdefault(picture.digest, place)
-        write_bytes(self._root / place, picture.png(), PictureError, "Image", durable=False)
+        (self._root / place).parent.mkdir(parents=True, exist_ok=True)
+        (self._root / place).write_bytes(picture.png())
         return f"{self._prefix}{place}"
 
     def _row(self, packed: PackedRow, file: RowFile) -> dict[str, Any]:
@@ -98,7 +97,8 @@ class PublishedTree:
         place = self._places.get(digest)
         if place is None:
             place = f"{TREE}/images/{digest}.{_ending(content)}"
-            write_bytes(self._root / place, content, PictureError, "Image", durable=False)
+            (self._root / TREE / "images").mkdir(exist_ok=True)
+            (self._root / place).write_bytes(content)
             self._places[digest] = place
         return f"{self._prefix}{place}"
 

@@ -44,9 +44,10 @@ class RowFile:
         """Whether its rows are redraws, with an image before and one after."""
         return self.path.suffix == ".jsonl"
 
-    def rows(self) -> Iterator[PackedRow]:
-        """Its rows in their order; raises SettingsError for one that cannot be read, or an image that is not
-        there."""
+    def rows(self, gone: list[str] | None = None) -> Iterator[PackedRow]:
+        """Its rows in their order; raises SettingsError for one that cannot be read. A row with an image that
+        is not there, or cannot be read, is passed over and noted in `gone`; without it that is an error,
+        too."""
         places = ImagePlaces(self.path.parent, SettingsError)
         for number, row in enumerate(self.objects()):
             place = f"{self.path.name}, row {number}"
@@ -56,7 +57,13 @@ class RowFile:
             names = names if self.is_rl else row.get("images", [])
             if not isinstance(names, list):
                 raise SettingsError(f"{place}: its images are no list.")
-            images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
+            try:
+                images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
+            except (PictureError, SettingsError) as error:
+                if gone is None:
+                    raise
+                gone.append(error.message if place in error.message else f"{place}: {error.message}")
+                continue
             yield PackedRow(row, images)
 
     def objects(self) -> Iterator[Any]:

@@ -37,7 +37,13 @@ def write_parquet(
     for shard in _cut(file.rows() if rows is None else rows, shard_bytes, None):
         path = folder / f"{file.name}-{file.split}-{len(paths):05}.parquet"
         columns = [_columns(row, file.is_rl) for row in shard]
-        parquet.write_table(pyarrow.Table.from_pylist(columns, schema=schema), path, row_group_size=100)
+        try:
+            table = pyarrow.Table.from_pylist(columns, schema=schema)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise SettingsError(
+                f"A row of {file.path.name} has a value of another kind than its column ({_short(error)})."
+            ) from error
+        parquet.write_table(table, path, row_group_size=100)
         paths.append(path)
     return paths
 
@@ -59,6 +65,10 @@ def write_tars(
                 number += 1
         paths.append(path)
     return paths
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

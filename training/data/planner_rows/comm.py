@@ -202,4 +202,6 @@ def _request(item: CommItem) -> str:
 
 
 def _clean(text: str) -> str:
-    return _SPACES.sub(" ", text.replace(MARK, "image")).strip()
+    # Half of a surrogate pair is no text.
+    plain = text.encode("utf-8", "replace").decode()
+    return _SPACES.sub(" ", plain.replace(MARK, "image")).strip()

@@ -26,7 +26,7 @@ from .options import TrajectoryOptions, seconds_of
 from .outcomes import FAILED, FailedList, Outcome, noted, outcome_of, read_sample
 from .prompt_rows import Prompt, Shard, of_shard, read_prompts
 from .table import Totals, as_lines, totals_of
-from .unit import ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
+from .unit import DISK, ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
 from .usage import LEDGER, Prices, Usage, read_ledger, summed, write_ledger
 
 REPORT = "report{}.json"
@@ -151,6 +151,8 @@ class Trajectories:
             outcome = done.result or lost
             if outcome.state == "stopped":
                 elsewhere += outcome.where == ELSEWHERE
+                if outcome.where == DISK:
+                    stop.stop(f"no room left. {outcome.reason}")
                 continue
             made[outcome.id] = outcome
             if outcome.state == "failed":
@@ -160,7 +162,7 @@ class Trajectories:
             else:
                 in_a_row = 0
             if in_a_row >= OUTAGE:
-                stop.stop(f"{OUTAGE} prompts in a row failed")
+                stop.stop(f"{OUTAGE} prompts in a row failed; --retry-failed tries them again")
             if time.monotonic() - shown >= SHOWN_EVERY:
                 shown = time.monotonic()
                 self.log(f"{len(made)}/{len(todo)} carried out")

@@ -8,6 +8,7 @@ worker that is dying (its machine was lost, its parent killed), so its lock is w
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
@@ -56,6 +57,11 @@ class Teachers:
 
 OpenTeachers = Callable[[], Teachers]
 """Opens the models where they are to work; can be pickled. Raises InterleaveError."""
+
+
+DISK = "disk"
+"""Place of an outcome that a full disk has stopped."""
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,9 @@ class _Unit:
         except JournalError as error:
             if self._job.shared and _in_use(folder):
                 return noted(prompt.row, "stopped", where=ELSEWHERE)
+            if _is_full(error):
+                # No fault of the prompt: with room again it goes on like any other.
+                return noted(prompt.row, "stopped", error.message, where=DISK, generator=name)
             return noted(prompt.row, "failed", str(error), where="folder", generator=name)
         except InterleaveError as error:
             at = where if isinstance(error, AnswerError | ChatError) else "prompt"
@@ -150,6 +159,15 @@ class _Unit:
 def seed_of(base: int, name: str) -> int:
     """The seed of one prompt's run: by its id, so that it is the same in any company."""
     return int.from_bytes(hashlib.blake2b(f"{base}/{name}".encode(), digest_size=6).digest(), "big")
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether a full disk, or a used-up share of one, is behind an error."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__
+    return False
 
 
 def _image(path: Path) -> Picture:

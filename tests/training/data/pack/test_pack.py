@@ -126,3 +126,26 @@ def test_nothing_is_replaced(rows: Path, tmp_path: Path) -> None:
     grey_page(1).image.save(tmp_path / "mine.png")
     with pytest.raises(SettingsError, match="already"):
         pack(rows, tmp_path / "mine.png")
+
+
+@pytest.mark.parametrize("form", ["webdataset", "published"])
+def test_images_that_vanished_are_named_one_by_one(form: Any, rows: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    file = next(one for one in row_files(rows) if one.name == "critic_sft")
+    count = len(list(file.rows()))
+    first, second = (row.row["images"][1] for row in list(file.rows())[:2])
+    (rows / first).unlink()
+    (rows / second).unlink()
+    (rows / second).mkdir()
+    more = {"runs": [tmp_path / "runs"]}
+    packing = Packing(form, CardData(), log=lines.append, **more)  # type: ignore[arg-type]
+    with pytest.raises(
+        SettingsError, match="rows have images that are not there, the first: critic_"
+    ) as error:
+        packing.pack([rows], tmp_path / "packed")
+    assert "\n" not in str(error.value) and not (tmp_path / "packed").exists()
+    named = [line for line in lines if line.startswith("left out: critic_sft.json, row")]
+    assert len(named) >= 2
+    skipping = Packing(form, CardData(), skip_bad=True, log=lines.append, **more)  # type: ignore[arg-type]
+    assert skipping.pack([rows], tmp_path / "packed")["critic_sft"]["train"] == count - len(named)
+    assert "rows had images that were gone" in (tmp_path / "packed" / "README.md").read_text()

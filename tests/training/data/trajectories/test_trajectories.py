@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.small_teachers import SmallTeachers, records, until, write_prompts
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.training.data.trajectories import unit
 from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.outcomes import read_sample
@@ -134,6 +137,44 @@ def test_an_outage_ends_the_call(tmp_path: Path) -> None:
     assert "in a row failed" in made.stopped
     assert 20 <= made.totals.failed < 30 and made.totals.to_do > 25
     assert make(prompts, tmp_path / "runs", retry_failed=True).totals.to_do == 0
+
+
+def test_after_an_hour_without_a_teacher_nothing_is_lost(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "prompts.jsonl", 30)
+    made = make(prompts, tmp_path / "runs", SmallTeachers(tmp_path / "draws.log"), limit=4)
+    assert made.totals.to_do == 0
+    made = make(prompts, tmp_path / "runs", SmallTeachers(tmp_path / "draws.log", down="story"))
+    assert "--retry-failed" in made.stopped and made.totals.whole + made.totals.given_up == 4
+    made = make(prompts, tmp_path / "runs", SmallTeachers(tmp_path / "draws.log"), retry_failed=True)
+    assert made.totals.to_do == made.totals.failed == 0
+    drawn = (tmp_path / "draws.log").read_text().split()
+    make(prompts, tmp_path / "undisturbed")
+    assert records(tmp_path / "runs") == records(tmp_path / "undisturbed")
+    assert len(drawn) == len(set(drawn)) and not (tmp_path / "runs" / "failed.jsonl").exists()
+
+
+def test_a_full_disk_ends_the_call_and_is_no_prompts_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = write_prompts(tmp_path / "prompts.jsonl", 6)
+    calls = 0
+    whole = unit.write_record
+
+    def full(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 2:
+            raise JournalError("It cannot be written.") from OSError(errno.ENOSPC, "No space left on device")
+        return whole(*given)
+
+    monkeypatch.setattr(unit, "write_record", full)
+    made = make(prompts, tmp_path / "runs")
+    assert made.stopped == "no room left. It cannot be written." and not made.totals.failed
+    assert not (tmp_path / "runs" / "failed.jsonl").exists()
+    monkeypatch.undo()
+    assert make(prompts, tmp_path / "runs").totals.to_do == 0
+    make(prompts, tmp_path / "undisturbed")
+    assert records(tmp_path / "runs") == records(tmp_path / "undisturbed")
 
 
 def test_a_budget_ends_it_cleanly_and_counts_what_was_spent_before(prompts: Path, tmp_path: Path) -> None:

@@ -1,0 +1,209 @@
+"""Runs, records, rows and outside sets with something wrong in one of their files, for every stage that reads
+them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from interleave_thinker.backend.exporters.record import export
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import (
+    Attempt,
+    Plan,
+    Request,
+    Score,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from interleave_thinker.training.data.pack.card import CardData
+from interleave_thinker.training.data.pack.inspect import inspect, write_samples
+from interleave_thinker.training.data.pack.pack import Packing
+from interleave_thinker.training.data.pack.shards import Form
+from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
+from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
+from interleave_thinker.training.data.sequences.build import make_sequences
+from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
+from interleave_thinker.training.runs.convert import RunConverter
+from interleave_thinker.training.runs.settings import FilterData
+
+from .hostile_prompts import mutated
+from .made_runs import grey_page, made_run, say
+
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    10**30,
+    1e308,
+    "",
+    "\x00",
+    "\ud800",
+    "<image>",
+    "</plan><critic>",
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "C:\\secret.png",
+    "images/" + "a" * 300 + ".png",
+    "\x1b[2Jx\ny",
+    "w" * 200_000,
+    [],
+    {},
+    [[]] * 2_000,
+    {"a": {"b": {"c": []}}},
+    [None, 1, "x"],
+)
+NAMES = ("planner_sft.json", "critic_sft.json", "critic_rl.jsonl")
+COMM = [
+    {
+        "data_id": f"i{number}",
+        "dataset_type": "instructables",
+        "title": "A hat",
+        "summary_info": [],
+        "step_info": [
+            [
+                {"type": "text", "content": f"Fold {n}."},
+                {"type": "image", "url": "u", "image_path": f"{n}.png"},
+            ]
+            for n in range(2)
+        ],
+    }
+    for number in range(3)
+]
+OUTPUTS = ("out", "out.scores.sqlite", "page.html")
+
+
+def quiet(line: str) -> None:
+    """Nothing is logged."""
+
+
+def story(accepted: bool = True) -> Trajectory:
+    """Two steps, the first drawn twice."""
+    steps, results = [], []
+    for number in (1, 2):
+        step = Step(number=number, name="s", prompt=f"page {number}", auxiliary_text=f"Words {number}.")
+        attempts = [
+            Attempt(
+                prompt=f"page {number}" if said else f"dark page {number}",
+                seed=place,
+                image=grey_page(60 * number + place),
+                verdict=Verdict(success=said, refined_prompt=f"page {number}", reasoning="seen"),
+                score=Score(semantics=4 + place, quality=5),
+            )
+            for place, said in enumerate([False, accepted])
+        ]
+        reason = StopReason.accepted if accepted else StopReason.tries_used_up
+        steps.append(step)
+        results.append(StepResult(step=step, attempts=tuple(attempts), chosen=1, stop_reason=reason))
+    request = Request(text="Tell of two pages.", images=(grey_page(9),))
+    plan = Plan(steps=tuple(steps), reasoning="first, then")
+    return Trajectory(request=request, plan=plan, results=tuple(results))
+
+
+def prepare(folder: Path) -> None:
+    """A folder in which every file is as it should be: runs, published records, rows, a set like CoMM."""
+    save_trajectory(story(), folder / "runs" / "a")
+    write_sample(folder / "runs" / "a", Outcome(id="a", folder="a", state="whole", split="train"))
+    made_run(folder / "runs" / "b", [(20, False, 4.0), (90, True, 6.0)])
+    say(folder / "runs" / "b", 0, accepted=False, note="too dark")
+    export(story(), folder / "published" / "c")
+    made_run(folder / "published" / "d", [(20, False, 4.0), (90, True, 6.0)])
+    RunConverter(
+        FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0), default_prompt_set(), log=quiet
+    ).convert([folder / "runs"], folder / "rows")
+    PlannerRows(PlannerRowsData(), default_prompt_set(), log=quiet).make(
+        [folder / "runs"], folder / "planner"
+    )
+    (folder / "planner" / "report.json").unlink()
+    for path in (folder / "planner" / "images").iterdir():
+        (folder / "rows" / "images" / path.name).write_bytes(path.read_bytes())
+    (folder / "rows" / "planner_sft.json").write_bytes((folder / "planner" / "planner_sft.json").read_bytes())
+    (folder / "comm" / "images").mkdir(parents=True)
+    for number in range(2):
+        Picture(grey_page(number).image).image.save(folder / "comm" / "images" / f"{number}.png")
+    (folder / "comm" / "train_data.pth").write_bytes(pickle.dumps(COMM, 2))
+    (folder / "comm_json").mkdir()
+    (folder / "comm_json" / "images").symlink_to(folder / "comm" / "images", target_is_directory=True)
+    (folder / "comm_json" / "train.json").write_text(json.dumps(COMM))
+
+
+def files_of(folder: Path) -> list[str]:
+    """The files that are mutated, by their paths."""
+    found = [path for path in folder.rglob("*") if path.is_file() and "comm_json/images" not in str(path)]
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def spoiled(content: bytes, name: str, random: Random) -> bytes:
+    """The content with something wrong in its bytes, or with one of its values exchanged."""
+    if name.endswith((".json", ".jsonl", ".pth")) and random.random() < 0.7:
+        if name.endswith(".pth"):
+            return pickle.dumps(_exchanged(COMM, random), random.choice((2, 4)))
+        lines = content.splitlines() if name.endswith(".jsonl") else [content]
+        at = random.randrange(len(lines))
+        lines[at] = json.dumps(_exchanged(json.loads(lines[at]), random)).encode()
+        return b"\n".join(lines) + b"\n"
+    return mutated(content, random)
+
+
+def _exchanged(value: Any, random: Random) -> Any:
+    """The value with one of its parts exchanged, gone or twice."""
+    if isinstance(value, (dict, list)) and value and random.random() < 0.85:
+        keys: Sequence[Any] = list(value) if isinstance(value, dict) else range(len(value))
+        key = random.choice(keys)
+        copy: Any = dict(value) if isinstance(value, dict) else list(value)
+        way = random.random()
+        if way < 0.08:
+            del copy[key]
+        elif way < 0.12 and isinstance(copy, list):
+            copy *= 200
+        else:
+            copy[key] = _exchanged(value[key], random)
+        return copy
+    return random.choice(VALUES)
+
+
+def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
+    """The commands that read the file, each into folders that are not there."""
+    top = file.split("/")[0]
+    out, prompt_set = folder / "out", default_prompt_set()
+    planner = PlannerRows(PlannerRowsData(), prompt_set, log=quiet)
+    if top.startswith("comm"):
+        return [lambda: planner.make([], out, OutsideSets(comm=[folder / top]))]
+    if top in ("rows", "planner"):
+        data = [folder / top]
+        found: list[Callable[[], object]] = [_packing(form, data, out, []) for form in ("hf", "webdataset")]
+        found += [_packing("published", data, out, [folder / "runs"]), _inspecting(folder / top, folder)]
+        if (folder / top / "planner_sft.json").exists():
+            rows = OutsideSets(files=[folder / top / "planner_sft.json"])
+            found.append(lambda: planner.make([], out, rows))
+        return found
+    runs = [folder / top]
+    settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
+    return [
+        lambda: RunConverter(settings, prompt_set, skip_bad=True, log=quiet, show=5).convert(runs, out),
+        lambda: RunConverter(settings, prompt_set, log=quiet).convert(runs, out),
+        lambda: planner.make(runs, out),
+        lambda: make_sequences(runs, out, log=quiet),
+        _packing("published", [folder / "rows"], out, runs),
+    ]
+
+
+def _packing(form: Form, data: list[Path], out: Path, runs: list[Path]) -> Callable[[], object]:
+    return lambda: Packing(form, CardData(), runs, log=quiet).pack(data, out)
+
+
+def _inspecting(rows: Path, folder: Path) -> Callable[[], object]:
+    def carry_out() -> None:
+        _, found = inspect(rows, 5)
+        write_samples(folder / "page.html", found)
+
+    return carry_out

@@ -1,0 +1,53 @@
+"""Spoiled runs, records, rows and sets: a result or one line of error, and nothing written elsewhere. Some of
+the thousand cases of benchmarks/hostile_rows.py."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.hostile_rows import OUTPUTS, commands_of, files_of, prepare, spoiled
+
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.shown_text import shown_text
+
+pytest.importorskip("datasets")
+
+
+def test_spoiled_files_give_a_result_or_one_line(tmp_path: Path) -> None:
+    prepare(tmp_path / "template")
+    files, random = files_of(tmp_path / "template"), Random(11)
+    for file in random.sample(files, 24):
+        folder = tmp_path / "case" / "folder"
+        shutil.copytree(tmp_path / "template", folder, symlinks=True)
+        path = folder / file
+        path.write_bytes(spoiled(path.read_bytes(), path.name, random))
+        there = {one for one in tmp_path.rglob("*") if "template" not in one.parts}
+        try:
+            random.choice(commands_of(folder, file))()
+        except InterleaveError as error:
+            assert "\n" not in shown_text(str(error)) and len(str(error)) < 1_500, file
+        new = {one for one in tmp_path.rglob("*") if "template" not in one.parts} - there
+        assert {one.relative_to(folder).parts[0] for one in new} <= set(OUTPUTS), file
+        shutil.rmtree(tmp_path / "case")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"messages": [{"role": 7, "content": [[]]}], "images": []}',
+        '{"messages": [{"role": "user", "content": "x"}], "images": {}}',
+        '{"messages": 7}',
+    ],
+)
+def test_values_of_another_kind_are_one_line(row: str, tmp_path: Path) -> None:
+    from interleave_thinker.backend.errors import SettingsError
+    from interleave_thinker.training.data.pack.card import CardData
+    from interleave_thinker.training.data.pack.pack import Packing
+
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "critic_sft.json").write_text(f"[{row}]")
+    with pytest.raises(SettingsError):
+        Packing("hf", CardData(), log=lambda line: None).pack([tmp_path / "rows"], tmp_path / "out")
