@@ -20,6 +20,7 @@ from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
+from interleave_thinker.backend.drift import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -30,6 +31,7 @@ from interleave_thinker.backend.loop.events import (
 )
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
+from interleave_thinker.backend.report.drift import StepDrift
 from interleave_thinker.backend.report.outcomes import Outcome, duration, stop_sentence, summarize
 from interleave_thinker.backend.types import Fault, Plan, Request, Step, StepResult, StopReason, Trajectory
 from interleave_thinker.nodes.live.live_run import replayed
@@ -85,7 +87,7 @@ def looked_up(line: str, keys: list[str], used: set[str]) -> bool:
 
 
 def lines_of_the_server() -> Iterator[str]:
-    """Everything of which a line on a node is made."""
+    """Everything of which a line on a node, or of an export, is made."""
     trajectory = make_trajectory()
     for result in trajectory.results:
         for reason in StopReason:
@@ -98,6 +100,10 @@ def lines_of_the_server() -> Iterator[str]:
     yield from (summarize(one).sentence for one in sums(trajectory))
     yield from (duration(seconds) for seconds in (0.42, 12.3, 245))
     yield from notes_of_edits()
+    for color in (0.5, 9.5):
+        moved = Drift(color=color, structure=0.1)
+        yield StepDrift(from_source=moved, from_anchor=Drift(color=1.0, structure=1.0)).sentence
+        yield moved.sentence
     # These are said by nodes, which only a host can load.
     yield "planning: three steps, P(success) 3"
     yield "planning outline: ..."
