@@ -60,6 +60,7 @@ LIGHT = (
     "backend.exporters",
     "backend.agents.critic",
     "cli",
+    "cli.benchmark.app",
     "cli.commands.run",
     "cli.commands.plan",
     "cli.commands.judge",

@@ -146,7 +146,7 @@ def as_lines(scores: Scores) -> list[str]:
         "| metric | category | mean | 95 % interval | items |",
         "|---|---|---|---|---|",
     ]
-    if scores.items < scores.of:
+    if scores.items < scores.of or setting["split"]:
         lines.insert(4, "Only a part of the benchmark: not to be set beside published figures.")
     for figure in scores.figures:
         lines.append(_row(figure.metric, "all items", figure.items))

@@ -95,6 +95,8 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     assert found.difference == pytest.approx(2 / 9) and found.changed == 4 and found.p is not None
     assert "| right | culture |" in (tmp_path / "b" / "scores.md").read_text()
     assert not any("Only a part" in line for line in as_lines(second))
+    second.setting["split"] = "culture"
+    assert any("Only a part" in line for line in as_lines(second))
 
 
 def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
