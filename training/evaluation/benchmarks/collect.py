@@ -36,7 +36,8 @@ Log = Callable[[str], None]
 
 class Collected(BaseModel):
     """What came of an item: `gap` says why there is no answer; steps of the plan, steps drawn, draws, steps
-    whose image no critic accepted (`forced`), seconds of all models."""
+    whose image no critic accepted (`forced`), that have none because drawing failed (`undrawn`), seconds of
+    all models."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -47,6 +48,7 @@ class Collected(BaseModel):
     drawn_steps: int = 0
     draws: int = 0
     forced: int = 0
+    undrawn: int = 0
     seconds: float = 0.0
 
 
@@ -79,6 +81,9 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
         log(note)
     if len(notes) > SHOWN:
         log(f"... and {len(notes) - SHOWN} more")
+    undrawn = sum(bool(one.undrawn) for one in listed)
+    if undrawn:
+        log(f"items with a step whose image could not be drawn, judged without it: {undrawn}")
     gap_line = f", {len(gaps)} gaps, which count zero" if gaps else ""
     log(f"{len(items)} items{gap_line}; read back without a fault: {folder}")
     return folder
@@ -115,6 +120,7 @@ def _collected(item: Item, trajectory: Trajectory, folder: Path, gap: str) -> Co
         drawn_steps=len(drawn),
         draws=sum(attempt.place == 0 for result in drawn for attempt in result.attempts),
         forced=sum(result.stop_reason == StopReason.tries_used_up for result in drawn),
+        undrawn=sum(result.stop_reason == StopReason.error for result in drawn),
         seconds=round(sum(usage.seconds for usage in read_ledger(folder / LEDGER)), 3),
     )
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from support.cli_calls import Scripts, call
-from support.small_agents import STORY
+from support.small_agents import STORY, Counting
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import GeneratorError, SettingsError
 from interleave_thinker.backend.files.lock import SystemLock
 from interleave_thinker.backend.journal.journal import RUN
 from interleave_thinker.backend.journal.lock import NAME as LOCK
+from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.training.data.trajectories.engine import Made
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.work.threads import Threads
 from interleave_thinker.training.evaluation.benchmarks.collect import collect, link, read_collected
 from interleave_thinker.training.evaluation.benchmarks.compare import compare
@@ -223,6 +226,32 @@ def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
     assert row_of(items[0]).user_input == items[0].text
     strange = [row_of(type(items[0])(name, "text")) for name in ("a b", "ä", "x" * 90, "A", "a")]
     assert len({row.folder for row in strange}) == 5
+
+
+def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
+    carry_out(out, setting, FailingOnce())
+    lines: list[str] = []
+    collect(out, log=lines.append)
+    assert [one.undrawn for one in read_collected(out)] == [1]
+    assert "could not be drawn, judged without it: 1" in lines[0]
+
+
+class NoSecondPage(Counting):
+    """Fails at one step of three, however often it is asked."""
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        if "page 2" in prompt:
+            raise GeneratorError("broken")
+        return super().draw(prompt, source, seed)
+
+
+@dataclass(frozen=True)
+class FailingOnce(SmallTeachers):
+    """Nobody judges, and the second step is not drawn."""
+
+    def __call__(self) -> Teachers:
+        return replace(super().__call__(), critic=None, generators=(("fake", NoSecondPage()),))
 
 
 def test_specv_is_linked_into_its_checkout(tmp_path: Path) -> None:
