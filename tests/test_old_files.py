@@ -3,7 +3,8 @@
 What is in there: a run with feedback and a pick, of the tiny world's agents and the fake
 generator; the rows that were made of it, by the node and by the command; an adapter trained on them with its
 run's note; a workflow. Names on disk, identities and cache keys are a format: a run that was finished draws
-nothing when it is run again.
+nothing when it is run again. One thing was brought up to date: the digest of the shipped planner's weights,
+which were packed anew (`planner:76a2...` and the key of the plan that follows from it).
 """
 
 from __future__ import annotations
