@@ -26,6 +26,7 @@ import conftest  # noqa: F401 - makes the package importable
 import clients
 import faults
 import hostile
+import on_ray
 import throughput
 
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -40,6 +41,8 @@ CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
     "sigterm": faults.sigterm,
     "hang-up": faults.hang_up,
     "hostile": hostile.hostile,
+    "ray": on_ray.ray,
+    "ray-scaling": on_ray.scaling,
     "pixels": clients.pixels,
     "openai": clients.openai,
     "published": clients.published,

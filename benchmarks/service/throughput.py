@@ -23,7 +23,7 @@ def overhead() -> Figures:
         ("1024", "card:1024:0", "1024x1024", 40),
     ):
         with service(generator) as running:
-            times, model = _one_by_one(running, source, number)
+            times, model = one_by_one(running, source, number)
         found |= {
             f"p50_{name}_ms": percentile(times, 50),
             f"p95_{name}_ms": percentile(times, 95),
@@ -32,7 +32,8 @@ def overhead() -> Figures:
     return found
 
 
-def _one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
+def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of each of so many edits, and those of them that the model took."""
     from interleave_thinker.training.service.endpoint.load_settings import pixels
     from interleave_thinker.training.service.endpoint.questions import photograph_like
 

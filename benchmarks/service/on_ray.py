@@ -1,0 +1,126 @@
+"""The same service on Ray Serve: how long it takes to come up, what it holds, what a request costs, and
+whether replicas come and go with the load.
+
+The command itself is started (`serve --ray local`), with processes that import this checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from running import Running, service
+from support.ray_here import importable
+from throughput import one_by_one
+
+from interleave_thinker.training.service.endpoint.load_report import percentile
+
+Figures = dict[str, Any]
+COMMAND = "from interleave_thinker.cli import main; main()"
+LONGEST = 300.0
+MOST, BUSY, QUIET = 4, 40.0, 120.0
+"""Replicas at most; seconds of load, and seconds that are waited for the rest to leave."""
+
+
+@contextmanager
+def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
+    """The service on a cluster of its own, and the seconds until it was healthy."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    line = [sys.executable, "-c", COMMAND, "serve", "--generator", generator, "--ray", "local"]
+    line += ["--port", str(port), "--replica-cpus", "0.1", "--per-client", "100000", *options]
+    with tempfile.TemporaryDirectory() as place, importable(Path(place)):
+        began = time.monotonic()
+        process = subprocess.Popen(line, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True)
+        running = Running(f"http://127.0.0.1:{port}", process)
+        try:
+            while not _alive(running.url):
+                if process.poll() is not None or time.monotonic() > began + LONGEST:
+                    raise TimeoutError("it did not come up")
+                time.sleep(0.1)
+            yield running, time.monotonic() - began
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def ray() -> Figures:
+    """One client at a time, and memory of all processes while nobody asks."""
+    found: Figures = {}
+    with on_ray("fake:96") as (running, seconds):
+        found |= {"start_s": round(seconds, 1)}
+        time.sleep(5)
+        found |= {
+            "idle_mb": round(_memory(running.process.pid)),
+            "processes": len(_family(running.process.pid)),
+        }
+        times, _ = one_by_one(running, "96x96", 300)
+        found |= {"p50_96_ms": percentile(times, 50), "p95_96_ms": percentile(times, 95)}
+    return found
+
+
+def scaling() -> Figures:
+    """1 to 4 replicas and back, under 16 clients. An image takes 0.25 s and no processor: the replicas ask a
+    plain service with four workers."""
+    found: Figures = {}
+    bounds = ("--min-replicas", "1", "--max-replicas", str(MOST), "--downscale-seconds", "10")
+    with service("card:96:0.25", MOST) as card, on_ray(f"http:{card.url}", *bounds) as (running, _):
+        result: dict[str, Any] = {}
+        began = time.monotonic()
+
+        def load() -> None:
+            result.update(running.load(clients=16, seconds=BUSY))
+
+        asking = threading.Thread(target=load)
+        asking.start()
+        found["seconds_to_4"] = _until(running.url, MOST, began, BUSY)
+        asking.join()
+        ended = time.monotonic()
+        found["seconds_back_to_1"] = _until(running.url, 1, ended, QUIET)
+        found |= {name: result[name] for name in ("requests", "answers", "images_a_second")}
+    return found
+
+
+def _until(url: str, workers: int, since: float, most: float) -> float | None:
+    """Seconds after which so many replicas are alive; None if that did not come about."""
+    while time.monotonic() < since + most:
+        if _alive(url) == workers:
+            return round(time.monotonic() - since, 1)
+        time.sleep(0.5)
+    return None
+
+
+def _alive(url: str) -> int:
+    try:
+        return httpx.get(f"{url}/health", trust_env=False, timeout=30).json()["workers"]["alive"]
+    except (httpx.HTTPError, ValueError, KeyError):
+        return 0
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    listed = " ".join(file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [pid, *(one for child in listed.split() for one in _family(int(child)))]
+
+
+def _memory(pid: int) -> float:
+    """MB of a process and its descendants; what they share counts once."""
+    total = 0
+    for one in _family(pid):
+        try:
+            rollup = Path(f"/proc/{one}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += int(rollup.partition("\nPss:")[2].split()[0])
+    return total / 1024
