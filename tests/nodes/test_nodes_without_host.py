@@ -267,6 +267,9 @@ def test_a_plan_without_anything_to_draw_has_a_report() -> None:
 
 # The example graphs
 
+CLEAR = 36
+"""Pixels between two nodes, 30 of them for the lower one's title."""
+
 
 @pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.json")), ids=lambda path: path.stem)
 def test_example_graphs_are_whole(path: Path) -> None:
@@ -279,6 +282,7 @@ def test_example_graphs_are_whole(path: Path) -> None:
     boxes = [(*node["pos"], *node["size"]) for node in nodes.values()]
     for index, (left, top, width, height) in enumerate(boxes):
         for x, y, w, h in boxes[index + 1 :]:
-            apart = left + width <= x or x + w <= left or top + height + 40 <= y or y + h + 40 <= top
-            assert apart, "two nodes overlap (a title is 30 pixels high and stands above its node)"
+            across = left + width <= x or x + w <= left
+            apart = across or top + height + CLEAR <= y or y + h + CLEAR <= top
+            assert apart, "two nodes overlap (a title stands above its node)"
     assert path.with_suffix(".jpg").exists(), "the host shows a thumbnail of the same name"
