@@ -158,7 +158,7 @@ def carry_out(stage: Stage, notes: Notes) -> None:
 
 def figures(out: Path, notes: Notes) -> dict[str, Any]:
     """What the chain took, what it was taught with, and the figures of both pairs of agents."""
-    spent = {name: notes.of[name] for name in notes.of}
+    spent = notes.of
     whole = {
         "seconds": {name: note["seconds"] for name, note in spent.items()},
         "processor_seconds": {name: note["processor_seconds"] for name, note in spent.items()},
@@ -214,9 +214,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--until", help="The last stage that is carried out.")
     options = parser.parse_args()
+    chain = stages(options.out, options)
+    names = [stage.name for stage in chain]
+    if options.until not in (None, *names):
+        parser.error(f"there is no stage {options.until!r}; there are {', '.join(names)}")
     options.out.mkdir(parents=True, exist_ok=True)
     notes = Notes(options.out)
-    for stage in stages(options.out, options):
+    for stage in chain:
         if not notes.is_done(stage):
             carry_out(stage, notes)
         if stage.name == options.until:

@@ -10,8 +10,6 @@ so that what is reached lies deep; some mutations do no harm, and then the comma
 from __future__ import annotations
 
 import argparse
-import json
-import resource
 import shutil
 import signal
 import sys
@@ -24,6 +22,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
+from support.hostile_cases import conclude, names_below
 from support.hostile_prompts import FILES, mutated, prepare
 
 from interleave_thinker.backend.errors import InterleaveError
@@ -47,11 +46,6 @@ def carry_out(folder: Path, file: str) -> None:
     else:
         settings = PromptsData(count=30, taxonomy=folder / "taxonomy.yaml", words=folder / "banks")
         write_prompts(settings, {}, folder / "out")
-
-
-def files_below(folder: Path) -> set[str]:
-    """Names of all that lies in a folder."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
 def main() -> None:
@@ -88,26 +82,14 @@ def main() -> None:
                 print(f"{file}: {type(error).__name__}: {error}")
             signal.alarm(0)
             slowest = max(slowest, time.monotonic() - begun)
-            outside = files_below(parent) - {"folder"} - {f"folder/{name}" for name in files_below(folder)}
+            outside = names_below(parent) - {"folder"} - {f"folder/{name}" for name in names_below(folder)}
             wanted = {"out", "out/prompts.jsonl", "out/prompts.report.json", "new.sqlite"}
-            new = files_below(folder) - files_below(template) - wanted
+            new = names_below(folder) - names_below(template) - wanted
             if outside or new:
                 faults["written elsewhere"] += 1
                 print(f"{file}: {outside or new}")
             shutil.rmtree(parent)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
-        json.dumps(
-            {
-                "cases": given.cases,
-                "ends": dict(ends),
-                "faults": dict(faults),
-                "slowest_seconds": round(slowest, 2),
-                "peak_megabytes": peak,
-            }
-        )
-    )
-    raise SystemExit(bool(faults))
+    conclude(ends, faults, slowest, cases=given.cases)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ something are among the tests of `training/data/pickled.py`.
 from __future__ import annotations
 
 import argparse
-import json
-import resource
 import shutil
 import signal
 import sys
@@ -26,17 +24,13 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
+from support.hostile_cases import conclude, names_below
 from support.hostile_rows import OUTPUTS, commands_of, files_of, prepare, spoiled
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.shown_text import shown_text
 
 MOST_SECONDS = 30
-
-
-def names_below(folder: Path) -> set[str]:
-    """Names of all that lies in a folder."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
 def remove(folder: Path) -> None:
@@ -99,21 +93,8 @@ def main() -> None:
                     print(f"{file} {number}: {sorted(new)[:3]}")
                     there |= new
             shutil.rmtree(parent)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
-        json.dumps(
-            {
-                "cases": given.cases,
-                "files": len(files),
-                "commands": sum(ends.values()) + sum(faults.values()),
-                "ends": dict(ends),
-                "faults": dict(faults),
-                "slowest_seconds": round(slowest, 2),
-                "peak_megabytes": peak,
-            }
-        )
-    )
-    raise SystemExit(bool(faults))
+    commands = sum(ends.values()) + sum(faults.values())
+    conclude(ends, faults, slowest, cases=given.cases, files=len(files), commands=commands)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -94,8 +95,7 @@ def main() -> None:
     else:
         prompts, threads = make_prompts(options.out / "prompts", options.prompts, 0), options.out / "threads"
         figures["threads"] = carried_out(prompts, threads, "--parallel", "2")
-    (options.out / "package").mkdir(parents=True)
-    with importable(options.out / "package"):
+    with tempfile.TemporaryDirectory() as package, importable(Path(package)):
         ray = options.out / "ray"
         figures["ray"] = carried_out(prompts, ray, "--ray", "local", "--workers", "2", "--parallel", "1")
     ones, others = records(threads), records(ray)

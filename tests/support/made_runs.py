@@ -73,6 +73,22 @@ def made_run(
     )
 
 
+def accepted_story(*pages: Picture) -> Trajectory:
+    """A story of these pages, each with words and drawn right at once."""
+    steps = tuple(
+        Step(number=number, prompt=f"page {number}", auxiliary_text=f"Words {number}.")
+        for number, _ in enumerate(pages, 1)
+    )
+    results = []
+    for step, page in zip(steps, pages, strict=True):
+        prompt = step.prompt or ""
+        verdict = Verdict(success=True, refined_prompt=prompt)
+        attempt = Attempt(prompt=prompt, seed=0, image=page, verdict=verdict)
+        results.append(StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted))
+    request = Request(text="Tell of pages.")
+    return Trajectory(request=request, plan=Plan(steps=steps), results=tuple(results))
+
+
 def say(folder: Path, attempt: int, accepted: bool | None = None, **said: str) -> None:
     """A person's word on an attempt of the run."""
     record_feedback(folder, Feedback(step=1, attempt=attempt, accepted=accepted, **said))

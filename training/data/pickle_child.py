@@ -39,13 +39,13 @@ def give_up_rights(memory: int, seconds: int) -> None:
         import resource
     except ImportError:
         return
-    limits = {
-        resource.RLIMIT_AS: memory,
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-    }
+    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    if sys.platform != "darwin":  # a process maps more than that there before its first line
+        limits[resource.RLIMIT_AS] = memory
     for name, most in limits.items():
+        _, given = resource.getrlimit(name)
+        # What the machine allows may be less already, and asking for more is an error.
+        most = most if given == resource.RLIM_INFINITY else min(most, given)
         resource.setrlimit(name, (most, most))
 
 
@@ -60,7 +60,7 @@ def content_of(file: BinaryIO) -> Any:
                 return PlainUnpickler(inner).load()
     file.seek(0)
     value = PlainUnpickler(file).load()
-    if value != TORCH or isinstance(value, bool):
+    if value != TORCH:
         return value
     for _ in range(2):
         PlainUnpickler(file).load()

@@ -6,6 +6,8 @@ import io
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.data.pickled import pickled_items
+from interleave_thinker.training.data.pickled import CHILD, pickled_items
 
 ITEMS = [{"data_id": "a", "step_info": [[{"type": "text", "content": "é"}], (1, 2.5, None, True)]}, "b"]
 READ = [{"data_id": "a", "step_info": [[{"type": "text", "content": "é"}], [1, 2.5, None, True]]}, "b"]
@@ -84,6 +86,7 @@ def test_items_that_are_not_plain_are_left_out(tmp_path: Path) -> None:
         (b"cos\nsystem\n(S'touch harmed'\ntR.", "it names os.system"),
         (b"\x80\x02(lp0\nK\x01a\x82\x01.", "damaged"),
         (b"\x80\x02\x8c\x01x\x8c\x01y\x93.", "it names x.y"),
+        (b"\x80\x02\x8c\x03x\ny\x8c\x01z\x93.", "it names x y.z"),
         (b"\x80\x02K\x01Q.", "outside itself"),
         (pickle.dumps(7), "no list"),
         (b"", "damaged"),
@@ -113,3 +116,24 @@ def test_a_pickle_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="too long"):
         list(pickled_items(written(tmp_path, long), seconds=0.5))
     assert time.monotonic() - begun < 20
+
+
+def test_the_time_of_who_reads_is_not_the_pickles(tmp_path: Path) -> None:
+    # More than a pipe holds, so the child is still at it while its reader does something else.
+    items = pickled_items(written(tmp_path, pickle.dumps(["x" * 100_000] * 20)), seconds=2)
+    next(items)
+    time.sleep(2.3)
+    assert len(list(items)) == 19
+
+
+def test_a_machine_that_allows_less_is_no_hindrance(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    with written(tmp_path, pickle.dumps(ITEMS)).open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(CHILD), str(2**40), "1000"],
+            stdin=file,
+            capture_output=True,
+            timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (50, 50)),
+        )
+    assert done.stdout.splitlines()[-1] == b'{"end": true}', done.stderr

@@ -117,11 +117,12 @@ def card(about: CardData, contents: Contents) -> str:
 
 def _guard_lines(contents: Contents) -> list[str]:
     lines = [
-        f"- when `{one_line(name)}` was made: {found.as_line()}" for name, found in contents.earlier.items()
+        f"- when `{one_line(name)}` was made: {one_line(found.as_line())}"
+        for name, found in contents.earlier.items()
     ]
     if contents.screened:
-        lines.append(f"- when it was packed, every row: {contents.screened.as_line()}")
-        lines += [f"  - {one_line(where)}: {found}" for where, found in _first(contents.screened)]
+        lines.append(f"- when it was packed, every row: {one_line(contents.screened.as_line())}")
+        lines += [f"  - {one_line(f'{where}: {found}')}" for where, found in _first(contents.screened)]
     if contents.guard_report is not None:
         report = read_json(contents.guard_report, SettingsError, "Guard report", MAX_REPORT)
         text = json.dumps(report, ensure_ascii=False, indent=1)

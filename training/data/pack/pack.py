@@ -17,6 +17,7 @@ from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_json
 from ....backend.journal.journal import Journal
 from ....backend.pictures import Picture
+from ....backend.shown_text import one_line
 from ...rows.sft import SHOWN_PROBLEMS
 from ...runs.run_folders import find_runs, load_run
 from ..guard.checking import row_parts
@@ -58,17 +59,17 @@ class Packing:
         if self.prefix and self.form != "published":
             raise SettingsError("Only a published tree has paths to put a prefix before.")
         contents = Contents(sources=check_sources(self.sources), guard_report=self.guard_report)
-        files = files_of_folders(folders)
+        files, runs = files_of_folders(folders), find_runs(self.runs) if self.runs else []
         contents.earlier = {str(folder.name): found for folder in folders if (found := _screened(folder))}
         with (
             Screening.opened(self.guard) as screening,
             writing_folder(out, SettingsError, "Packed folder") as temporary,
         ):
             if self.form == "published":
-                self._write_tree(files, temporary, contents, screening)
+                self._write_tree(files, runs, temporary, contents, screening)
             else:
                 self._write_shards(files, temporary, contents, screening)
-            contents.makers, contents.screened = self._makers(), screening.report()
+            contents.makers, contents.screened = _makers(runs), screening.report()
             if contents.screened:
                 self.log(f"Rows {contents.screened.as_line()}.")
             if not any(sum(splits.values()) for splits in contents.counts.values()):
@@ -91,10 +92,15 @@ class Packing:
         self._check(gone, contents)
 
     def _write_tree(
-        self, files: Sequence[RowFile], out: Path, contents: Contents, screening: Screening
+        self,
+        files: Sequence[RowFile],
+        runs: Sequence[tuple[Path, str]],
+        out: Path,
+        contents: Contents,
+        screening: Screening,
     ) -> None:
         tree = PublishedTree(out, self.prefix)
-        for folder, name in sorted(find_runs(self.runs), key=lambda item: item[1]):
+        for folder, name in sorted(runs, key=lambda item: item[1]):
             try:
                 trajectory = load_run(folder)
             except (JournalError, PictureError) as error:
@@ -130,18 +136,6 @@ class Packing:
         contents.counts[file.name][file.split] = count
         self.log(f"{file.path.name}: {count} rows")
 
-    def _makers(self) -> dict[str, list[str]]:
-        makers: dict[str, set[str]] = {"planner": set(), "critic": set(), "generator": set()}
-        for folder, _ in find_runs(self.runs) if self.runs else []:
-            try:
-                identities = Journal(folder).record().identities
-            except JournalError:
-                continue
-            for role, names in makers.items():
-                # What follows is wording and sampling, which nobody knows a model by.
-                names.add(str(getattr(identities, role)).partition("|")[0][:LONGEST_NAME])
-        return {role: sorted(names - {""}) for role, names in makers.items()}
-
 
 class _Counted:
     """The rows of a file that are in no benchmark, one at a time; `count` of those that were given."""
@@ -159,6 +153,19 @@ class _Counted:
                     continue
             self.count += 1
             yield packed
+
+
+def _makers(runs: Sequence[tuple[Path, str]]) -> dict[str, list[str]]:
+    makers: dict[str, set[str]] = {"planner": set(), "critic": set(), "generator": set()}
+    for folder, _ in runs:
+        try:
+            identities = Journal(folder).record().identities
+        except JournalError:
+            continue
+        for role, names in makers.items():
+            # What follows is wording and sampling, which nobody knows a model by.
+            names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:LONGEST_NAME])
+    return {role: sorted(names - {""}) for role, names in makers.items()}
 
 
 def _screened(folder: Path) -> Screened | None:

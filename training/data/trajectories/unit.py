@@ -204,4 +204,4 @@ def is_done(folder: Path) -> bool:
     return (folder / FILE_NAME).exists()
 
 
-__all__ = ["ELSEWHERE", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]
+__all__ = ["DISK", "ELSEWHERE", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]

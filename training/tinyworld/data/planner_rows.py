@@ -48,9 +48,7 @@ def make(folder: Path, count: int, seed: int) -> list[SftRow]:
     pages = PageFolder(folder / "pages")
     rows = []
     for _ in range(count):
-        story = random_story(rng, "train")
-        images = [pages.name(draw(story.before))] if story.before is not None else []
-        rows.append(row_of(prompt_of(story), write_plan(story.plan), images))
+        rows.append(_row(random_story(rng, "train"), pages))
     return rows
 
 
@@ -65,6 +63,10 @@ def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
         story = random_story(rng, "train", steps=1)
         while (story.before is not None) != goes_on:
             story = random_story(rng, "train", steps=1)
-        images = [pages.name(draw(story.before))] if story.before is not None else []
-        rows.append(row_of(prompt_of(story), write_plan(story.plan), images))
+        rows.append(_row(story, pages))
     return rows
+
+
+def _row(story: Story, pages: PageFolder) -> SftRow:
+    images = [pages.name(draw(story.before))] if story.before is not None else []
+    return row_of(prompt_of(story), write_plan(story.plan), images)

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -37,6 +37,14 @@ MOST_SHARDS = 12
 Log = Callable[[str], None]
 
 
+Device = Annotated[Literal["auto", "cpu"], Field(description="Where to train.")]
+Precision = Annotated[
+    Literal["fp32", "bf16"],
+    Field(description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it."),
+]
+Workers = Annotated[int, Field(ge=0, description="Processes that read and prepare images.")]
+
+
 class PlannerRecipe(BaseModel):
     """Settings of `train tinyworld-planner`."""
 
@@ -45,12 +53,9 @@ class PlannerRecipe(BaseModel):
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
     batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
-    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    precision: Literal["fp32", "bf16"] = Field(
-        default="bf16",
-        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
-    )
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
 
 
 class CriticRecipe(BaseModel):
@@ -79,12 +84,9 @@ class CriticRecipe(BaseModel):
     page_side: int = Field(
         default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
     )
-    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    precision: Literal["fp32", "bf16"] = Field(
-        default="bf16",
-        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
-    )
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
 
 
 class BaseRecipe(BaseModel):
@@ -100,12 +102,9 @@ class BaseRecipe(BaseModel):
     page_side: int = Field(
         default=48, ge=12, le=96, description="The critic's pages are scaled to this many pixels a side."
     )
-    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    precision: Literal["fp32", "bf16"] = Field(
-        default="bf16",
-        description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it.",
-    )
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
 
 
 def sft_settings(

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_runs import made_run
+from support.made_runs import accepted_story, made_run
 from support.stories import drawing
 
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.prompts import default_prompt_set
 
 pytest.importorskip("datasketch")
@@ -93,25 +94,8 @@ def test_packing_leaves_out_rows_of_a_benchmark_and_the_card_names_them(
 
 
 def test_planner_rows_and_sequences_with_pictures_and_outside_rows(index: Path, tmp_path: Path) -> None:
-    from interleave_thinker.backend.journal.copy import save_trajectory
-    from interleave_thinker.backend.types import (
-        Attempt,
-        Plan,
-        Request,
-        Step,
-        StepResult,
-        StopReason,
-        Trajectory,
-    )
-
     for name, stage in (("known", 4), ("other", 1)):
-        step = Step(number=1, prompt="a boat", auxiliary_text="It sails.")
-        attempt = Attempt(prompt="a boat", seed=0, image=drawing(stage))
-        picked = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.picked)
-        story = Trajectory(
-            request=Request(text="Tell of a boat."), plan=Plan(steps=(step,)), results=(picked,)
-        )
-        save_trajectory(story, tmp_path / "runs" / name)
+        save_trajectory(accepted_story(drawing(stage)), tmp_path / "runs" / name)
     answer = {"role": "assistant", "content": "<answer>{}</answer>"}
     rows = [
         {"messages": [{"role": "user", "content": text}, answer], "images": []}

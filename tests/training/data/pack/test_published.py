@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.made_runs import grey_page, made_run
+from support.made_runs import accepted_story, grey_page, made_run
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
@@ -15,17 +15,7 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.types import (
-    Attempt,
-    Identities,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.types import Identities
 from interleave_thinker.training.data.pack.card import CardData
 from interleave_thinker.training.data.pack.inspect import inspect
 from interleave_thinker.training.data.pack.pack import Packing
@@ -49,7 +39,9 @@ def packed(tmp_path: Path) -> Path:
         made_run(tmp_path / "runs" / f"r.{number}", tries, prompt=f"page {number}", source=source)
     story = load_trajectory(tmp_path / "runs" / "r.3")
     shutil.rmtree(tmp_path / "runs" / "r.3")
-    nano = story.model_copy(update={"identities": Identities(generator="openai:nano-banana@x")})
+    nano = story.model_copy(
+        update={"identities": Identities(generator="openai:nano-banana@x\n# licence: none")}
+    )
     save_trajectory(nano, tmp_path / "runs" / "r.3")
     settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
     converter = RunConverter(settings, default_prompt_set(), log=lambda line: None)
@@ -66,6 +58,7 @@ def pack(folder: Path, out: Path, **more: str) -> None:
 def test_records_and_pictures_by_step_and_draw(packed: Path, tmp_path: Path) -> None:
     assert sorted(one.name for one in (packed / TREE / "Klein_data").iterdir()) == ["r.0", "r.1", "r.2"]
     assert [one.name for one in (packed / TREE / "Nano_data").iterdir()] == ["r.3"]
+    assert "- generator: openai:nano-banana@x # licence: none\n" in (packed / "README.md").read_text()
     folder = packed / TREE / "Klein_data" / "r.1"
     assert sorted(one.name for one in folder.glob("step*")) == ["step1_0.png", "step1_2.png"]
     record = json.loads((folder / "execution_record.json").read_text())
@@ -121,7 +114,7 @@ def test_what_cannot_be_packed_so(packed: Path, tmp_path: Path) -> None:
 
 
 def test_planner_rows_and_sequences_of_a_published_tree(packed: Path, tmp_path: Path) -> None:
-    story(tmp_path)
+    save_trajectory(accepted_story(grey_page(1), grey_page(2)), tmp_path / "story" / "a")
     Packing("published", CardData(), [tmp_path / "story"], log=lambda line: None).pack(
         [tmp_path / "rows"], tmp_path / "tree"
     )
@@ -131,18 +124,3 @@ def test_planner_rows_and_sequences_of_a_published_tree(packed: Path, tmp_path: 
     assert ours.rows == theirs.rows and not theirs.left_out
     counts = make_sequences([tmp_path / "tree"], tmp_path / "s", log=lambda line: None)
     assert counts["sequences_hard.json"] == 1
-
-
-def story(folder: Path) -> None:
-    """A run of two accepted steps with words."""
-    steps, results = [], []
-    for number in (1, 2):
-        step = Step(number=number, prompt=f"page {number}", auxiliary_text=f"Words {number}.")
-        verdict = Verdict(success=True, refined_prompt=f"page {number}")
-        attempt = Attempt(prompt=f"page {number}", seed=0, image=grey_page(number), verdict=verdict)
-        steps.append(step)
-        results.append(StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted))
-    made = Trajectory(
-        request=Request(text="Tell of pages."), plan=Plan(steps=tuple(steps)), results=tuple(results)
-    )
-    save_trajectory(made, folder / "story" / "a")
