@@ -1,9 +1,8 @@
-"""`benchmark NAME`: a benchmark's items carried out in a folder, which every later call goes on in."""
+"""`benchmark NAME`: a benchmark's items carried out in a folder, which every later call continues."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +48,8 @@ def command(
 ) -> None:
     from ...training.evaluation.benchmarks.kinds import open_benchmark
     from ...training.evaluation.benchmarks.running import BenchmarkRun
-    from ...training.evaluation.benchmarks.setting import Setting, digest_of, items_of, take_folder
+    from ...training.evaluation.benchmarks.setting import Setting, digest_of, take_folder
+    from ...training.evaluation.checkout import commit
 
     name = called.info_name or ""
     benchmark = open_benchmark(name)
@@ -66,10 +66,10 @@ def command(
         published_input=settings.published_input,
         one_image=settings.one_image,
         version=_version(),
-        commit=_commit(),
+        commit=commit(),
     )
-    digest = digest_of(benchmark.items(setting.where()))
-    setting = setting.model_copy(update={"data_digest": digest})
+    items = benchmark.items(setting.where())
+    setting = setting.model_copy(update={"data_digest": digest_of(items)})
     take_folder(out, setting)
     options = TrajectoryOptions(
         shard=shard or _rank(), stop_after=stop_after, retry_failed=retry_failed, go_on=True
@@ -80,7 +80,7 @@ def command(
     run = BenchmarkRun(
         out, teachers, setting.settings, options, work, lambda line: typer.echo(shown_text(line))
     )
-    made = run.carry_out(items_of(benchmark, setting), settings.published_input)
+    made = run.carry_out(items[: setting.limit], settings.published_input)
     if made.stopped == "interrupted":
         raise typer.Exit(130)
     if made.totals.to_do or made.totals.failed:
@@ -107,17 +107,3 @@ def _version() -> str:
     from ... import __version__
 
     return __version__
-
-
-def _commit() -> str:
-    """The commit of the checkout that this runs in, "unknown" where it is not one."""
-    folder = Path(__file__).resolve().parents[2]
-    if not (folder / ".git").exists():
-        return "unknown"
-    try:
-        found = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return found.stdout.strip() or "unknown"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,24 +21,13 @@ def command(
 ) -> None:
     """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each
     is worth."""
+    from ...training.evaluation.checkout import commit
     from ...training.tinyworld.ablation.run import ablate
     from ...training.tinyworld.ablation.table import as_markdown
 
     asked = shlex.join(["interleave-thinker", *sys.argv[1:]])
-    typer.echo(as_markdown(ablate(out, settings, asked, _commit(), _log)))
+    typer.echo(as_markdown(ablate(out, settings, asked, commit(), _log)))
 
 
 def _log(line: str) -> None:
     typer.echo(line, err=True)
-
-
-def _commit() -> str:
-    """The commit of the checkout that this runs in, "unknown" where it is not one."""
-    folder = Path(__file__).resolve().parents[2]
-    try:
-        found = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return found.stdout.strip() or "unknown"

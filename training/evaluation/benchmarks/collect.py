@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....backend.errors import SettingsError
-from ....backend.files.atomic import write_text, writing_folder
+from ....backend.files.atomic import remove, write_text, writing_folder
 from ....backend.files.bounded_reader import read_bytes
 from ....backend.loop.replay import load_trajectory
 from ....backend.types import StopReason, Trajectory
@@ -75,6 +75,8 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
         faults = [fault for fault in benchmark.read(temporary, items) if fault.item not in gaps]
         if faults:
             raise SettingsError(f"The evaluator would not read {len(faults)} items; {_faults(faults)}.")
+        # A kill between the two must not leave the earlier list beside the new submission.
+        remove(out / LIST, SettingsError, "List of items")
     lines = [one.model_dump_json(exclude_defaults=True) + "\n" for one in listed]
     write_text(out / LIST, "".join(lines), SettingsError, "List of items")
     for note in notes[:SHOWN]:

@@ -37,7 +37,7 @@ def compare(first: Path, second: Path) -> list[Compared]:
     other benchmarks or data."""
     one, other = read_scores(first), read_scores(second)
     for name in ("benchmark", "data_digest"):
-        if one.setting[name] != other.setting[name]:
+        if getattr(one.setting, name) != getattr(other.setting, name):
             raise SettingsError(
                 f"{str(first)!r} and {str(second)!r} are of another {name.replace('_', ' ')}."
             )

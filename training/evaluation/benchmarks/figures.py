@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,7 +23,6 @@ from .setting import Setting, open_folder
 
 FILE = "scores.json"
 TABLE = "scores.md"
-SEED = 0
 
 
 class Figure(BaseModel):
@@ -44,7 +42,7 @@ class Scores(BaseModel):
     benchmark: str
     title: str
     judged_by: str
-    setting: dict[str, Any]
+    setting: Setting
     items: int
     of: int
     gaps: int
@@ -92,7 +90,7 @@ def _scores(
         benchmark=setting.benchmark,
         title=benchmark.terms.title,
         judged_by=benchmark.terms.evaluator,
-        setting=setting.model_dump(mode="json"),
+        setting=setting,
         items=len(collected),
         of=whole,
         gaps=sum(bool(one.gap) for one in collected),
@@ -117,12 +115,19 @@ def _figure(
             groups.setdefault(categories[name], []).append(one[metric])
     if not groups:
         raise SettingsError(f"No item has a value of {metric!r}.", "Are these the evaluator's results?")
-    means = stratified_means(groups, SEED)
-    alone = {name: stratified_means({name: ones}, SEED).items for name, ones in sorted(groups.items())}
-    if yes_no:
-        means = means.model_copy(update={"items": _share([one for ones in groups.values() for one in ones])})
-        alone = {name: _share(ones) for name, ones in sorted(groups.items())}
-    return Figure(metric=metric, yes_no=yes_no, items=means.items, macro=means.macro, categories=alone)
+    means = stratified_means(groups)
+    one_group = _share if yes_no else _mean
+    return Figure(
+        metric=metric,
+        yes_no=yes_no,
+        items=_share([one for ones in groups.values() for one in ones]) if yes_no else means.items,
+        macro=means.macro,
+        categories={name: one_group(ones) for name, ones in sorted(groups.items())},
+    )
+
+
+def _mean(ones: Sequence[float]) -> Mean:
+    return stratified_means({"": ones}).items
 
 
 def _share(ones: Sequence[float]) -> Mean:
@@ -133,12 +138,11 @@ def _share(ones: Sequence[float]) -> Mean:
 def as_lines(scores: Scores) -> list[str]:
     """The head and the table."""
     setting = scores.setting
-    settings, models = setting["settings"], setting["models"]
     lines = [
         f"{scores.title}, judged by: {scores.judged_by}",
-        ", ".join(f"{role} {models.get(role)}" for role in ("planner", "critic", "generator")),
-        f"preset {setting['preset']}, attempts {settings['max_attempts']}, seed {settings['seed']}, "
-        f"interleave-thinker {setting['version']} ({setting['commit'][:12]})",
+        ", ".join(f"{role} {setting.models.get(role)}" for role in ("planner", "critic", "generator")),
+        f"preset {setting.preset}, attempts {setting.settings.max_attempts}, seed {setting.settings.seed}, "
+        f"interleave-thinker {setting.version} ({setting.commit[:12]})",
         f"{scores.items} of {scores.of} items; {scores.gaps} gaps and {scores.unscored} unscored count zero",
         f"{scores.draws_an_item:.2f} draws and {scores.seconds_an_item:.2f} s an item; "
         f"{scores.forced_share:.1%} of drawn steps kept an image that the critic did not accept",
@@ -146,7 +150,7 @@ def as_lines(scores: Scores) -> list[str]:
         "| metric | category | mean | 95 % interval | items |",
         "|---|---|---|---|---|",
     ]
-    if scores.items < scores.of or setting["split"]:
+    if scores.items < scores.of or setting.split:
         lines.insert(4, "Only a part of the benchmark: not to be set beside published figures.")
     for figure in scores.figures:
         lines.append(_row(figure.metric, "all items", figure.items))

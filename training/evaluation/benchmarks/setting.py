@@ -1,7 +1,7 @@
 """How a benchmark is run, and the file that says it: `OUT/benchmark.json`.
 
 Decisions. Everything that changes a number is written down before the first item and must be the same
-whenever the same folder is gone on in, the version of this package included: figures of a folder are then
+whenever a folder is continued, the version of this package included: figures of a folder are then
 figures of one setting. How many items are wanted may grow, since each is the same run in any company.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +29,7 @@ MAX_FILE = 1024 * 1024
 PUBLISHED_ENDING = " both visually and textually"
 """Taken out of questions by the published runner."""
 FREE = frozenset({"data", "images", "limit"})
-"""What may differ when a folder is gone on in: paths (the data's digest may not), and how many items."""
+"""What may differ when a folder is continued: paths (the data's digest may not), and how many items."""
 
 Preset = Literal["ours", "paper", "released"]
 PRESETS: dict[Preset, dict[str, Any]] = {
@@ -99,7 +100,7 @@ class Setting(BaseModel):
 def take_folder(out: Path, setting: Setting) -> None:
     """Write the setting into a new folder, or check that a folder's is the same. Raises SettingsError."""
     path = out / FILE
-    if path.exists():
+    if os.path.exists(path):
         before, now = read_setting(out).model_dump(), setting.model_dump()
         other = [name for name in now if name not in FREE and before[name] != now[name]]
         if other:
@@ -108,9 +109,21 @@ def take_folder(out: Path, setting: Setting) -> None:
                 f"{_short(before[other[0]])}, not {_short(now[other[0]])}.",
                 "Give another --out, or the same setting.",
             )
-    elif out.exists() and any(out.iterdir()):
+    elif _holds_anything(out):
         raise SettingsError(f"{str(out)!r} holds other files.", "Give a new folder as --out.")
     write_text(path, setting.model_dump_json(indent=1) + "\n", SettingsError, "Setting")
+
+
+def _holds_anything(out: Path) -> bool:
+    try:
+        return any(out.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise SettingsError(
+            f"{str(out)!r} is no folder that can be used ({error.strerror or error}).",
+            "Give another as --out.",
+        ) from error
 
 
 def _short(value: object) -> str:

@@ -115,6 +115,27 @@ def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> N
             open_benchmark("ueval").items(Data(tmp_path / "rows.json"))
 
 
+@pytest.mark.parametrize("category", ["../../out", "/tmp/out", "..", "a/b", "a\0b", "x" * 300, "a | b"])
+def test_a_category_that_leads_elsewhere_is_refused(category: str, tmp_path: Path) -> None:
+    data = MINIATURES["rise"](tmp_path)
+    assert data.path
+    rows = json.loads(data.path.read_text())
+    data.path.write_text(json.dumps([rows[0], {**rows[1], "category": category}]))
+    with pytest.raises(SettingsError, match="category"):
+        open_benchmark("rise").items(data)
+
+
+def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> None:
+    path, benchmark = tmp_path / "rows.json", open_benchmark("ueval")
+    path.write_text(json.dumps([{"id": "ä" * 100, "task": "art", "prompt": "p"}]))
+    items = benchmark.items(Data(path))
+    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
+    assert benchmark.read(tmp_path, items) == []
+    path.write_text(json.dumps([{"id": "ä" * 101, "task": "art", "prompt": "p"}]))
+    with pytest.raises(SettingsError, match="longer"):
+        benchmark.items(Data(path))
+
+
 def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     found = {item.id: item.category for item in items}
@@ -157,6 +178,21 @@ def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -
     assert [item.id for item in all_items if item.id.startswith("short")] == ["short_task4"]
 
 
+def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> None:
+    row = {
+        "data_id": "a",
+        "title": "A <image> (1) of [it]",
+        "step_info": [[{"type": "text", "content": "x"}]],
+    }
+    path, benchmark = tmp_path / "rows.json", open_benchmark("comm")
+    path.write_text(json.dumps([row]))
+    (item,) = benchmark.items(Data(path))
+    assert item.text.endswith("A ‹image> 1) of (it)")
+    path.write_text(json.dumps([{**row, "step_info": [["x"], ["y"]]}]))
+    with pytest.raises(SettingsError, match="step_info"):
+        benchmark.items(Data(path))
+
+
 def test_comm_shows_ten_images_at_most() -> None:
     many = Answer(tuple(AnsweredStep(f"step {n}", picture(n)) for n in range(14)))
     text, pictures, note = written(many, 3, 4)
@@ -187,6 +223,11 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     (tmp_path / "ueval.json").write_text(json.dumps(rates))
     found = open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
     assert found == {"1": {"text": 0.5, "both": 0.5}}
+    for rate in ("NaN", "Infinity", "1.5", "-1", "1" + "0" * 400):
+        entry = f'{{"id": "1", "text_score": {{"rate": {rate}}}}}'
+        (tmp_path / "ueval.json").write_text(f'{{"items": [{entry}]}}')
+        with pytest.raises(SettingsError, match="no share"):
+            open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
     answers = [{"expected_answer": "Yes", "answer": "Yes"}, {"expected_answer": "No", "answer": "Yes"}]
     (results / "d").mkdir()
     (results / "d" / "x.json").write_text(json.dumps(answers))
@@ -194,13 +235,17 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
         out, results, [Item("x", "t", category="d"), Item("y", "t", category="d")]
     )
     assert found == {"x": {"as expected": 0.5}}
+    (results / "d" / "x.json").write_text('[{"question": "Is it a list of answers?"}]')
+    with pytest.raises(SettingsError, match="no list of questions"):
+        open_benchmark("specv").values(out, results, [Item("x", "t", category="d")])
     (results / "m_task4").mkdir()
     judged = {
         "completeness": {"Score": 8},
         "Image_Quality": {"Score": "NA"},
-        "coherence_score": {"style_consistency": 5},
+        "coherence_score": {"style_consistency": 5, "entity_consistency": 10**400},
     }
     (results / "m_task4" / "evaluation_results.json").write_text(json.dumps(judged))
     found = open_benchmark("comm").values(out, results, [Item("m_task4", "t")])
     assert found["m_task4"]["completeness"] == 0.8 and found["m_task4"]["image quality"] == 0.0
+    assert found["m_task4"]["style consistency"] == 0.5 and found["m_task4"]["entity consistency"] == 1.0
     shutil.rmtree(results)

@@ -19,14 +19,16 @@ from interleave_thinker.backend.files.lock import SystemLock
 from interleave_thinker.backend.journal.journal import RUN
 from interleave_thinker.backend.journal.lock import NAME as LOCK
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.cli.benchmark import app
 from interleave_thinker.training.data.trajectories.engine import Made
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.work.threads import Threads
+from interleave_thinker.training.evaluation.benchmarks import collect as collecting
 from interleave_thinker.training.evaluation.benchmarks.collect import collect, link, read_collected
 from interleave_thinker.training.evaluation.benchmarks.compare import compare
 from interleave_thinker.training.evaluation.benchmarks.figures import as_lines, score
-from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
+from interleave_thinker.training.evaluation.benchmarks.kinds import REGISTRY, open_benchmark
 from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun, row_of
 from interleave_thinker.training.evaluation.benchmarks.setting import (
     BenchmarkOptions,
@@ -98,7 +100,7 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     assert found.difference == pytest.approx(2 / 9) and found.changed == 4 and found.p is not None
     assert "| right | culture |" in (tmp_path / "b" / "scores.md").read_text()
     assert not any("Only a part" in line for line in as_lines(second))
-    second.setting["split"] = "culture"
+    second.setting.split = "culture"
     assert any("Only a part" in line for line in as_lines(second))
 
 
@@ -122,6 +124,38 @@ def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_p
     (tmp_path / "full" / "mine.txt").write_text("x")
     with pytest.raises(SettingsError, match="other files"):
         take_folder(tmp_path / "full", setting_of("wise", tmp_path))
+    for name in ("full/mine.txt", "x" * 300):
+        with pytest.raises(SettingsError, match="no folder that can be used"):
+            take_folder(tmp_path / name, setting_of("wise", tmp_path))
+
+
+def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, setting = tmp_path / "out", setting_of("wise", tmp_path, limit=3)
+    carry_out(out, setting)
+    collect(out, log=lambda line: None)
+
+    def full(*given: object) -> None:
+        raise SettingsError("No space is left.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collecting, "write_text", full)
+        with pytest.raises(SettingsError, match="No space"):
+            collect(out, log=lambda line: None)
+    with pytest.raises(SettingsError, match="no submission yet"):
+        score(out, tmp_path)
+    assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
+
+
+def test_scores_without_a_setting_are_damaged(tmp_path: Path) -> None:
+    (tmp_path / "scores.json").write_text('{"setting": {}}')
+    with pytest.raises(SettingsError, match="damaged"):
+        compare(tmp_path, tmp_path)
+
+
+def test_every_benchmark_has_its_command() -> None:
+    assert list(app.KINDS) == list(REGISTRY)
 
 
 @pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])

@@ -18,9 +18,6 @@ from .....backend.errors import SettingsError
 from .....backend.pictures import Picture
 from .....backend.types import Trajectory
 
-GREY = (128, 128, 128)
-GAP_SIZE = (512, 512)
-
 
 @dataclass(frozen=True)
 class Item:
@@ -102,7 +99,7 @@ class Data:
 @dataclass(frozen=True)
 class Terms:
     """What people have to know: the evaluator (repository @ commit that was read), where the data is to be
-    had, under which terms, and which metric is comparable with published tables."""
+    had, and under which terms."""
 
     title: str
     evaluator: str
@@ -166,12 +163,3 @@ def given(results: Path | None, what: str) -> Path:
             f"Run it on the submission, then give --results {what}.",
         )
     return results
-
-
-def last_picture(answer: Answer | None) -> Picture:
-    """The picture that counts where one is wanted: the last one drawn; plain grey where there is none."""
-    if answer is None or not answer.pictures:
-        from PIL import Image
-
-        return Picture(Image.new("RGB", GAP_SIZE, GREY))
-    return answer.pictures[-1]

@@ -53,8 +53,8 @@ class Comm:
         items: list[Item] = []
         for row in read_rows(path, ("data_id", "step_info"), ("title",)):
             steps = _steps(row)
-            title = row.get("title") if isinstance(row.get("title"), str) else ""
-            items.append(_continued(text_in(row, "data_id"), title or "", steps, images))
+            title = clean(row["title"])[0] if isinstance(row.get("title"), str) else ""
+            items.append(_continued(text_in(row, "data_id"), title, steps, images))
             asked = f"Show with a picture for each step, in numbered steps: {title}"
             items.append(Item(f"{row['data_id']}_task4", asked, category="task4"))
         # A text of one step has no half to go on from.
@@ -101,7 +101,10 @@ class Comm:
 
 def _steps(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
     steps = row["step_info"]
-    if not isinstance(steps, list) or not all(isinstance(step, list) for step in steps):
+    whole = isinstance(steps, list) and all(
+        isinstance(step, list) and all(isinstance(part, dict) for part in step) for step in steps
+    )
+    if not whole:
         raise SettingsError(
             f"{str(row.get('data_id'))[:80]!r}: step_info is no list of steps.", "Is it the right file?"
         )
@@ -124,7 +127,7 @@ def _continued(name: str, title: str, steps: list[list[dict[str, Any]]], images:
             elif isinstance(part.get("content"), str):
                 words.append(clean(part["content"])[0])
         texts.append(f"({number}) {' '.join(words)}")
-    about = f"These are the first steps of a manual with pictures, {clean(title)[0]}:"
+    about = f"These are the first steps of a manual with pictures, {title}:"
     asked = f"{about} {' '.join(texts)} Go on to its end."
     return Item(f"{name}_task3", asked, images.find(names), "task3", {"begins": half + 1})
 
@@ -201,7 +204,7 @@ def _values(content: dict[str, Any]) -> Values:
 
 def _points(value: Any) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(1.0, max(0.0, float(value) / 10)) if number else 0.0
+    return min(10, max(0, value)) / 10 if number else 0.0
 
 
 BENCHMARK = Comm()

@@ -6,6 +6,7 @@ Decision: one form for the benchmarks that take whole stories. An item without a
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,24 @@ FILE = "response.json"
 MAX_FILE = 16 * 1024 * 1024
 
 
-def write_contents(place: Place, answers: Answers) -> None:
-    """Write a folder for every item. Raises OSError."""
-    for item, answer in answers:
-        folder = place.folder / item.id
-        folder.mkdir(parents=True)
-        content = [] if answer is None else _content(folder, answer)
-        text = json.dumps({"content": content}, ensure_ascii=False, indent=1) + "\n"
-        (folder / FILE).write_bytes(text.encode("utf-8", "replace"))
+class Contents:
+    """A benchmark whose submission is such folders."""
+
+    needs_picture = False
+
+    def write(self, place: Place, answers: Answers) -> list[str]:
+        """Write a folder for every item. Raises OSError."""
+        for item, answer in answers:
+            folder = place.folder / item.id
+            folder.mkdir(parents=True)
+            content = [] if answer is None else _content(folder, answer)
+            text = json.dumps({"content": content}, ensure_ascii=False, indent=1) + "\n"
+            (folder / FILE).write_bytes(text.encode("utf-8", "replace"))
+        return []
+
+    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+        """Items that would not be judged."""
+        return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
 
 
 def _content(folder: Path, answer: Answer) -> list[dict[str, str]]:

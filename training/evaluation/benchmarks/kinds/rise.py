@@ -1,8 +1,7 @@
 """RISEBench: an image edited by an instruction that needs reasoning.
 
-Decision: the last image drawn counts. Its evaluator resumes from a pickle, which runs whatever is in it: it
-is neither read nor asked for here, and its other outputs are a spreadsheet and means, so figures of single
-items are not read yet.
+Decision: its evaluator resumes from a pickle, which runs whatever is in it: it is neither read nor asked for
+here, and its other outputs are a spreadsheet and means, so figures of single items are not read yet.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .....backend.errors import SettingsError
-from .benchmark import Answers, Data, Fault, Item, Place, Terms, Values, last_picture
-from .rows import Images, checked, data_path, picture_fault, read_rows, text_in, write_picture
+from .benchmark import Data, Item, Terms, Values
+from .one_picture import OnePicture
+from .rows import Images, checked, data_path, read_rows, text_in
 
 FIELDS = ("index", "category", "instruction", "image")
 ENDINGS = ("png", "jpg", "jpeg")
 """In the order in which the evaluator looks for them."""
 
 
-class Rise:
+class Rise(OnePicture):
     """360 edits in four categories."""
 
     metrics = ("accuracy",)
     yes_no = frozenset({"accuracy"})
-    needs_picture = True
     terms = Terms(
         title="RISEBench",
         evaluator="PhoenixZ810/RISEBench @ 5f22651",
@@ -47,21 +46,8 @@ class Rise:
         ]
         return checked(items, data.split)
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
-        for item, answer in answers:
-            write_picture(place.folder / "images" / item.category / f"{item.id}.png", last_picture(answer))
-        return []
-
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
-        faults: list[Fault] = []
-        for item in items:
-            inner = folder / "images" / item.category
-            files = [inner / f"{item.id}.{ending}" for ending in ENDINGS]
-            file = next((one for one in files if one.exists()), files[0])
-            fault = picture_fault(item, file)
-            if fault is not None:
-                faults.append(fault)
-        return faults
+    def files(self, folder: Path, item: Item) -> list[Path]:
+        return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
 
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         raise SettingsError(

@@ -1,7 +1,8 @@
 """Rows of a benchmark's data, as the user has them: a JSON list, JSON lines, parquet, or a folder of them.
 
-Decision: a benchmark that is read in part would give a figure of another benchmark, so a row without a field
-that is needed, an id that stands there twice and an image that is missing end the reading.
+Decisions. A benchmark that is read in part would give a figure of another benchmark, so a row without a
+field that is needed, an id that stands there twice and an image that is missing end the reading. Ids and
+categories become names of files and folders in a submission: one that could lead out of it is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from .....backend.files.names import name_fault
 from .....backend.pictures import Picture
 from ....data.guard.benchmarks import files_of, rows_of
 from .benchmark import Data, Fault, Item, Terms
+
+LONGEST_NAME = 200
+"""Bytes of an id or category: the files that are named after it have a number and an ending besides."""
 
 
 def data_path(data: Data, name: str, terms: Terms, *inner: str) -> Path:
@@ -49,13 +53,16 @@ def read_rows(path: Path, fields: Collection[str], more: Collection[str] = ()) -
 
 
 def checked(items: list[Item], split: str) -> list[Item]:
-    """The items of the split; raises SettingsError where an id stands twice or cannot name a file, and where
-    the split has no item."""
+    """The items of the split; raises SettingsError where an id stands twice, an id or category cannot name a
+    file, and where the split has no item."""
     seen: set[str] = set()
     for item in items:
-        fault = name_fault(item.id) or ("stands in the data twice" if item.id in seen else "")
+        fault = _name_fault(item.id) or ("stands in the data twice" if item.id in seen else "")
         if fault:
-            raise SettingsError(f"The id {item.id!r} {fault}.", "Is it the right file?")
+            raise SettingsError(f"The id {item.id[:80]!r} {fault}.", "Is it the right file?")
+        fault = _name_fault(item.category)
+        if fault:
+            raise SettingsError(f"The category {item.category[:80]!r} {fault}.", "Is it the right file?")
         seen.add(item.id)
     if not split:
         return items
@@ -64,6 +71,13 @@ def checked(items: list[Item], split: str) -> list[Item]:
         known = ", ".join(sorted({item.category for item in items}))
         raise SettingsError(f"There is no split {split!r} in this data.", f"There are: {known}.")
     return found
+
+
+def _name_fault(name: str) -> str:
+    fault = name_fault(name)
+    if not fault and len(name.encode()) > LONGEST_NAME:
+        return f"is longer than {LONGEST_NAME} bytes"
+    return fault
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .....backend.errors import SettingsError
-from .benchmark import Answers, Data, Fault, Item, Place, Terms, Values, given
-from .content import read_content, write_contents
+from .benchmark import Data, Item, Terms, Values, given
+from .content import Contents
 from .rows import Images, checked, data_path, read_rows, results_json, text_in
 
 PLACEHOLDER = re.compile(r"\[IMAGE(\d{1,3})\]")
@@ -20,12 +20,11 @@ MARK = "<image>"
 INNER = "eval_data/interleave"
 
 
-class SpecV:
+class SpecV(Contents):
     """200 tasks in four dimensions."""
 
     metrics = ("as expected",)
     yes_no = frozenset[str]()
-    needs_picture = False
     terms = Terms(
         title="SpecV (interleave)",
         evaluator="yuyouxixi/SpecV @ 2af3845",
@@ -42,17 +41,12 @@ class SpecV:
             text, order = with_marks(text_in(row, "question"))
             names = row.get("question_img") or []
             if not isinstance(names, list) or any(number > len(names) for number in order):
-                raise SettingsError(f"{row['id']}: its question names an image that the row does not have.")
+                raise SettingsError(
+                    f"{str(row['id'])[:80]!r}: its question names an image that the row does not have."
+                )
             found = images.find([names[number - 1] for number in order] if order else names)
             items.append(Item(str(row["id"]), text, found, text_in(row, "dimension")))
         return checked(items, data.split)
-
-    def write(self, place: Place, answers: Answers) -> list[str]:
-        write_contents(place, answers)
-        return []
-
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
-        return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
 
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """From the evaluator's folder `results/MODEL`: DIMENSION/ID.json, a list of questions with their
@@ -64,7 +58,9 @@ class SpecV:
             if not path.exists():
                 continue
             rows = results_json(path)
-            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict) and "expected_answer" in row for row in rows
+            ):
                 raise SettingsError(f"{str(path)!r} is no list of questions.", "Give results/MODEL.")
             right = [str(row.get("expected_answer")) == str(row.get("answer")) for row in rows]
             found[item.id] = {"as expected": sum(right) / len(right) if right else 0.0}

@@ -17,8 +17,8 @@ from .....backend.pictures import Picture
 from .....backend.tinyworld.reading import read_page
 from .....backend.tinyworld.scorer import faults
 from ....tinyworld.data.requests import Story, random_story
-from .benchmark import Answers, Data, Fault, Item, Place, Terms, Values
-from .content import read_content, write_contents
+from .benchmark import Data, Item, Terms, Values
+from .content import Contents, read_content
 from .rows import checked
 
 STORIES = 400
@@ -39,12 +39,11 @@ def stories() -> dict[str, Story]:
     return found
 
 
-class TinyWorld:
+class TinyWorld(Contents):
     """400 stories of one to six pages."""
 
     metrics = ("story", "pages")
     yes_no = frozenset({"story"})
-    needs_picture = False
     terms = Terms(
         title="Tiny world",
         evaluator="built in, exact",
@@ -60,13 +59,6 @@ class TinyWorld:
             for name, story in stories().items()
         ]
         return checked(items, data.split)
-
-    def write(self, place: Place, answers: Answers) -> list[str]:
-        write_contents(place, answers)
-        return []
-
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
-        return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
 
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """`story`: as many pages as asked for and all of them right; `pages`: the share of the right pages

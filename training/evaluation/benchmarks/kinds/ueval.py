@@ -104,8 +104,14 @@ def _rates(row: dict[str, Any]) -> Values:
     for name in ("text", "image"):
         score = row.get(f"{name}_score")
         rate = score.get("rate") if isinstance(score, dict) else None
-        if isinstance(rate, int | float):
-            values[name] = float(rate)
+        if rate is None:
+            continue
+        if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+            raise SettingsError(
+                f"{str(row.get('id'))[:80]!r}: its {name} rate is no share of 0 to 1.",
+                "Give the evaluator's --output_path.",
+            )
+        values[name] = float(rate)
     return {**values, "both": sum(values.values()) / len(values)} if values else {}
 
 

@@ -1,7 +1,7 @@
 """WISE (Verified): one image for a prompt that needs knowledge, judged right or wrong.
 
-Decision: the image that counts is the last one drawn. The first version of this benchmark (0 to 2 points,
-other prompts) is another one, and is not read here.
+Decision: the first version of this benchmark (0 to 2 points, other prompts) is another one, and is not read
+here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from pathlib import Path
 
 from .....backend.errors import SettingsError
 from ....rows.sft import RowProblem, read_lines
-from .benchmark import Answers, Data, Fault, Item, Place, Terms, Values, given, last_picture
-from .rows import checked, data_path, picture_fault, read_rows, text_in, write_picture
+from .benchmark import Data, Item, Terms, Values, given
+from .one_picture import OnePicture
+from .rows import checked, data_path, read_rows, text_in
 
 CATEGORIES = (
     (400, "culture"),
@@ -27,12 +28,11 @@ prompts, so the mean over all items is the official overall score."""
 FIELDS = ("Prompt", "Explanation", "prompt_id")
 
 
-class Wise:
+class Wise(OnePicture):
     """1,000 prompts in six categories."""
 
     metrics = ("right",)
     yes_no = frozenset({"right"})
-    needs_picture = True
     terms = Terms(
         title="WISE (Verified)",
         evaluator="PKU-YuanGroup/WISE @ eb51174",
@@ -43,15 +43,6 @@ class Wise:
     def items(self, data: Data) -> list[Item]:
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
         return checked([_item(row) for row in read_rows(path, FIELDS)], data.split)
-
-    def write(self, place: Place, answers: Answers) -> list[str]:
-        for item, answer in answers:
-            write_picture(place.folder / f"{item.id}.png", last_picture(answer))
-        return []
-
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
-        found = (picture_fault(item, folder / f"{item.id}.png") for item in items)
-        return [fault for fault in found if fault is not None]
 
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """From the evaluator's `..._scores_results.jsonl`, or a folder of several."""
@@ -73,7 +64,7 @@ def _item(row: dict[str, object]) -> Item:
     number = row["prompt_id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= CATEGORIES[-1][0]:
         raise SettingsError(
-            f"{number!r} is no prompt_id of WISE Verified (1 to 1000).", "Is it the right file?"
+            f"{str(number)[:80]!r} is no prompt_id of WISE Verified (1 to 1000).", "Is it the right file?"
         )
     category = next(name for last, name in CATEGORIES if number <= last)
     return Item(str(number), text_in(row, "Prompt"), category=category)
