@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-SERVICE_PORT = 8011
+from ...backend.remote.addresses import DEFAULT_PORT
 
 
 def command(
@@ -15,7 +15,7 @@ def command(
     ],
     service_port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port of addresses without one.")
-    ] = SERVICE_PORT,
+    ] = DEFAULT_PORT,
     listen: Annotated[str, typer.Option(help="PORT or ADDRESS:PORT of nginx.")] = "127.0.0.1:8080",
     server_name: Annotated[str, typer.Option(help="Host name that it answers to; empty: any.")] = "",
     body_mib: Annotated[int, typer.Option(min=1, max=4096, help="Largest request in MiB.")] = 64,

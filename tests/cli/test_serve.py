@@ -114,6 +114,10 @@ def test_a_file_names_several_models_and_options_win(tmp_path: Path) -> None:
         assert names == ["klein", "other"]
 
 
+NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
+"""Longer than a label of a host's name, which Python says by other errors than OSError."""
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -122,6 +126,10 @@ def test_a_file_names_several_models_and_options_win(tmp_path: Path) -> None:
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
         (["--generator", "fake", "--steps", "3"], "--steps is no option"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
+        (
+            ["--generator", "fake", "--open", "--host", NO_HOST],
+            "cannot listen",
+        ),
         (["--generator", "fake", "--published-ports"], "no model has a port"),
         (["--generator", "fake", "--certificate", "no.pem"], "no.pem"),
         (["--config", "absent.yaml"], "absent.yaml"),
@@ -163,6 +171,7 @@ def test_models_of_a_file_take_the_cards_in_order(tmp_path: Path) -> None:
         "models: [a]",
         "models: {a: {}}",
         "models: {a: {generator: fake, surprise: 1}}",
+        "models: {a: {generator: fake, 5: 1}}",
         "models: {'../a': fake}",
         "models: {a: {generator: fake, devices: 0}}",
         "models: {a: {generator: fake, devices: 1000}}",

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
+
+from .server_thread import in_thread
 
 
 class ChatServer(ThreadingHTTPServer):
@@ -128,12 +130,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def chat_server(text: str) -> Iterator[ChatServer]:
-    server = ChatServer(text)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with in_thread(ChatServer(text)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

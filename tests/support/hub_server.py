@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+
+from .server_thread import in_thread
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -84,12 +85,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def hub_server(hub_id: str, folder: Path) -> Iterator[HubServer]:
-    server = HubServer(hub_id, folder)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with in_thread(HubServer(hub_id, folder)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

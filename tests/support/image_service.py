@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from select import select
 from socket import MSG_PEEK
-from threading import Barrier, Event, Thread
+from threading import Barrier, Event
 from typing import Any
 
 from PIL import Image
 
 from interleave_thinker.backend.pictures import Picture
+
+from .server_thread import in_thread
 
 
 class ImageService(ThreadingHTTPServer):
@@ -120,13 +122,8 @@ def paint(body: dict[str, Any]) -> Picture:
 @contextmanager
 def image_service() -> Iterator[ImageService]:
     """The service, running in a thread until the block ends."""
-    service = ImageService()
-    thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield service
-    finally:
-        service.ends.set()
-        service.shutdown()
-        service.server_close()
-        thread.join()
+    with in_thread(ImageService()) as service:
+        try:
+            yield service
+        finally:
+            service.ends.set()

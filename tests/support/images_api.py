@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
 from typing import Any
 
 from PIL import Image
@@ -20,6 +19,7 @@ from PIL import Image
 from interleave_thinker.backend.pictures import Picture
 
 from .image_service import paint
+from .server_thread import in_thread
 
 STANDARD = {"model", "prompt", "n", "size", "image", "image[]", "mask", "quality", "user"}
 EXTRAS = ["seed", "num_inference_steps", "guidance_scale", "negative_prompt"]
@@ -39,7 +39,6 @@ class ImagesService(ThreadingHTTPServer):
         self.keys: list[str] = []
         self.pages: list[str] = []
         self.faults: list[tuple[int, bytes]] = []
-        self.ends = Event()
 
     @property
     def url(self) -> str:
@@ -134,13 +133,5 @@ def painted(body: dict[str, Any], number: int = 0) -> Picture:
 @contextmanager
 def images_service(hosted: bool = False) -> Iterator[ImagesService]:
     """The server, running in a thread until the block ends."""
-    service = ImagesService(hosted)
-    thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with in_thread(ImagesService(hosted)) as service:
         yield service
-    finally:
-        service.ends.set()
-        service.shutdown()
-        service.server_close()
-        thread.join()

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 from support.image_service import paint
+from support.server_thread import in_thread
 
 
 class StandInService(ThreadingHTTPServer):
@@ -24,6 +25,8 @@ class StandInService(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seconds, self.most_at_once = 0.0, 1000
         self.unlike_itself = self.only_edits = False
+        self.pause = "2"
+        """Seconds after which whoever is refused may ask again, as text."""
         self.stalls_at: int | None = None
         """Number of the request that takes a second more, with all that come meanwhile."""
         self.bodies: list[dict[str, Any]] = []
@@ -60,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
                 server.stalled_until = time.monotonic() + 1.0
         try:
             if refused:
-                self._answer(503, {"success": False, "error": "full"}, {"Retry-After": "2"})
+                self._answer(503, {"success": False, "error": "full"}, {"Retry-After": server.pause})
             elif server.only_edits and not body["image"]:
                 self._answer(400, {"detail": "an image is needed"})
             else:
@@ -90,12 +93,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def stand_in_service() -> Iterator[StandInService]:
     """The service, running in a thread until the block ends."""
-    service = StandInService()
-    thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with in_thread(StandInService()) as service:
         yield service
-    finally:
-        service.shutdown()
-        service.server_close()
-        thread.join()

@@ -12,7 +12,7 @@ from collections import deque
 
 from .admission import Admission, ClientShares
 from .metrics import Metrics
-from .pool import Drawn, DrawRequest, DrawTimeout, ModelInfo, Pool, UnknownModel
+from .pool import Busy, Drawn, DrawRequest, DrawTimeout, ModelInfo, Pool, UnknownModel
 from .settings import MIB, ServiceSettings
 from .sharing import SharedDraws, Source
 
@@ -48,6 +48,11 @@ class Front:
         if not info.identity or not info.batches or self.settings.batch == 1:
             return info.identity
         return f"{info.identity} batch<={self.settings.batch}"
+
+    def check_held(self) -> None:
+        """Raise Busy where bodies and pixels take more than MOST_HELD."""
+        if self.held > MOST_HELD:
+            raise Busy("Too many large requests are under way.", retry_after=2.0)
 
     async def draw(self, request: DrawRequest, seeded: bool) -> Drawn:
         """The image; `seeded`: the client named the seed, so that an equal request's image will do. Raises

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
+from ...backend.remote.addresses import DEFAULT_PORT
 from ..recipes.bounded_yaml import bounded_loader, load_yaml
 
 MIB = 1024 * 1024
@@ -46,7 +47,9 @@ class ServiceSettings(BaseModel):
         default="127.0.0.1",
         description="Address to listen at. Any but this machine's own needs a key (--key-env) or --open.",
     )
-    port: int = Field(default=8011, ge=0, le=65535, description="Port to listen at; 0 takes a free one.")
+    port: int = Field(
+        default=DEFAULT_PORT, ge=0, le=65535, description="Port to listen at; 0 takes a free one."
+    )
     queue: int = Field(
         default=100, ge=1, le=100_000, description="Requests of a model that may wait to be drawn."
     )
@@ -164,10 +167,10 @@ def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:
     return settings, models
 
 
-def checked(kind: type[Any], given: dict[str, Any], where: str) -> Any:
+def checked(kind: type[BaseModel], given: dict[Any, Any], where: str) -> Any:
     """The model with these values; raises SettingsError that names the wrong one."""
     try:
-        return kind(**given)
+        return kind.model_validate(given)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = ".".join(map(str, fault["loc"])) or "values"

@@ -39,6 +39,8 @@ MOST_AT_ONCE = 64
 LOOK_EVERY = 0.2
 """Seconds between looks at whether a wait was cancelled."""
 LOG = logging.getLogger(__name__)
+MARGIN = 1.0
+"""Seconds past the greetings' own end after which whoever opens is no longer kept waiting."""
 AHEAD = 2
 """Requests under way for each worker of a service: one is drawn, one is on its way."""
 
@@ -174,12 +176,14 @@ class ServiceClient(ABC):
 
     def _greeted(self, known: Sequence[Endpoint]) -> list[Exception]:
         """Greet them all; the errors of those that cannot be used."""
+        seconds = min(self._deadline, GREETING_SECONDS)
+        where = f"GET {self._where}{self.greeting}"
 
         def ask(call: RemoteCall) -> list[Exception]:
-            return at_the_same_time([lambda one=one: self._greet_first(one, call) for one in known])
+            greetings = [lambda one=one: self._greet_first(one, call) for one in known]
+            return at_the_same_time(greetings, seconds, late_error(where, seconds))
 
-        seconds = min(self._deadline, GREETING_SECONDS)
-        return self._carried_out(ask, seconds, f"GET {self._where}{self.greeting}")
+        return self._carried_out(ask, seconds + MARGIN, where)
 
     def _rest(self, seconds: float) -> None:
         """Wait; raises Cancelled."""
@@ -218,10 +222,7 @@ class ServiceClient(ABC):
                 raise Cancelled("Drawing was stopped.")
 
         look_up("")
-        late = GeneratorError(
-            f"{where} gave no answer within {seconds:g} s.", "Set a later deadline, or lower the steps."
-        )
-        return call.carry_out(lambda take: ask(call), look_up, late)
+        return call.carry_out(lambda take: ask(call), look_up, late_error(where, seconds))
 
     @property
     def _where(self) -> str:
@@ -237,6 +238,13 @@ class ServiceClient(ABC):
 Asked = TypeVar("Asked")
 
 
+def late_error(where: str, seconds: float) -> GeneratorError:
+    """What is raised for a question that was not answered in time."""
+    return GeneratorError(
+        f"{where} gave no answer within {seconds:g} s.", "Set a later deadline, or lower the steps."
+    )
+
+
 def request_digest(prompt: str, source: Picture | None, seed: int) -> bytes:
     """Names a draw, so that equal ones meet at the same service."""
     drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}"
@@ -250,19 +258,24 @@ def check_values(said: bytes, where: str) -> None:
         raise GeneratorError(f"{where} answered with more than {MAX_ANSWER_VALUES} values.")
 
 
-def at_the_same_time(work: Sequence[Callable[[], None]]) -> list[Exception]:
-    """Do all of it in threads of their own, which keep no process from ending; returns what was raised."""
-    raised: list[Exception] = []
+def at_the_same_time(work: Sequence[Callable[[], None]], seconds: float, late: Exception) -> list[Exception]:
+    """Do all of it in threads of their own, which keep no process from ending. Returns what was raised, and
+    `late` for each that was not done within so many seconds: one must not cost the others their results."""
+    ended: dict[int, Exception | None] = {}
 
-    def done(one: Callable[[], None]) -> None:
+    def done(number: int) -> None:
         try:
-            one()
+            work[number]()
         except Exception as error:  # noqa: BLE001 - given to who asked
-            raised.append(error)
+            ended[number] = error
+        else:
+            ended[number] = None
 
-    threads = [threading.Thread(target=done, args=(one,), daemon=True) for one in work]
+    until = time.monotonic() + seconds
+    threads = [threading.Thread(target=done, args=(number,), daemon=True) for number in range(len(work))]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    return raised
+        thread.join(max(0.0, until - time.monotonic()))
+    found = [ended.get(number, late) for number in range(len(work))]
+    return [error for error in found if error is not None]

@@ -8,10 +8,10 @@ published API's word: no seed, and therefore nothing that can be repeated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...errors import GeneratorError, SettingsError
 from ...files.bounded_reader import parse_json
@@ -63,7 +63,11 @@ def described(page: bytes) -> Takes:
     except GeneratorError:
         return Takes()
     paths = _part(whole, "paths")
-    routes = [set(_fields(paths[path], whole)) for path in paths if urlsplit(path).path.endswith(ROUTES)]
+    routes = [
+        set(_fields(paths[path], whole))
+        for path in paths
+        if re.split("[?#]", path, maxsplit=1)[0].endswith(ROUTES)
+    ]
     if not routes:
         return Takes()
     # A mask is for edits alone.
@@ -80,7 +84,9 @@ def _fields(route: Any, whole: Any) -> Iterator[str]:
     content = _part(route, "post", "requestBody", "content")
     for kind in content.values():
         schema = _part(kind, "schema")
-        for one in [schema, *(part for part in schema.get("allOf") or () if isinstance(part, dict))]:
+        parts = schema.get("allOf")
+        for one in [schema, *(parts if isinstance(parts, list) else ())]:
+            one = _part(one)
             reference = one.get("$ref")
             if isinstance(reference, str) and reference.startswith("#/"):
                 one = _part(whole, *reference[2:].split("/"))

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,7 +31,16 @@ from ...remote.server import Form, RemoteServer
 from ...types import StepSettings
 from ..protocol import bounded_identity
 from .asking import Question, Refused, asked
-from .client import DEADLINE, Reach, ServiceClient, at_the_same_time, check_values, request_digest
+from .client import (
+    DEADLINE,
+    MARGIN,
+    Reach,
+    ServiceClient,
+    at_the_same_time,
+    check_values,
+    late_error,
+    request_digest,
+)
 from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
 from .makers import Maker
 from .options import DrawOptions, read_options
@@ -215,6 +225,9 @@ class ImagesGenerator(ServiceClient):
     def _described(self) -> Takes:
         """What all servers of the list that are there take, by their own descriptions."""
         found: list[Takes] = []
+        seconds = min(self._deadline, GREETING_SECONDS)
+        where = f"GET {PAGE} of {self._where}"
+        late = late_error(where, seconds)
 
         def read(endpoint: Endpoint, call: RemoteCall) -> None:
             server = _beside_version(endpoint.server)
@@ -225,15 +238,16 @@ class ImagesGenerator(ServiceClient):
                 said = b""  # a server need not describe itself
             found.append(described(said))
 
-        def ask(call: RemoteCall) -> None:
+        def ask(call: RemoteCall) -> list[Takes]:
             there = [one for one in self._endpoints.now() if not one.must_greet]
-            at_the_same_time([lambda one=one: read(one, call) for one in there])
+            pages = [lambda one=one: read(one, call) for one in there]
+            for error in at_the_same_time(pages, seconds, late):
+                if error is not late:
+                    raise error
+                found.append(Takes())
+            return found
 
-        self._carried_out(ask, min(self._deadline, GREETING_SECONDS), f"GET {PAGE} of {self._where}")
-        takes = found[0]
-        for other in found[1:]:
-            takes = takes.and_also(other)
-        return takes
+        return reduce(Takes.and_also, self._carried_out(ask, seconds + MARGIN, where))
 
 
 def _beside_version(server: RemoteServer) -> RemoteServer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...errors import SettingsError
 from ...remote.addresses import DEFAULT_PORT
 
+SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})", re.I)
 MAX_SIDE = 8192
 
 
@@ -29,12 +31,12 @@ class DrawOptions(BaseModel):
         """Width and height of `size`; raises SettingsError."""
         if self.size is None:
             return None
-        width, _, height = self.size.lower().partition("x")
-        if not all(side.isdigit() and 1 <= int(side) <= MAX_SIDE for side in (width, height)):
+        match = SIZE.fullmatch(self.size)
+        if match is None or not all(1 <= int(side) <= MAX_SIDE for side in match.groups()):
             raise SettingsError(
                 f"Size {self.size!r} is not WIDTHxHEIGHT with 1 to {MAX_SIDE} pixels a side.", "Say 1024x768."
             )
-        return int(width), int(height)
+        return int(match[1]), int(match[2])
 
 
 Options = TypeVar("Options", bound=DrawOptions)

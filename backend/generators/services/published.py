@@ -23,7 +23,7 @@ from ...remote.server import MAX_SHOWN, RemoteServer
 from ...types import MAX_TEXT, StepSettings
 from ..protocol import bounded_identity
 from .asking import Question
-from .client import DEADLINE, MAX_ANSWER_VALUES, Reach, ServiceClient, check_values, request_digest
+from .client import DEADLINE, Reach, ServiceClient, check_values, request_digest
 from .makers import Maker
 from .options import DrawOptions, read_options
 
@@ -137,15 +137,14 @@ class HttpGenerator(ServiceClient):
             return _picture_in(data, endpoint.server, most)
 
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
-        maker = Maker("")  # a service need not say which model it holds
-        if said.count(b",") + said.count(b"[") + said.count(b"{") <= MAX_ANSWER_VALUES:
-            try:
-                health = HealthAnswer.model_validate_json(said)
-            except ValidationError:
-                pass
-            else:
-                maker = Maker(_quoted(endpoint.server, health.name), exact=bool(health.identity))
-                endpoint.workers = health.alive
+        try:
+            check_values(said, f"{endpoint.url}{self.greeting}")
+            health = HealthAnswer.model_validate_json(said)
+        except (GeneratorError, ValidationError):
+            maker = Maker("")  # a service need not say which model it holds
+        else:
+            maker = Maker(_quoted(endpoint.server, health.name), exact=bool(health.identity))
+            endpoint.workers = health.alive
         self._makers.add(endpoint.url, maker)
 
 

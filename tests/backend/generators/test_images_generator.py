@@ -143,7 +143,19 @@ def test_what_two_servers_take_is_what_both_do(service: ImagesService, hosted: I
     assert not is_repeatable(open_generator(spec(service, hosted)))
 
 
-@pytest.mark.parametrize("page", [b"", b"[]", b"{", b'{"paths": 3}', b'{"paths": {"/images/edits": []}}'])
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"paths": 3}',
+        b'{"paths": {"/images/edits": []}}',
+        b'{"paths": {"//[/images/edits": {}}}',
+        b'{"paths": {"/images/edits": {"post": {"requestBody": {"content": '
+        b'{"x": {"schema": {"allOf": 5}}}}}}}}',
+    ],
+)
 def test_a_page_that_describes_nothing_names_no_extras(page: bytes) -> None:
     assert described(page).extras == frozenset()
 

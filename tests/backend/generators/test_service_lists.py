@@ -16,6 +16,7 @@ from support.image_service import ImageService, image_service, paint
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.services import client
 from interleave_thinker.backend.remote import balanced, endpoints
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
@@ -262,6 +263,25 @@ def test_a_list_opens_if_one_of_it_answers(services: list[ImageService]) -> None
     generator = open_generator(f"{spec(services[0])},{url}")
     generator.draw("a boat", None, 1)
     assert generator.identity == "http model='painter/1 digest'"
+
+
+def test_a_list_opens_if_another_one_says_nothing(
+    services: list[ImageService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "GREETING_SECONDS", 1.0)
+    services[0].hangs_at = "/health"
+    generator = open_generator(spec(*services[:2]))
+    generator.draw("a boat", None, 1)
+    assert asked(*services[:2]) == [0, 1]
+    services[1].hangs_at = "/health"
+    with pytest.raises(GeneratorError, match="no answer"):
+        open_generator(spec(*services[:2]))
+
+
+@pytest.mark.parametrize("size", ["\N{SUPERSCRIPT TWO}x64", "9" * 5000 + "x64", "64", "64x0"])
+def test_a_size_that_is_none_is_a_settings_error(services: list[ImageService], size: str) -> None:
+    with pytest.raises(SettingsError, match="WIDTHxHEIGHT"):
+        open_generator(spec(services[0]), size=size)
 
 
 def test_a_service_says_how_many_it_draws_at_once(services: list[ImageService]) -> None:

@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 from support.running_service import Service, running_service, wait_until
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.service import front
 from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
 
 FAKE = ModelSettings(name="fake", generator="fake:16", devices=("cpu",))
@@ -123,8 +125,24 @@ def test_an_image_with_too_many_pixels_is_refused_by_its_header(service: Service
     assert answer.status_code == 400 and "10000x10000" in answer.json()["error"]
 
 
+def test_pixels_count_into_what_all_requests_hold(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may hold many."""
+    monkeypatch.setattr(front, "MOST_HELD", 600_000)
+    small = Picture.white((500, 500)).base64_png()
+    body = {"prompt": "a boat", "image": small, "seed": 1, "width": 16, "height": 16}
+    answer = service.post("/edit", **body)
+    assert len(small) < 10_000 and answer.status_code == 503 and answer.headers["retry-after"] == "2"
+    still_draws(service)
+
+
 def test_pages_of_other_sites_are_not_let_in(service: Service) -> None:
-    for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}):
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Host": "evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Host": "["},
+    ):
         answer = service.client.post("/edit", content=BODY, headers=headers)
         assert answer.status_code == 403, headers
     own = service.client.post("/edit", content=BODY, headers={"Origin": service.url})

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ....backend.errors import GeneratorError
+from ....backend.remote.balanced import retry_after
 from .load_settings import LoadSettings, pixels
 from .questions import Outcome, body_of, outcome_of, photograph_like
 
@@ -162,9 +163,6 @@ class Load:
                 body += part
                 if len(body) > MAX_ANSWER_BYTES:
                     return Outcome(TOO_LARGE), None
-            return outcome_of(response.status_code, bytes(body)), _seconds(response)
-
-
-def _seconds(response: httpx.Response) -> float | None:
-    said = response.headers.get("retry-after", "")
-    return float(said) if said.isdigit() else None
+            return outcome_of(response.status_code, bytes(body)), retry_after(
+                response.headers.get("retry-after")
+            )

@@ -125,6 +125,8 @@ class Asking:
         shared = body.seed is not None and "no-cache" not in request.headers.get("cache-control", "")
         self.front.held += images.bytes
         try:
+            # A small file may hold many pixels.
+            self.front.check_held()
             drawing = _all(self.front.draw(one, shared) for one in asked)
             return await unless_gone(request, drawing)
         finally:

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ....backend.remote.server import THIS_MACHINE
-from ..front import MOST_HELD, Front
-from ..pool import Busy, ServiceError
+from ..front import Front
+from ..pool import ServiceError
 from ..settings import MIB
 from .answers import error_body, error_headers
 
@@ -107,13 +107,17 @@ class Intake:
 
     def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._local_only and (urlsplit(f"//{host}").hostname or "") not in THIS_MACHINE:
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        try:
+            called, page = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc
+        except ValueError as error:
+            raise Forbidden(f"Host or Origin is no address ({error}).") from error
+        if self._local_only and called not in THIS_MACHINE:
             raise Forbidden(
                 f"This service is for this machine alone, and was called {host[:100]!r}.",
                 "Give it a key (--key-env) or start it with --open.",
             )
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and urlsplit(origin).netloc != host:
+        if origin and page != host:
             raise Forbidden(f"Pages of {origin[:100]!r} may not use this service.")
         if self._key is None or scope["path"] in OPEN_PATHS:
             return
@@ -160,8 +164,7 @@ class _Body:
         if self._bytes > self._most:
             await self.discard()
             raise self._too_large()
-        if self._front.held > MOST_HELD:
-            raise Busy("Too many large requests are under way.", retry_after=2.0)
+        self._front.check_held()
         if self.whole and self._when_whole is not None and message["type"] == "http.request":
             await self._when_whole()
         return message

@@ -104,7 +104,7 @@ def _listening(host: str, port: int) -> socket.socket:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((host, port))
         one.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError, ValueError) as error:  # the last two: no name of a host
         one.close()
         raise SettingsError(
             f"The service cannot listen at {host}:{port} ({error}).", "Choose another --port or --host."

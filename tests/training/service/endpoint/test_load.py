@@ -52,6 +52,12 @@ def test_refusals_are_counted_by_their_status(service: StandInService) -> None:
     assert sum(found["answers"].values()) == found["requests"] == 6
 
 
+def test_a_pause_that_is_no_number_is_none(service: StandInService) -> None:
+    service.most_at_once, service.pause = 0, "\N{SUPERSCRIPT TWO}"
+    found = summary(Load(service.url, LoadSettings(clients=1, seconds=0.2, rate=10)).run())
+    assert found["answers"] == {"503": 2} and found["with_retry_after"] == 0
+
+
 def test_the_same_image_is_one_image(service: StandInService) -> None:
     settings = LoadSettings(clients=2, seconds=0.2, rate=20, same=True, source="32x24", size="16x16")
     found = summary(Load(service.url, settings).run())
