@@ -41,9 +41,10 @@ class RewardCache:
     """Pictures and scores by key, in one file; safe to use from several threads and processes of one
     machine."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or make the file; raises SettingsError if it is not such a cache or cannot be written."""
-        self.path = path
+    def __init__(self, path: Path, what: str = "Reward cache") -> None:
+        """Open or make the file; raises SettingsError, which calls it `what`, if it is not such a cache or
+        cannot be written."""
+        self.path, self._what = path, what
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ class RewardCache:
                 (version,) = self._base.execute("PRAGMA user_version").fetchone()
                 if version not in (0, SCHEMA):
                     raise SettingsError(
-                        f"Reward cache {str(path)!r} is of version {version}; {SCHEMA} is read here.",
+                        f"{what} {str(path)!r} is of version {version}; {SCHEMA} is read here.",
                         "Give another file.",
                     )
                 self._base.execute(
@@ -133,7 +134,7 @@ class RewardCache:
 
     def _unusable(self, error: Exception) -> SettingsError:
         return SettingsError(
-            f"Reward cache {str(self.path)!r} cannot be used ({error}).",
+            f"{self._what} {str(self.path)!r} cannot be used ({error}).",
             "Make room, or delete it: what it holds is then made anew.",
         )
 
