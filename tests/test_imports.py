@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,34 +133,27 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
     assert done.stdout.strip() == ""
 
 
-def _seconds_of_children() -> float:
-    """Processor seconds where the system counts them, so that a busy machine is not taken for a slow
-    import."""
-    times = os.times()
-    return times.children_user + times.children_system or time.perf_counter()
-
-
 def test_help_is_quick_and_loads_no_pipeline() -> None:
+    """Modules are counted in place of seconds, which a busy machine stretches: 250 take 0.25 s on a quiet
+    one, and pydantic alone would add as many."""
     code = (
-        f"{START} import atexit; atexit.register(lambda: print([n for n in sys.modules if n in "
-        "('pydantic', 'PIL', 'torch') or '.training' in n or '.backend' in n], file=sys.stderr))\n"
+        f"{START} import atexit; before = len(sys.modules); atexit.register(lambda: print(len(sys.modules) - "
+        "before, [n for n in sys.modules if n in ('pydantic', 'PIL', 'torch') or '.training' in n "
+        "or '.backend' in n], file=sys.stderr))\n"
         "from interleave_thinker.cli import main; main()"
     )
-    seconds = []
-    for _ in range(3):
-        began = _seconds_of_children()
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(ROOT / "tests"), "--help"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        seconds.append(_seconds_of_children() - began)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.strip() == "[]"
-        assert "evaluate" in done.stdout
-    assert min(seconds) < 0.5
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "tests"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    modules, heavy = done.stderr.strip().split(" ", 1)
+    assert heavy == "[]"
+    assert "evaluate" in done.stdout
+    assert int(modules) < 350
 
 
 def test_import_of_the_package_is_nearly_free() -> None:
