@@ -134,8 +134,8 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
 
 
 def test_help_is_quick_and_loads_no_pipeline() -> None:
-    """Modules are counted in place of seconds, which a busy machine stretches: 250 take 0.25 s on a quiet
-    one, and pydantic alone would add as many."""
+    """Modules are counted in place of seconds, which a busy machine stretches; there are 250, and numpy or
+    httpx would add a hundred and more."""
     code = (
         f"{START} import atexit; before = len(sys.modules); atexit.register(lambda: print(len(sys.modules) - "
         "before, [n for n in sys.modules if n in ('pydantic', 'PIL', 'torch') or '.training' in n "
@@ -153,7 +153,7 @@ def test_help_is_quick_and_loads_no_pipeline() -> None:
     modules, heavy = done.stderr.strip().split(" ", 1)
     assert heavy == "[]"
     assert "evaluate" in done.stdout
-    assert int(modules) < 350
+    assert int(modules) < 300
 
 
 def test_import_of_the_package_is_nearly_free() -> None:
