@@ -32,7 +32,8 @@ from .runs.attempts import Oracle
 from .runs.convert import MadeData, RunConverter
 from .runs.rehearsal import Rehearsal, check_enough, mix, split, without
 from .runs.settings import RunsData
-from .sft.train import FINAL, SftData, SftTraining
+from .sft.data import FINAL, SftData
+from .sft.train import SftTraining
 from .sft.train import train as fine_tune
 
 TRAINED = "trained"

@@ -63,27 +63,37 @@ class SftFiles(NamedTuple):
     verdicts: bool
 
 
+class Checked(NamedTuple):
+    """Held-out rows of a fine-tuning: those that a gate asks about, or those whose loss is measured."""
+
+    asked: RowSet | None = None
+    measured: RowSet | None = None
+
+
 def _fine_tune(
-    model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, held_out: RowSet | None
+    model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
     from ...training.own_critic import TRAINED
     from ...training.rows.row_sets import RowSet
     from ...training.rows.sft import check_rows, show_balance, show_problems
-    from ...training.sft.train import FINAL, SftData, train
+    from ...training.sft.data import FINAL, SftData
+    from ...training.sft.train import train
     from ...training.trainer.policy import check_options
 
     check_options(settings)
     rows, problems = check_rows(files.data, files.skip_bad, files.images)
     show_problems(problems, len(rows), log)
     found = RowSet(rows, files.data.parent)
-    if held_out is not None:
-        refuse_trained(held_out, found)
+    for held_out in (checked.asked, checked.measured):
+        if held_out is not None:
+            refuse_trained(held_out, found)
     if files.verdicts:
         show_balance(rows, log)
     folder = checkpoint_of(model, download)
-    data = SftData(found, held_out, files.skip_bad, FINAL if held_out is None else TRAINED)
+    name = FINAL if checked.asked is None else TRAINED
+    data = SftData(found, checked.asked or checked.measured, files.skip_bad, name, checked.measured)
     made = train(folder, data, out, settings, prompt_set_of(folder), log)
     log(f"checkpoint: {made}")
     return made
@@ -100,10 +110,23 @@ def planner_sft(
     images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows that are not trained on, another planner_sft.json: their answers are shown, and the "
+            "loss of --loss-rows of them is measured. Empty: a few of --data.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner on planner_sft.json."""
-    _fine_tune(model, download, SftFiles(data, images, skip_bad, verdicts=False), out, settings, None)
+    from ...training.rows.row_sets import read_row_set
+
+    measured = None if held_out is None else read_row_set(held_out, skip_bad, log, images)
+    files = SftFiles(data, images, skip_bad, verdicts=False)
+    _fine_tune(model, download, files, out, settings, Checked(measured=measured))
 
 
 @app.command("critic-sft")
@@ -126,13 +149,13 @@ def critic_sft(
     than before."""
     files = SftFiles(data, images, skip_bad, verdicts=True)
     if held_out is None:
-        _fine_tune(model, download, files, out, settings, None)
+        _fine_tune(model, download, files, out, settings, Checked())
         return
     from ...training.evaluation.gate_rows import askable, examination
     from ...training.evaluation.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.rows.lengths import TokenLimit
     from ...training.rows.row_sets import read_row_set
-    from ...training.sft.train import FINAL
+    from ...training.sft.data import FINAL
     from ...training.trainer.policy import check_options
 
     check_options(settings)
@@ -140,7 +163,7 @@ def critic_sft(
     given = read_row_set(held_out, skip_bad, log, images)
     limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
-    made = _fine_tune(model, download, files, out, settings, asked)
+    made = _fine_tune(model, download, files, out, settings, Checked(asked))
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
         return
     result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)

@@ -51,6 +51,12 @@ class GrpoTraining(ModelTraining):
     )
     epochs: float = Field(default=1.0, gt=0, description="Passes over the rows.")
     rollouts: int | None = Field(default=None, ge=1, description="Rollouts in all, instead of epochs.")
+    max_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Optimiser steps after which it ends, with the learning rate at its end; whole rollouts "
+        "of --updates steps each are made of them. Empty: those of the rollouts.",
+    )
     prompts: int = Field(default=16, ge=1, description="Rows of one rollout, over all devices.")
     group: int = Field(default=8, ge=2, description="Answers to each row.")
     updates: int = Field(default=2, ge=1, description="Optimiser steps of one rollout.")
@@ -178,13 +184,22 @@ def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
 
 
 def rollouts_of(settings: GrpoTraining, rows: int) -> int:
-    """How many rollouts the training takes; raises SettingsError if there are too few rows for one."""
+    """How many rollouts the training takes; raises SettingsError if there are too few rows or steps for
+    one."""
     if rows < settings.prompts:
         raise SettingsError(
             f"There are {rows} rows to train on, but {settings.prompts} in a rollout.",
             "Lower --prompts, or give more rows.",
         )
-    return settings.rollouts or max(1, math.floor(settings.epochs * (rows // settings.prompts)))
+    rollouts = settings.rollouts or max(1, math.floor(settings.epochs * (rows // settings.prompts)))
+    if settings.max_steps is None:
+        return rollouts
+    if settings.max_steps < settings.updates:
+        raise SettingsError(
+            f"--max-steps {settings.max_steps} is less than one rollout of {settings.updates} steps.",
+            "Raise it, or lower --updates.",
+        )
+    return min(rollouts, settings.max_steps // settings.updates)
 
 
 def split_held_out(

@@ -32,6 +32,7 @@ from ..trainer.policy import check_options, counts, load_policy, load_processor,
 from ..trainer.progress_line import GRPO_PARTS
 from ..trainer.requirements import require
 from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
+from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from ..trainer.step_clock import StepClock
 from .report import answered, held_out_curves
@@ -244,6 +245,22 @@ class Reinforcement:
         whole = len(held) == len(self.data.held_out)
         return trained, held if whole else check_rows_of(held, self.settings)
 
+    def _made_of(self) -> dict[str, str]:
+        """What the page says of the model, the rows, and who draws and scores."""
+        known = self.description()
+        return {
+            "model": f"{self.checkpoint.name} (digest {known['model']})",
+            **digests(
+                [
+                    ("rows learned", len(self.data.rows), known["rows"]),
+                    ("rows held out", len(self.data.held_out), known["held_out"]),
+                ]
+            ),
+            "generator": known["generator"],
+            "scorer": known["scorer"],
+            "libraries": libraries(),
+        }
+
     def _report(self, parts: _Parts, history: list[dict[str, Any]]) -> None:
         TrainingReport(
             title="The critic's reinforcement learning",
@@ -252,6 +269,8 @@ class Reinforcement:
             answers=answered(parts.held_out, parts.asked, parts.checks),
             notes=parts.notes,
             stopped=parts.guard.stopped,
+            made_of=self._made_of(),
+            settings=shown_settings(self.settings, self.reward.terms, self.reward.drawing),
         ).write(self.out)
         result = json.dumps({"stopped": parts.guard.stopped, "steps": parts.steps})
         write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")

@@ -10,14 +10,11 @@ not trained on.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import Field
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
@@ -25,9 +22,9 @@ from ...backend.prompts import PromptSet
 from ..rows.conversations import as_dataset
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.row_sets import RowSet
-from ..trainer.html_report import TrainingReport
+from ..trainer.held_out_loss import best_checkpoint, is_to_stop, measured_losses
+from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import (
-    ModelTraining,
     arguments,
     check_options,
     counts,
@@ -38,74 +35,16 @@ from ..trainer.policy import (
 )
 from ..trainer.progress_line import SFT_PARTS
 from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
+from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
-from .answers import AnswerCache, answered, hold_out, sampled
+from .answers import AnswerCache, answered, sampled
 from .collator import IGNORED, Shown
+from .data import SftData
+from .settings import FREE_TO_CHANGE, SftTraining, steps_in_all
 
-FREE_TO_CHANGE = {
-    "device",
-    "save_every",
-    "workers",
-    "tensorboard",
-    "report_to",
-    "half",
-    "samples",
-    "sample_tokens",
-}
 SHOWN_TOKENS = 24
-FINAL = "final"
-"""Folder of a finished checkpoint, from which it is used."""
 
 Log = Callable[[str], None]
-
-
-class SftTraining(ModelTraining):
-    """Settings of supervised fine-tuning. The published runs are in the recipe paper-8b."""
-
-    epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
-    batch: int = Field(default=32, ge=1, description="Rows in one forward pass on one device.")
-    accumulation: int = Field(default=1, ge=1, description="Such batches per optimiser step.")
-    cutoff: int = Field(
-        default=16384, ge=16, description="Longest row in tokens, images included; longer ones are an error."
-    )
-    ordered: bool = Field(default=False, description="Take the rows as the file has them (a curriculum).")
-    save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
-    samples: int = Field(
-        default=4,
-        ge=0,
-        le=50,
-        description=(
-            "Rows that are not trained on and whose answers before and after are shown on the end page."
-        ),
-    )
-    sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
-
-
-@dataclass(frozen=True)
-class SftData:
-    """The rows of a fine-tuning, those whose answers its page shows, and the name of its result's folder.
-
-    Without `held_out` rows a few of `rows` are shown, and not trained on. Rows that cannot be used are left
-    out if `skip_bad`, else an error."""
-
-    rows: RowSet
-    held_out: RowSet | None = None
-    skip_bad: bool = False
-    name: str = FINAL
-
-    @property
-    def shown(self) -> RowSet:
-        """The rows whose answers the page shows."""
-        return self.held_out or RowSet([], self.rows.folder)
-
-    def with_shown(self, samples: int) -> SftData:
-        """The same data, with up to `samples` rows held out if none are yet."""
-        if self.held_out is not None:
-            return self
-        rows, spared = hold_out(self.rows.rows, samples)
-        folder = self.rows.folder
-        return replace(self, rows=RowSet(rows, folder), held_out=RowSet(spared, folder))
 
 
 def train(
@@ -124,28 +63,22 @@ def train(
     """
     check_options(settings)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    data = data.with_shown(settings.samples)
-    claim_run(
-        out,
-        {
-            "stage": "sft",
-            "model": checkpoint_digest(checkpoint),
-            "rows": digest_of(row.line() for row in data.rows.rows),
-            **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
-        },
-    )
+    data = data.with_held_out(settings)
+    made_of = {
+        "stage": "sft",
+        "model": checkpoint_digest(checkpoint),
+        "rows": digest_of(row.line() for row in data.rows.rows),
+        **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+    }
+    if data.losses.rows:
+        made_of["measured"] = digest_of(row.line() for row in data.losses.rows)
+    claim_run(out, made_of)
     final = out / data.name
     if final.is_dir():
         log("this training is finished")
         return final
     with quiet():
         return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
-
-
-def steps_in_all(settings: SftTraining, rows: int, devices: int = 1) -> int:
-    """Optimiser steps of a training on so many rows."""
-    an_epoch = math.ceil(math.ceil(rows / (settings.batch * devices)) / settings.accumulation)
-    return math.ceil(an_epoch * settings.epochs)
 
 
 @dataclass(frozen=True)
@@ -164,41 +97,83 @@ class _FineTuning:
         return int(os.environ.get("WORLD_SIZE", "1"))
 
     def run(self) -> Path:
-        rows, shown = self._usable()
+        rows, measured, shown = self._usable()
         whole_steps = steps_in_all(self.settings, len(rows.rows), self.devices)
-        trainer, processor = self._trainer(rows, whole_steps)
+        trainer, processor = self._trainer(rows, measured, whole_steps)
         trained, whole = counts(trainer.model)
         self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
+        if measured.rows:
+            self.log(f"the loss of {len(measured.rows)} held-out rows is measured at every checkpoint")
         self.log(_learned(trainer, processor))
         resumed = newest_checkpoint(self.out / "steps")
         before = self._answers_before(trainer, processor, shown, resumed)
-        finished = resumed if resumed and step_of(resumed) >= whole_steps else None
+        finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
         if finished is None:
             trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-        elif self.devices == 1:
-            trainer._load_from_checkpoint(str(resumed))
+        history = trainer.state.log_history or logged(resumed)
+        chosen = self._chosen(history) or finished
+        if chosen is not None and self.devices == 1:
+            trainer._load_from_checkpoint(str(chosen))
         if trainer.accelerator.is_main_process:
+            after = sampled(trainer, processor, shown, self.settings.sample_tokens)
+            if len(before) != len(after):
+                before = ["(not stored)"] * len(after)
             notes = [
                 f"{trained:,} of {whole:,} weights trained",
                 f"{len(rows.rows)} rows, {whole_steps} steps",
             ]
-            after = sampled(trainer, processor, shown, self.settings.sample_tokens)
+            notes += _ending(history, whole_steps, chosen)
             if shown.rows:
                 notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
-            if len(before) != len(after):
-                before = ["(not stored)"] * len(after)
-            TrainingReport(
-                title="Supervised fine-tuning",
-                history=trainer.state.log_history or logged(resumed),
-                answers=answered(shown, before, after),
-                notes=notes,
-            ).write(self.out)
+            answers = answered(shown, before, after)
+            self._report(history, answers, notes, (rows, measured))
         final = self.out / self.data.name
-        return save_trained(trainer, processor, self.prompt_set, final, self.settings.half, finished)
+        return save_trained(trainer, processor, self.prompt_set, final, self.settings.half, chosen)
 
-    def _usable(self) -> tuple[RowSet, RowSet]:
-        """The rows to train on and those whose answers are shown, each short enough; where there are several
-        processes nobody is asked."""
+    def _is_over(self, resumed: Path, whole_steps: int) -> bool:
+        """Whether nothing is left to train after this checkpoint."""
+        losses = measured_losses(logged(resumed))
+        return step_of(resumed) >= whole_steps or is_to_stop(losses, self.settings.patience)
+
+    def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:
+        """The checkpoint that becomes the result, None for what the trainer holds at its end."""
+        if self.settings.patience is None:
+            return None
+        best = best_checkpoint(self.out / "steps", measured_losses(history))
+        if best is not None:
+            self.log(f"taking step {step_of(best)}, the checkpoint with the lowest held-out loss")
+        return best
+
+    def _report(
+        self,
+        history: Sequence[Mapping[str, Any]],
+        answers: Sequence[Answered],
+        notes: Sequence[str],
+        used: tuple[RowSet, RowSet],
+    ) -> None:
+        """Write the page; `used`: the rows that were learned, and those that were measured."""
+        names = ("rows learned", "rows whose loss was measured")
+        sets = zip(names, used, strict=True)
+        TrainingReport(
+            title="Supervised fine-tuning",
+            history=history,
+            answers=answers,
+            notes=notes,
+            made_of={
+                "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
+                **digests(
+                    (name, len(rows.rows), digest_of(row.line() for row in rows.rows))
+                    for name, rows in sets
+                    if rows.rows
+                ),
+                "libraries": libraries(),
+            },
+            settings=shown_settings(self.settings),
+        ).write(self.out)
+
+    def _usable(self) -> tuple[RowSet, RowSet, RowSet]:
+        """The rows to train on, those whose loss is measured and those whose answers are shown, each short
+        enough; where there are several processes nobody is asked."""
         processor = load_processor(self.checkpoint)
         limit = TokenLimit(self.settings.cutoff, "--cutoff", self.data.skip_bad)
 
@@ -207,17 +182,19 @@ class _FineTuning:
             return RowSet(fitting(rows.rows, measured, processor, limit, self.log, which), rows.folder)
 
         shown = RowSet(self.data.shown.rows[: self.settings.samples], self.data.shown.folder)
-        rows = usable(self.data.rows)
+        rows, measured = usable(self.data.rows), self.data.losses
+        if measured.rows:
+            measured = usable(measured, "measured ")
         if shown.rows:
             shown = usable(shown, "held-out ")
-        return rows, shown if self.devices == 1 else RowSet([], shown.folder)
+        return rows, measured, shown if self.devices == 1 else RowSet([], shown.folder)
 
-    def _trainer(self, rows: RowSet, whole_steps: int) -> tuple[Any, Any]:
+    def _trainer(self, rows: RowSet, measured: RowSet, whole_steps: int) -> tuple[Any, Any]:
         """The trainer, ready to start, and the processor."""
         from transformers import PrinterCallback
         from trl.trainer.sft_config import SFTConfig
 
-        from ..trainer.callbacks import Progress
+        from ..trainer.callbacks import HeldOutLoss, Progress
         from .trainer import RowTrainer
 
         settings = self.settings
@@ -225,6 +202,8 @@ class _FineTuning:
         config = SFTConfig(
             **arguments(settings, self.out / "steps", whole_steps),
             num_train_epochs=settings.epochs,
+            max_steps=whole_steps if settings.max_steps else -1,
+            **(_measuring(settings) if measured.rows else {}),
             per_device_train_batch_size=settings.batch,
             gradient_accumulation_steps=settings.accumulation,
             lr_scheduler_type="cosine",
@@ -240,6 +219,7 @@ class _FineTuning:
             model=policy.model,
             args=config,
             train_dataset=as_dataset(rows.rows, rows.folder),
+            eval_dataset=as_dataset(measured.rows, measured.folder) if measured.rows else None,
             processing_class=policy.processor,
             peft_config=policy.adapter,
         )
@@ -249,6 +229,7 @@ class _FineTuning:
         a_step = settings.batch * settings.accumulation * self.devices
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Progress(self.log, SFT_PARTS, images * a_step))
+        trainer.add_callback(HeldOutLoss(self.log, settings.patience))
         return trainer, policy.processor
 
     def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:
@@ -259,6 +240,32 @@ class _FineTuning:
         if resumed:
             return stored.read()
         return stored.write(sampled(trainer, processor, shown, self.settings.sample_tokens))
+
+
+def _measuring(settings: SftTraining) -> dict[str, Any]:
+    """The trainer's arguments for a held-out loss at every checkpoint. It protects the lowest one's
+    checkpoint from being cleared away."""
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": settings.save_every,
+        "per_device_eval_batch_size": settings.batch,
+        "prediction_loss_only": True,
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": False,
+    }
+
+
+def _ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
+    """How it ended and which checkpoint was taken, where the held-out loss decides."""
+    losses = measured_losses(history)
+    if not losses or chosen is None:
+        return []
+    last = max(losses)
+    ended = f"stopped at step {last} of {whole_steps}" if last < whole_steps else "trained to its end"
+    best = step_of(chosen)
+    if best not in losses:
+        return []
+    return [f"{ended}; taken: step {best}, with a held-out loss of {losses[best]:.4f}"]
 
 
 def _learned(trainer: Any, processor: Any) -> str:

@@ -8,15 +8,19 @@ saved, so that every checkpoint has one. This module needs transformers and is i
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from transformers import TrainerCallback
 
-from .progress_line import line, number
+from .held_out_loss import is_to_stop, lowest, measured_losses
+from .progress_line import Pace, line, number
 from .step_clock import StepClock
 
 Log = Callable[[str], None]
+LAST_ENTRIES = 32
+"""Log entries over which the time left is reckoned: steps of one rollout take very different times."""
 
 
 class Progress(TrainerCallback):
@@ -28,11 +32,13 @@ class Progress(TrainerCallback):
         self.parts = parts
         self.images = images
         self._at: tuple[float, int, float | None] | None = None
+        self._marks: deque[tuple[float, int]] = deque(maxlen=LAST_ENTRIES)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         # A training that goes on counts its tokens from where it was, which is not logged before the first
         # entry.
         self._at = (time.monotonic(), state.global_step, None if state.global_step else 0.0)
+        self._marks.append(self._at[:2])
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
@@ -49,7 +55,34 @@ class Progress(TrainerCallback):
         drawn = number(logs, "redraw/drawn") if self.images is None else self.images * steps
         if drawn:
             rates["images"] = drawn / seconds
-        self.log(line(logs, self.parts, state.global_step, state.max_steps, seconds / steps, rates))
+        self._marks.append((now, state.global_step))
+        begun, first = self._marks[0]
+        left = (now - begun) / max(1, state.global_step - first) * (state.max_steps - state.global_step)
+        pace = Pace(state.global_step, state.max_steps, seconds / steps, left)
+        self.log(line(logs, self.parts, pace, rates))
+
+
+class HeldOutLoss(TrainerCallback):
+    """Says the loss on held-out rows whenever it is measured, and asks for a stop after `patience` of them
+    without a lower one (None: never)."""
+
+    def __init__(self, log: Log, patience: int | None) -> None:
+        self.log = log
+        self.patience = patience
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        losses = measured_losses(state.log_history)
+        best, step = lowest(losses), state.global_step
+        if best is None or step not in losses:
+            self.log(f"step {step} held out: the loss is not a number")
+            return control
+        known = "the lowest so far" if best == step else f"lowest {losses[best]:.4f} at step {best}"
+        self.log(f"step {step} held out: loss {losses[step]:.4f} ({known})")
+        if is_to_stop(losses, self.patience):
+            count = sum(measured > best for measured in losses)
+            self.log(f"STOPPING: no lower held-out loss at {count} checkpoints since step {best}")
+            control.should_training_stop = True
+        return control
 
 
 class Stopwatch(TrainerCallback):

@@ -15,6 +15,7 @@ from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
 from ...backend.pictures import Picture
 from .progress_line import number
+from .run_description import ShownSetting
 
 REPORT_FILE = "report.html"
 WIDTH, HEIGHT, LEFT, BOTTOM = 520, 220, 64, 26
@@ -22,8 +23,11 @@ COLOURS = ("#2f6fde", "#d9622b", "#2a9d5c", "#8e4ec6", "#c0392b", "#7f7f00")
 THUMB = 144
 
 CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("Loss", (("loss", "loss"),)),
-    ("Token accuracy", (("accuracy", "mean_token_accuracy"),)),
+    ("Loss", (("trained on", "loss"), ("held out", "eval_loss"))),
+    (
+        "Token accuracy",
+        (("trained on", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
+    ),
     ("Reward", (("overall", "reward/overall"),)),
     (
         "Parts of the reward",
@@ -76,7 +80,7 @@ class Answered:
 @dataclass(frozen=True)
 class TrainingReport:
     """What the page shows: the trainer's log, named curves of a fixed set over steps, answers before and
-    after, notes, and why training had to stop, if it had."""
+    after, notes, why training had to stop, if it had, what it was made of by name, and its settings."""
 
     title: str
     history: Sequence[Mapping[str, Any]]
@@ -84,6 +88,8 @@ class TrainingReport:
     answers: Sequence[Answered] = ()
     notes: Sequence[str] = ()
     stopped: str | None = None
+    made_of: Mapping[str, str] = field(default_factory=dict)
+    settings: Sequence[ShownSetting] = ()
 
     def write(self, out: Path) -> Path:
         """Write `out / "report.html"`; raises TrainingError."""

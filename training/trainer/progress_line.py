@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 SFT_PARTS = (("loss", "loss", 4), ("accuracy", "mean_token_accuracy", 3), ("rate", "learning_rate", -2))
 GRPO_PARTS = (
@@ -35,13 +35,17 @@ def number(logs: Mapping[str, Any], key: str) -> float | None:
     return float(value)
 
 
+class Pace(NamedTuple):
+    """Where a training stands: its step, how many there are, seconds that a step takes now, seconds left."""
+
+    step: int
+    steps: int
+    seconds_a_step: float
+    left: float
+
+
 def line(
-    logs: Mapping[str, Any],
-    parts: Sequence[tuple[str, str, int]],
-    step: int,
-    steps: int,
-    seconds_a_step: float,
-    rates: Mapping[str, float],
+    logs: Mapping[str, Any], parts: Sequence[tuple[str, str, int]], pace: Pace, rates: Mapping[str, float]
 ) -> str:
     """One line of progress; `rates` are per second, by name. Digits below 0 mean scientific notation."""
     said = []
@@ -49,9 +53,9 @@ def line(
         value = number(logs, key)
         if value is not None:
             said.append(f"{name} {value:.{digits}f}" if digits >= 0 else f"{name} {value:.{-digits}e}")
-    pace = [f"{rate:.0f} {name}/s" if rate >= 10 else f"{rate:.2g} {name}/s" for name, rate in rates.items()]
-    pace += [f"{seconds_a_step:.2f} s a step", f"left {clock((steps - step) * seconds_a_step)}"]
-    return f"step {step}/{steps} | {' '.join(said)} | {', '.join(pace)}"
+    fast = [f"{rate:.0f} {name}/s" if rate >= 10 else f"{rate:.2g} {name}/s" for name, rate in rates.items()]
+    fast += [f"{pace.seconds_a_step:.2f} s a step", f"left {clock(pace.left)}"]
+    return f"step {pace.step}/{pace.steps} | {' '.join(said)} | {', '.join(fast)}"
 
 
 def clock(seconds: float) -> str:

@@ -1,0 +1,159 @@
+"""The held-out loss of a fine-tuning: which rows it is of, when it stops a training, which checkpoint is taken,
+and what a kill in between changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining, steps_in_all
+from interleave_thinker.training.sft.train import train
+from interleave_thinker.training.trainer.held_out_loss import is_to_stop, lowest, measured_losses
+from interleave_thinker.training.trainer.resume import newest_checkpoint
+
+FAST = SftTraining(
+    epochs=4,
+    batch=4,
+    rate=1e-2,
+    warm_up=0,
+    freeze_vision=False,
+    device="cpu",
+    save_every=2,
+    samples=0,
+    tensorboard=False,
+)
+OTHER = '<think>none</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "dark"}</answer>'
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("base") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    for grey in (0, 255):
+        page(grey).image.save(folder / f"{grey}.png")
+    return folder
+
+
+def row(number: int, answer: str) -> SftRow:
+    question = SftMessage(role="user", content=f"<image>Is it light? {number}")
+    return SftRow(
+        messages=[question, SftMessage(role="assistant", content=answer)], images=[f"{number % 2 * 255}.png"]
+    )
+
+
+def rows(count: int) -> list[SftRow]:
+    return [row(number, ACCEPTED if number % 2 else REFUSED) for number in range(count)]
+
+
+def tune(
+    base: Path, images: Path, out: Path, log: Callable[[str], None] = lambda line: None, **changes
+) -> Path:
+    measured = changes.pop("measured", None)
+    data = SftData(RowSet(changes.pop("rows", rows(16)), images), measured=measured)
+    return train(base, data, out, FAST.model_copy(update=changes), log=log)
+
+
+def weights(folder: Path) -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def same(one: Path, other: Path) -> bool:
+    first, second = weights(one), weights(other)
+    return all((first[name].float() - second[name].float()).abs().max() == 0 for name in first)
+
+
+def opposite(images: Path) -> RowSet:
+    """Rows that want what nobody is taught: the better the lesson is learned, the higher their loss."""
+    return RowSet([row(100 + number, OTHER) for number in range(4)], images)
+
+
+def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    tune(base, images, tmp_path, lines.append, rows=rows(40), loss_rows=2, max_steps=4)
+    assert any("train on 38 rows in 4 steps" in line for line in lines)
+    assert [line for line in lines if "held out: loss" in line][-1].startswith("step 4 held out")
+    history = json.loads((tmp_path / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
+    losses = measured_losses(history["log_history"])
+    assert list(losses) == [2, 4] and 0 < losses[4] < losses[2]
+    assert any(line.startswith("step 4/4") and "left 0:00" in line for line in lines)
+    text = (tmp_path / "report.html").read_text()
+    assert "held out" in text and "2 (digest" in text and "38 (digest" in text
+    assert "max-steps" in text and "loss-rows" in text
+
+
+def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    final = tune(
+        base, images, tmp_path, lines.append, measured=opposite(images), loss_rows=4, patience=2, epochs=8
+    )
+    (stop,) = [line for line in lines if line.startswith("STOPPING")]
+    last = newest_checkpoint(tmp_path / "steps")
+    assert last is not None
+    losses = measured_losses(json.loads((last / "trainer_state.json").read_text())["log_history"])
+    best = lowest(losses)
+    assert best is not None and f"since step {best}" in stop
+    assert len([step for step in losses if step > best]) == 2 and max(losses) < 32
+    assert same(final, tmp_path / "steps" / f"checkpoint-{best}") and not same(final, last)
+    assert f"stopped at step {max(losses)} of 32; taken: step {best}" in (tmp_path / "report.html").read_text()
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path: Path) -> None:
+    options = {"measured": opposite(images), "loss_rows": 4, "patience": 2, "epochs": 8}
+    straight = tune(base, images, tmp_path / "straight", **options)
+
+    def killer(line: str) -> None:
+        if line.startswith("taking step"):  # the decision is made and nothing of it is saved
+            raise Killed
+
+    with pytest.raises(Killed):
+        tune(base, images, tmp_path / "killed", killer, **options)
+    lines: list[str] = []
+    resumed = tune(base, images, tmp_path / "killed", lines.append, **options)
+    assert same(straight, resumed) and not any(line.startswith("step ") for line in lines)
+
+
+def test_patience_without_rows_is_refused(base: Path, images: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--loss-rows"):
+        tune(base, images, tmp_path, patience=2)
+    with pytest.raises(SettingsError, match="too few"):
+        tune(base, images, tmp_path, patience=2, loss_rows=4)
+
+
+def test_a_gates_rows_are_not_the_measured_ones(images: Path) -> None:
+    gate = RowSet(rows(60)[50:], images)
+    data = SftData(RowSet(rows(50), images), gate).with_held_out(FAST.model_copy(update={"loss_rows": 2}))
+    assert data.shown is gate and len(data.losses.rows) == 2 and len(data.rows.rows) == 48
+    assert not {row.line() for row in data.losses.rows} & {row.line() for row in [*gate.rows, *data.rows.rows]}
+
+
+def test_steps_are_never_more_than_those_of_the_epochs() -> None:
+    assert steps_in_all(FAST, 16) == 16 and steps_in_all(FAST.model_copy(update={"max_steps": 3}), 16) == 3
+    assert steps_in_all(FAST.model_copy(update={"max_steps": 99}), 16) == 16
+
+
+def test_what_is_not_a_number_neither_is_lowest_nor_stops() -> None:
+    history = [{"step": step, "eval_loss": loss} for step, loss in ((2, 0.5), (4, float("nan")), (6, 0.6))]
+    losses = measured_losses([{"step": 1, "loss": 0.1}, *history])
+    assert losses == {2: 0.5, 6: 0.6} and lowest(losses) == 2 and lowest({}) is None
+    assert is_to_stop(losses, 1) and not is_to_stop(losses, 2) and not is_to_stop(losses, None)
+    assert not is_to_stop({}, 1)
