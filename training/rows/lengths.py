@@ -122,7 +122,10 @@ def fitting(
             f"No row can be used, the first because of this: {problems[0] if problems else '(none)'}"
         )
     longest = max(length for length in lengths if isinstance(length, int))
-    log(f"longest row about {longest} tokens, image tokens included; at most {most} are taken ({option})")
+    log(
+        f"longest {which}row about {longest} tokens, image tokens included; "
+        f"at most {most} are taken ({option})"
+    )
     return fitting
 
 

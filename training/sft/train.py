@@ -261,7 +261,7 @@ def _ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path
     if not losses or chosen is None:
         return []
     last = max(losses)
-    ended = f"stopped at step {last} of {whole_steps}" if last < whole_steps else "trained to its end"
+    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to its end"
     best = step_of(chosen)
     if best not in losses:
         return []

@@ -68,6 +68,8 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
         and "<polyline" in page_text
         and "Answers before and after" in page_text
     )
+    made_of = page_text.partition("<h2>Made of</h2>")[2]
+    assert "rows held out" in made_of and "generator" in made_of and "draw-batch" in made_of
     assert not [path.name for path in (out / "final").iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
 

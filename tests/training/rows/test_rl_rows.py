@@ -214,6 +214,11 @@ def test_batches_come_out_even_or_say_so() -> None:
     published = GrpoTraining(prompts=16, group=8, updates=2, micro_batch=2)
     assert batches(published, 8) == (4, 8)
     assert rollouts_of(published, 100) == 6 and rollouts_of(GrpoTraining(rollouts=3), 100) == 3
+    assert (
+        rollouts_of(GrpoTraining(max_steps=5), 100) == 2 and rollouts_of(GrpoTraining(max_steps=99), 100) == 6
+    )
+    with pytest.raises(SettingsError, match="--max-steps 1 is less than one rollout"):
+        rollouts_of(GrpoTraining(max_steps=1), 100)
     with pytest.raises(SettingsError, match="do not divide"):
         batches(published, 6)
     with pytest.raises(SettingsError, match="Lower --prompts"):

@@ -156,6 +156,19 @@ def with_mark(path: Path) -> Path:
     return path
 
 
+def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
+    pages(tmp_path)
+    held, data = tmp_path / "held.json", tmp_path / "data.json"
+    held.write_text(json.dumps([sft_row(word="one"), sft_row(word="two")]))
+    data.write_text(json.dumps([sft_row(word="three"), sft_row(word="two")]))
+    shared = ["planner-sft", "--config", "tiny", "--out", str(tmp_path / "out"), "--held-out", str(held)]
+    refused = CliRunner().invoke(app, [*shared, "--data", str(data)])
+    assert isinstance(refused.exception, SettingsError) and "1 of 2 held-out rows" in str(refused.exception)
+    data.write_text(json.dumps([sft_row(word="three")]))
+    taken = CliRunner().invoke(app, [*shared, "--data", str(data), "--loss-rows", "2", "--patience", "1"])
+    assert isinstance(taken.exception, Reached), taken.output
+
+
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     pages(tmp_path)
     (tmp_path / "sft.json").write_text(json.dumps([sft_row()]))

@@ -1,5 +1,5 @@
-"""The held-out loss of a fine-tuning: which rows it is of, when it stops a training, which checkpoint is taken,
-and what a kill in between changes."""
+"""The held-out loss of a fine-tuning: which rows it is of, when it stops a training, which checkpoint is
+taken, and what a kill in between changes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path,
     assert best is not None and f"since step {best}" in stop
     assert len([step for step in losses if step > best]) == 2 and max(losses) < 32
     assert same(final, tmp_path / "steps" / f"checkpoint-{best}") and not same(final, last)
-    assert f"stopped at step {max(losses)} of 32; taken: step {best}" in (tmp_path / "report.html").read_text()
+    assert (
+        f"Stopped at step {max(losses)} of 32; taken: step {best}" in (tmp_path / "report.html").read_text()
+    )
 
 
 class Killed(BaseException):
@@ -143,7 +145,9 @@ def test_a_gates_rows_are_not_the_measured_ones(images: Path) -> None:
     gate = RowSet(rows(60)[50:], images)
     data = SftData(RowSet(rows(50), images), gate).with_held_out(FAST.model_copy(update={"loss_rows": 2}))
     assert data.shown is gate and len(data.losses.rows) == 2 and len(data.rows.rows) == 48
-    assert not {row.line() for row in data.losses.rows} & {row.line() for row in [*gate.rows, *data.rows.rows]}
+    assert not {row.line() for row in data.losses.rows} & {
+        row.line() for row in [*gate.rows, *data.rows.rows]
+    }
 
 
 def test_steps_are_never_more_than_those_of_the_epochs() -> None:
