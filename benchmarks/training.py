@@ -36,6 +36,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo import train as grpo
+from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
@@ -156,12 +157,14 @@ def reinforce(
         grpo.RlData(rows[2:], rows[:2], folder),
         out,
         settings,
-        RewardSetup(
-            open_generator("tinyworld"),
-            open_scorer("tinyworld"),
-            RewardSettings.model_validate({"redraw": redraw}),
-            DrawingSettings(),
-            redrawer=REDRAWERS[name],
+        CriticTask(
+            RewardSetup(
+                open_generator("tinyworld"),
+                open_scorer("tinyworld"),
+                RewardSettings.model_validate({"redraw": redraw}),
+                DrawingSettings(),
+                redrawer=REDRAWERS[name],
+            )
         ),
         heard,
     )

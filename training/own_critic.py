@@ -221,10 +221,11 @@ class _OwnCritic:
 
     def _reinforced(self, trained: Path, data: RlData, stage: ReinforcementStage) -> Path:
         """The critic that passed, reinforced; adapters are merged."""
+        from .grpo.critic_task import CriticTask
         from .grpo.train import train
 
         trained = self._merged(self.checkpoint, trained, self.out / "sft" / "merged")
-        made = train(trained, data, self.out / "grpo", stage.settings, stage.reward, self.log)
+        made = train(trained, data, self.out / "grpo", stage.settings, CriticTask(stage.reward), self.log)
         return self._merged(trained, made, self.out / "grpo" / "merged")
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:

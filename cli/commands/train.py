@@ -210,6 +210,7 @@ def critic_grpo(
     """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
+    from ...training.grpo.critic_task import CriticTask
     from ...training.grpo.settings import check_rows_of, split_held_out
     from ...training.grpo.train import RlData, train
     from ...training.reward.critic_reward import RewardSetup
@@ -241,7 +242,7 @@ def critic_grpo(
         RlData(rows, held, data.parent, skip_bad),
         out,
         settings,
-        RewardSetup(redraws, scores, reward, drawing, cache),
+        CriticTask(RewardSetup(redraws, scores, reward, drawing, cache)),
         log,
     )
     log(f"checkpoint: {made}")

@@ -26,6 +26,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo import train as grpo
+from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraw import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows
@@ -119,7 +120,8 @@ def reinforce(folder: Path, out: Path, log: Log) -> None:
         RewardSettings(),
         DrawingSettings(tries=1),
     )
-    grpo.train(checkpoint("critic"), grpo.RlData(rows[2:], rows[:2], folder), out, settings, reward, log)
+    data = grpo.RlData(rows[2:], rows[:2], folder)
+    grpo.train(checkpoint("critic"), data, out, settings, CriticTask(reward), log)
 
 
 def adapt(folder: Path, out: Path, log: Log) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
 from interleave_thinker.training.grpo.train import RlData, train
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
@@ -66,7 +67,7 @@ def run(
         options.get("cache"),
     )
     rl = RlData(options.get("rows", wrong_first), options.get("held", held), data.parent)
-    return train(options.get("model", checkpoint("critic")), rl, out, settings, reward, log)
+    return train(options.get("model", checkpoint("critic")), rl, out, settings, CriticTask(reward), log)
 
 
 def weights(folder: Path, name: str = "model.safetensors") -> dict:

@@ -1,5 +1,5 @@
-"""The critic on a fixed set of held-out rows, during training: greedy answers, both recalls, and the answers
-themselves.
+"""An agent on a fixed set of held-out rows, during training: greedy answers, what a check found of them, and
+the checks of a run in their file; here too what is found of a critic's answers: both recalls.
 
 Decision: the reward can rise while the critic gets worse (a policy that always refuses loses a tenth at
 most), so what is watched is the share of right verdicts on right and on wrong images apart, decoded as in
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -28,18 +28,34 @@ CHECKS_FILE = "checks.json"
 STORED_ANSWERS = 12
 
 
-class Check(BaseModel):
-    """What a check found; recalls are None where the set has no such row. `answers` are the first rows'
-    texts."""
+class HeldOutCheck(BaseModel):
+    """What a check found of an agent's answers; `answers` are the first rows' texts, `tokens` their mean
+    length."""
 
     rows: int
+    format: float = Field(ge=0, le=1)
+    tokens: float = Field(ge=0)
+    answers: list[str] = []
+
+    def measures(self) -> dict[str, float]:
+        """Entries of a training's log, beside the rewards."""
+        raise NotImplementedError
+
+    def low(self, floor: float) -> str | None:
+        """What lies below the floor, for which a training stops; None if nothing does."""
+        raise NotImplementedError
+
+
+Found = TypeVar("Found", bound=HeldOutCheck)
+
+
+class Check(HeldOutCheck):
+    """What a check found of a critic; recalls are None where the set has no such row."""
+
     accuracy: float = Field(ge=0, le=1)
     true_recall: float | None
     false_recall: float | None
     says_true: float = Field(ge=0, le=1)
-    format: float = Field(ge=0, le=1)
-    tokens: float = Field(ge=0)
-    answers: list[str] = []
 
     def __str__(self) -> str:
         recalls = [f"{'-' if one is None else f'{one:.2f}'}" for one in (self.true_recall, self.false_recall)]
@@ -49,17 +65,23 @@ class Check(BaseModel):
             f"({self.rows} rows)"
         )
 
+    def measures(self) -> dict[str, float]:
+        """Accuracy and recalls."""
+        shares = {
+            "accuracy": self.accuracy,
+            "true_recall": self.true_recall,
+            "false_recall": self.false_recall,
+        }
+        return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
 
-def measures(check: Check | None) -> dict[str, float]:
-    """A check as entries of a training's log, beside the rewards; empty for None."""
-    if check is None:
-        return {}
-    shares = {
-        "accuracy": check.accuracy,
-        "true_recall": check.true_recall,
-        "false_recall": check.false_recall,
-    }
-    return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
+    def low(self, floor: float) -> str | None:
+        """The recalls below the floor."""
+        low = [
+            f"{name} recall {recall:.2f}"
+            for name, recall in (("true", self.true_recall), ("false", self.false_recall))
+            if recall is not None and recall < floor
+        ]
+        return f"{' and '.join(low)} on held-out rows, below the floor of {floor:g}" if low else None
 
 
 def summarise(
@@ -89,31 +111,31 @@ def summarise(
     )
 
 
-class CheckLog:
-    """The checks of a run by step, in one file that is written whole."""
+class CheckLog(Generic[Found]):
+    """The checks of a run by step, each of one `kind`, in one file that is written whole."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, kind: type[Found]) -> None:
         self.path = out / CHECKS_FILE
-        self._checks: dict[int, Check] = {}
+        self._checks: dict[int, Found] = {}
         if self.path.exists():
             try:
                 stored = read_json(self.path, TrainingError)
-                self._checks = {int(step): Check.model_validate(one) for step, one in stored.items()}
+                self._checks = {int(step): kind.model_validate(one) for step, one in stored.items()}
             except (TrainingError, ValueError, AttributeError) as error:
                 raise TrainingError(
                     f"{str(self.path)!r} cannot be read ({error}).", "Delete it to go on."
                 ) from error
 
     @property
-    def all(self) -> dict[int, Check]:
+    def all(self) -> dict[int, Found]:
         """The checks in the order of their steps."""
         return dict(sorted(self._checks.items()))
 
-    def at(self, step: int) -> Check | None:
+    def at(self, step: int) -> Found | None:
         """The check of a step."""
         return self._checks.get(step)
 
-    def add(self, step: int, check: Check) -> None:
+    def add(self, step: int, check: Found) -> None:
         """Add a check and write the file."""
         self._checks[step] = check
         self._write()

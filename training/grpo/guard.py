@@ -1,8 +1,8 @@
-"""What stops a reinforcement learning that must not go on: a critic that collapsed, a judge that is out,
+"""What stops a reinforcement learning that must not go on: an agent that collapsed, a judge that is out,
 weights that went stale.
 
-Decision: the held-out check stands beside the reward, since a reward that rises while held-out verdicts fall
-is the usual failure.
+Decision: the held-out check stands beside the reward, since a reward that rises while held-out answers get
+worse is the usual failure.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ...backend.errors import TrainingError
-from ..evaluation.held_out import Check, CheckLog, measures
-from ..reward.critic_reward import CriticReward
+from ..evaluation.held_out import CheckLog, HeldOutCheck
+from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
 from ..trainer.progress_line import number
 from .settings import GrpoTraining
@@ -28,15 +28,15 @@ which the writer has other weights: 0.015 in a healthy run and 0.2 with stale we
 before 1.10)."""
 
 
-class CriticGuard(TrainerCallback):
-    """Checks the critic on held-out rows at every checkpoint and asks for a stop when it must not go on."""
+class Guard(TrainerCallback):
+    """Checks the agent on held-out rows at every checkpoint and asks for a stop when it must not go on."""
 
     def __init__(
         self,
-        check: Callable[[], Check],
-        checks: CheckLog,
+        check: Callable[[], HeldOutCheck],
+        checks: CheckLog[Any],
         settings: GrpoTraining,
-        reward: CriticReward,
+        reward: RolloutReward[Any, Any],
         log: Log,
         agree: Callable[[str | None], str | None] = lambda problem: problem,
     ) -> None:
@@ -68,23 +68,24 @@ class CriticGuard(TrainerCallback):
         fall = self._checked(state.global_step)
         if fall:
             raise TrainingError(
-                f"The critic is below the floor before any step: {fall}.",
+                f"The agent is below the floor before any step: {fall}.",
                 "Train it further by SFT first, or lower --floor.",
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-        problem = self.agree(self.reward.redrawer.problem)
+        problem = self.agree(self.reward.problem)
         if problem is not None:
             self.outage = problem
             return self._stop(control, problem)
-        leaning = self.reward.leaning
-        if leaning is not None and not self._warned:
-            self.log(f"WARNING: the critic is collapsing: {leaning}.")
-        self._warned = leaning is not None
+        warning = self.reward.warning
+        if warning is not None and not self._warned:
+            self.log(f"WARNING: {warning}.")
+        self._warned = warning is not None
         if state.global_step % self.every and state.global_step < state.max_steps:
             return control
         fall = self._checked(state.global_step)
-        self._measured = measures(self.checks.at(state.global_step))
+        found = self.checks.at(state.global_step)
+        self._measured = {} if found is None else found.measures()
         if fall:
             self.stopped = fall
             return self._stop(control, fall)
@@ -111,16 +112,11 @@ class CriticGuard(TrainerCallback):
             )
 
     def _checked(self, step: int) -> str | None:
-        """Check, store and log the result; the reason to stop if a recall is below the floor."""
+        """Check, store and log the result; the reason to stop if a share is below the floor."""
         check = self.check()
         self.checks.add(step, check)
         self.log(f"step {step} held out: {check}")
-        low = [
-            f"{name} recall {recall:.2f}"
-            for name, recall in (("true", check.true_recall), ("false", check.false_recall))
-            if recall is not None and recall < self.floor
-        ]
-        return f"{' and '.join(low)} on held-out rows, below the floor of {self.floor:g}" if low else None
+        return check.low(self.floor)
 
     def _stop(self, control: Any, reason: str) -> Any:
         self.log(f"STOPPING: {reason}.")

@@ -1,8 +1,8 @@
-"""Reinforcement learning of the critic with trl's GRPO trainer: two images a question, one redraw a refined
-prompt, one reward.
+"""Reinforcement learning of an agent with trl's GRPO trainer: several answers to each row, one reward each.
 
-Decisions. The trainer is trl's, used as it is; ours are the reward (critic_reward.py), the settings that make
-its batches come out even, the guard (guard.py), and the checkpoint that comes out. Everything is counted
+Decisions. The trainer is trl's, used as it is; ours are the task (task.py: what is asked, and what an answer
+is worth), the settings that make its batches come out even, the guard (guard.py), and the checkpoint that
+comes out. Everything is counted
 in rollouts: one is `prompts` groups of `group` answers, drawn, scored and learned from in `updates` optimiser
 steps; checkpoints and checks fall on whole rollouts only, because a run that is stopped within one goes on
 with other answers.
@@ -16,51 +16,55 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ..evaluation.held_out import Check, CheckLog, greedy_answers, summarise
-from ..reward.critic_reward import CriticReward, RewardSetup, RolloutReading
+from ..evaluation.held_out import CheckLog, HeldOutCheck, greedy_answers
+from ..reward.rollout_reward import RolloutReading, RolloutReward
+from ..rows.conversations import with_images
 from ..rows.lengths import TokenLimit, fitting
-from ..rows.rl import CriticRlRow, as_question, as_questions, shown_of
-from ..trainer.html_report import TrainingReport
+from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
-from ..trainer.progress_line import GRPO_PARTS
 from ..trainer.requirements import require
 from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from ..trainer.step_clock import StepClock
-from .report import answered, held_out_curves
-from .settings import FREE_TO_CHANGE, GrpoTraining, batches, check_rows_of, rollouts_of, vllm_arguments
+from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
+from .task import Found, Row, Task
 
 if TYPE_CHECKING:
-    from .guard import CriticGuard
-    from .trainer import CriticTrainer
+    from .guard import Guard
+    from .trainer import RewardTrainer
 
 RESULT_FILE = "result.json"
 Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class RlData:
+class RlData(Generic[Row]):
     """Rows to train on and rows to check on, with image paths relative to one folder. Rows that cannot be
     used are left out if `skip_bad`, else an error."""
 
-    rows: Sequence[CriticRlRow]
-    held_out: Sequence[CriticRlRow]
+    rows: Sequence[Row]
+    held_out: Sequence[Row]
     images: Path
     skip_bad: bool = False
 
 
 def train(
-    checkpoint: Path, data: RlData, out: Path, settings: GrpoTraining, reward: RewardSetup, log: Log = print
+    checkpoint: Path,
+    data: RlData[Row],
+    out: Path,
+    settings: GrpoTraining,
+    task: Task[Row, Any],
+    log: Log = print,
 ) -> Path:
-    """Train the critic in `checkpoint` on the rows into `out`; continues a stopped run.
+    """Train the agent in `checkpoint` on the rows into `out`; continues a stopped run.
 
     Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
     row that cannot be shown or is longer than `settings.prompt_tokens` unless such rows are skipped, and
@@ -72,10 +76,9 @@ def train(
     batches(settings, devices)
     if vllm_arguments(settings, devices):
         require("vllm")
-    if reward.terms.published_quirks:
-        require("json_repair")
+    task.require()
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    run = Reinforcement(checkpoint, data, out, settings, reward, log)
+    run = Reinforcement(checkpoint, data, out, settings, task, log)
     claim_run(out, run.description())
     if run.final.is_dir():
         return _finished(out, log)
@@ -86,26 +89,26 @@ def train(
 class _Parts(NamedTuple):
     """What a training is put together from, for its steps and its end."""
 
-    trainer: CriticTrainer
-    guard: CriticGuard
-    checks: CheckLog
+    trainer: RewardTrainer
+    guard: Guard
+    checks: CheckLog[Any]
     processor: Any
     prompt_set: PromptSet
-    held_out: list[CriticRlRow]
+    held_out: list[Any]
     asked: list[dict[str, Any]]
     notes: list[str]
     steps: int
 
 
 @dataclass(frozen=True)
-class Reinforcement:
-    """One critic's reinforcement learning: the critic, the rows, the folder, the settings, the reward."""
+class Reinforcement(Generic[Row, Found]):
+    """One agent's reinforcement learning: the agent, the rows, the folder, the settings, the task."""
 
     checkpoint: Path
-    data: RlData
+    data: RlData[Row]
     out: Path
     settings: GrpoTraining
-    reward: RewardSetup
+    task: Task[Row, Found]
     log: Log
 
     @property
@@ -121,14 +124,12 @@ class Reinforcement:
     def description(self) -> dict[str, Any]:
         """What this training is made of, by which a stopped one is known again."""
         return {
-            "stage": "critic-grpo",
+            "stage": self.task.stage,
             "model": checkpoint_digest(self.checkpoint),
-            "rows": digest_of(row.model_dump_json() for row in self.data.rows),
-            "held_out": digest_of(row.model_dump_json() for row in self.data.held_out),
-            "generator": self.reward.generator.identity,
-            "scorer": self.reward.scorer.identity,
+            "rows": digest_of(map(self.task.written, self.data.rows)),
+            "held_out": digest_of(map(self.task.written, self.data.held_out)),
             **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
-            **self.reward.terms.model_dump(mode="json"),
+            **self.task.identity(),
         }
 
     def run(self) -> Path:
@@ -166,10 +167,10 @@ class Reinforcement:
         from transformers import PrinterCallback
 
         from ..trainer.callbacks import Progress, Stopwatch
-        from .guard import CriticGuard
-        from .trainer import CriticTrainer, config_of
+        from .guard import Guard
+        from .trainer import RewardTrainer, config_of
 
-        settings, images = self.settings, self.data.images
+        settings, task, images = self.settings, self.task, self.data.images
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
         rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
         steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
@@ -178,14 +179,16 @@ class Reinforcement:
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters)
         policy = load_policy(self.checkpoint, settings)
         shown, pixels = self.out / "shown", settings.image_pixels
-        asked = [as_question(row, images, shown, prompt_set, pixels) for row in held_out]
+        asked = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
         clock = StepClock()
-        judge = self._judge(policy.processor.tokenizer, prompt_set, clock)
-        trainer = CriticTrainer(
-            judge,
+        reward = self._reward(policy.processor.tokenizer, prompt_set, clock)
+        trainer = RewardTrainer(
+            reward,
             model=policy.model,
             args=config,
-            train_dataset=as_questions(rows, images, shown, prompt_set, pixels),
+            train_dataset=with_images(
+                [task.question(row, images, shown, prompt_set, pixels) for row in rows]
+            ),
             processing_class=policy.processor,
             peft_config=policy.adapter,
         )
@@ -196,21 +199,21 @@ class Reinforcement:
             f"{settings.group}"
         )
 
-        def check() -> Check:
+        def check() -> Found:
             with _gathered(trainer) as model:
                 answers, lengths = greedy_answers(
                     model, policy.processor, asked, settings.answer_tokens, settings.check_batch
                 )
-            found = summarise(held_out, answers, lengths, prompt_set.verdict_first)
+            found = task.summarise(held_out, answers, lengths, prompt_set)
             return _of_first_rank(found, self.devices)
 
-        checks = CheckLog(self.out)
-        guard = CriticGuard(check, checks, settings, judge, self.log, _agreed(self.devices))
+        checks = CheckLog(self.out, task.check)
+        guard = Guard(check, checks, settings, reward, self.log, _agreed(self.devices))
         trainer.measured += [clock.taken, guard.taken]
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Stopwatch(clock))
         trainer.add_callback(guard)
-        trainer.add_callback(Progress(self.log, GRPO_PARTS))
+        trainer.add_callback(Progress(self.log, task.parts))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",
@@ -219,7 +222,7 @@ class Reinforcement:
             trainer, guard, checks, policy.processor, prompt_set, held_out, asked, notes, steps_in_all
         )
 
-    def _judge(self, tokenizer: Any, prompt_set: PromptSet, clock: StepClock) -> CriticReward:
+    def _reward(self, tokenizer: Any, prompt_set: PromptSet, clock: StepClock) -> RolloutReward[Any, Any]:
         rank = os.environ.get("RANK", "0")
         reading = RolloutReading(
             images=self.data.images,
@@ -228,25 +231,24 @@ class Reinforcement:
             seed=self.settings.seed,
         )
         rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
-        redrawer = self.reward.open_redrawer(self.out)
-        return CriticReward(redrawer, self.reward.terms, reading, rollouts, clock)
+        return self.task.reward(self.out, reading, rollouts, clock)
 
-    def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
+    def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
         """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
         such rows are skipped."""
         limit = TokenLimit(self.settings.prompt_tokens, "--prompt-tokens", self.data.skip_bad)
 
-        def usable(some: Sequence[CriticRlRow], which: str = "") -> list[CriticRlRow]:
+        def usable(some: Sequence[Row], which: str = "") -> list[Row]:
             images, pixels = self.data.images, self.settings.image_pixels
-            shown = [shown_of(row, images, prompt_set, pixels) for row in some]
+            shown = [self.task.shown(row, images, prompt_set, pixels) for row in some]
             return fitting(some, shown, processor, limit, self.log, which)
 
         trained, held = usable(self.data.rows), usable(self.data.held_out, "held-out ")
         whole = len(held) == len(self.data.held_out)
-        return trained, held if whole else check_rows_of(held, self.settings)
+        return trained, held if whole else self.task.check_rows(held, self.settings)
 
     def _made_of(self) -> dict[str, str]:
-        """What the page says of the model, the rows, and who draws and scores."""
+        """What the page says of the model, the rows, and who rewards."""
         known = self.description()
         return {
             "model": f"{self.checkpoint.name} (digest {known['model']})",
@@ -256,27 +258,35 @@ class Reinforcement:
                     ("rows held out", len(self.data.held_out), known["held_out"]),
                 ]
             ),
-            "generator": known["generator"],
-            "scorer": known["scorer"],
+            **self.task.rewarders(),
             "libraries": libraries(),
         }
 
     def _report(self, parts: _Parts, history: list[dict[str, Any]]) -> None:
         TrainingReport(
-            title="The critic's reinforcement learning",
+            title=f"The {self.task.agent}'s reinforcement learning",
             history=history,
-            held_out=held_out_curves(parts.checks),
-            answers=answered(parts.held_out, parts.asked, parts.checks),
+            held_out=self.task.curves(parts.checks),
+            answers=self._answered(parts),
             notes=parts.notes,
             stopped=parts.guard.stopped,
             made_of=self._made_of(),
-            settings=shown_settings(self.settings, self.reward.terms, self.reward.drawing),
+            settings=shown_settings(self.settings, *self.task.settings()),
         ).write(self.out)
         result = json.dumps({"stopped": parts.guard.stopped, "steps": parts.steps})
         write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
 
+    def _answered(self, parts: _Parts) -> list[Answered]:
+        """The first held-out rows with the answers of the first check and of the last."""
+        checks: list[HeldOutCheck] = list(parts.checks.all.values())
+        if not checks:
+            return []
+        answers = zip(checks[0].answers, checks[-1].answers, strict=False)
+        rows = zip(parts.held_out, parts.asked, answers, strict=False)
+        return [self.task.answered(row, asked, *both) for row, asked, both in rows]
 
-def _of_first_rank(check: Check, devices: int) -> Check:
+
+def _of_first_rank(check: Found, devices: int) -> Found:
     """The check of the first rank, so that all decide alike."""
     if devices == 1:
         return check

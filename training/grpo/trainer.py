@@ -1,4 +1,4 @@
-"""trl's GRPO trainer as the critic's training uses it: its configuration, and what is added to it.
+"""trl's GRPO trainer as reinforcement uses it here: its configuration, and what is added to it.
 
 Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
 trainers are made to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`.
@@ -17,7 +17,7 @@ from typing import Any
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from ..reward.critic_reward import CriticReward
+from ..reward.rollout_reward import RolloutReward
 from ..trainer.policy import arguments
 from .settings import GrpoTraining, batches, vllm_arguments
 
@@ -55,13 +55,13 @@ def config_of(
     )
 
 
-class CriticTrainer(GRPOTrainer):
+class RewardTrainer(GRPOTrainer):
     """trl's trainer with one reward; `measured` gives what else belongs into every log entry."""
 
-    def __init__(self, judge: CriticReward, **options: Any) -> None:
-        self.judge = judge
+    def __init__(self, reward: RolloutReward[Any, Any], **options: Any) -> None:
+        self.reward = reward
         self.measured: list[Measured] = []
-        super().__init__(reward_funcs=[judge], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
+        super().__init__(reward_funcs=[reward], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log with what was measured beside the trainer."""
@@ -80,10 +80,10 @@ class CriticTrainer(GRPOTrainer):
     def _tokens(self) -> tuple[int, int]:
         """(tokens of the rollout's answers, of these in answers that were left out), over all ranks."""
         if self.accelerator.num_processes == 1:
-            return self.judge.tokens
+            return self.reward.tokens
         import torch
 
-        here = torch.tensor(self.judge.tokens, dtype=torch.float32)
+        here = torch.tensor(self.reward.tokens, dtype=torch.float32)
         summed: Any = self.accelerator.reduce(here.to(self.accelerator.device), "sum")
         whole, left_out = summed.tolist()
         return int(whole), int(left_out)

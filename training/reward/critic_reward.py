@@ -1,27 +1,21 @@
-"""The critic's reward for a whole batch of answers: one function, because a None in one of several would
-count as 0.
+"""The critic's reward for a whole batch of answers: verdicts against the truth, refined prompts drawn and
+scored.
 
-Decisions. What cannot be drawn or scored is None, which leaves the sample out of its group's mean; the parts
-are logged beside the sum, under the same names every batch. Answers are decoded here from their tokens: a
-chat template with a response parser of its own would hand over an answer without its reasoning. Every rollout
-is written to a file of its step, so that what a reward was given for can be read later; a resumed run writes
-the same file again.
+Decision: all redraws of a batch are asked for at once, so that equal ones are drawn once and services are
+kept busy; what cannot be drawn or scored is left out of its group or counts as neutral, as set.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
@@ -31,7 +25,8 @@ from .batch_counts import BatchCounts
 from .cache import RewardCache
 from .published import read_published
 from .redraw import DrawingSettings, Outcome, Redraw, Redrawer
-from .samples import Sample, measures, spread
+from .rollout_reward import RolloutReading, RolloutReward
+from .samples import Sample, measures
 from .terms import (
     NEUTRAL,
     RewardWeights,
@@ -130,22 +125,10 @@ class RewardSetup:
         return self.redrawer(self.generator, self.scorer, cache, self.drawing)
 
 
-@dataclass(frozen=True)
-class RolloutReading:
-    """How rollouts are read: where the rows' images lie, how tokens become text, where a verdict is expected
-    in an answer, and the training's seed."""
+class CriticReward(RolloutReward[CriticRlRow, Sample]):
+    """Rewards of a critic's answers."""
 
-    images: Path
-    decode: Callable[[Sequence[int]], str]
-    verdict_first: bool = False
-    seed: int = 0
-
-
-class CriticReward:
-    """Rewards of a critic's answers; callable as trl's GRPO trainer calls a reward. `rollouts` is the folder
-    for files of what was rewarded, None: none are written."""
-
-    __name__ = "overall"
+    row_type = CriticRlRow
 
     def __init__(
         self,
@@ -155,15 +138,29 @@ class CriticReward:
         rollouts: Path | None = None,
         clock: StepClock | None = None,
     ) -> None:
+        super().__init__(reading, rollouts, clock)
         self.redrawer = redrawer
         self.settings = settings
-        self.reading = reading
-        self.rollouts = rollouts
-        self.clock = clock or StepClock()
-        self.tokens = (0, 0)
-        """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
         self._picture = lru_cache(maxsize=512)(Picture.open)
+
+    @property
+    def problem(self) -> str | None:
+        """Why too many redraws fail to go on, else None."""
+        return self.redrawer.problem
+
+    @property
+    def warning(self) -> str | None:
+        """That the critic is collapsing to one verdict, else None."""
+        leaning = self.leaning
+        return None if leaning is None else f"the critic is collapsing: {leaning}"
+
+    async def judged(
+        self, answers: Sequence[str], rows: Sequence[CriticRlRow]
+    ) -> tuple[list[Sample], dict[str, float]]:
+        """A sample for every answer to the row beside it, and what is logged of them."""
+        samples, counts = await self.rewards(answers, rows)
+        return samples, measures(samples, counts)
 
     @property
     def leaning(self) -> str | None:
@@ -258,33 +255,3 @@ class CriticReward:
         )
         parts = {"semantic": semantic, "quality": quality, "overall": overall, "fault": fault}
         return sample.model_copy(update=parts)
-
-    async def __call__(
-        self,
-        completion_ids: Sequence[Sequence[int]],
-        row: Sequence[str],
-        trainer_state: Any,
-        log_metric: Callable[[str, float], None],
-        **columns: Any,
-    ) -> list[float | None]:
-        """The rewards of a batch; `row` is the data row's JSON, once per answer."""
-        called = self.clock.now()
-        answers = [self.reading.decode(ids) for ids in completion_ids]
-        samples, counts = await self.rewards(answers, [CriticRlRow.model_validate_json(one) for one in row])
-        for name, value in (measures(samples, counts) | spread(samples, row)).items():
-            # One rank's NaN would be everybody's: sums are taken over all ranks, of those that log a name.
-            if not math.isnan(value):
-                log_metric(name, value)
-        if self.rollouts is not None:
-            self._write(samples, int(trainer_state.global_step))
-        left_out = [sample.overall is None for sample in samples]
-        lengths = [len(ids) for ids in completion_ids]
-        self.tokens = sum(lengths), sum(n for n, out in zip(lengths, left_out, strict=True) if out)
-        self.clock.rewarded(called)
-        return [sample.overall for sample in samples]
-
-    def _write(self, samples: Sequence[Sample], step: int) -> None:
-        assert self.rollouts is not None
-        lines = [sample.model_dump_json() for sample in samples]
-        path = self.rollouts / f"step_{step:06d}.jsonl"
-        write_text(path, "\n".join(lines) + "\n", TrainingError, "The rollouts' file", durable=False)

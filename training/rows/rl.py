@@ -14,24 +14,21 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ...backend.agents.critic import critic_message
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.chat.protocol import Message
-from ...backend.errors import SettingsError, TrainingError
-from ...backend.files.atomic import write_bytes, write_text
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_bytes
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.types import Score, Text
-from .conversations import with_images
 from .lengths import ShownRow
-from .sft import RowProblem, find_images, read_lines
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from .rl_lines import RlRow, read_rl_lines, write_rl_lines
+from .sft import RowProblem
 
 MAX_SEED = 2**31
 LARGEST_SEED = 2**64 - 1
@@ -57,11 +54,8 @@ class Evaluation(BaseModel):
         return Score(semantics=self.semantics, quality=self.quality)
 
 
-class CriticRlRow(BaseModel):
-    """An edit that was made and judged: from which image, for which prompt, drawn with which. Unknown keys
-    are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
+class CriticRlRow(RlRow):
+    """An edit that was made and judged: from which image, for which prompt, drawn with which."""
 
     origin_prompt: Text = Field(min_length=1)
     rewritten_prompt: Text = ""
@@ -72,21 +66,6 @@ class CriticRlRow(BaseModel):
     seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
     judge: str | None = None
     raw_scores: Any = None
-    _place: str = PrivateAttr("")
-
-    def __eq__(self, other: object) -> bool:
-        """The same content, wherever it was read."""
-        return isinstance(other, CriticRlRow) and self.__dict__ == other.__dict__
-
-    @property
-    def place(self) -> str:
-        """Where the row was read, such as "line 3"; empty for one that was made."""
-        return self._place
-
-    def at(self, place: str) -> CriticRlRow:
-        """This row, with the place where it was read; it stays with copies and is never written."""
-        self._place = place
-        return self
 
     @field_validator("origin_image_path", mode="after")
     @classmethod
@@ -98,12 +77,6 @@ class CriticRlRow(BaseModel):
         """The paths by field; no entry where there is no image before."""
         before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
         return before | {"edited_image_path": self.edited_image_path}
-
-    def moved(self, folder: Path) -> CriticRlRow:
-        """The row with its image paths made absolute from `folder`."""
-        return self.model_copy(
-            update={field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
-        )
 
     @property
     def prompt_used(self) -> str:
@@ -119,41 +92,13 @@ def read_rl_rows(
 
     Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
     """
-    parsed: list[tuple[str, CriticRlRow | RowProblem]] = []
-    for place, item in read_lines(path):
-        if not isinstance(item, RowProblem):
-            try:
-                item = CriticRlRow.model_validate(item).at(place)
-            except ValidationError as error:
-                item = RowProblem.of(place, error)
-        parsed.append((place, item))
-    names = {name for _, row in parsed if isinstance(row, CriticRlRow) for name in row.image_paths.values()}
-    found, damaged = find_images(sorted(names), path.parent, images)
-    rows: list[CriticRlRow] = []
-    problems: list[RowProblem] = []
-    for place, row in parsed:
-        if isinstance(row, CriticRlRow):
-            bad = next((field for field, name in row.image_paths.items() if name in damaged), None)
-            if bad is None:
-                update = {field: found[name] for field, name in row.image_paths.items()}
-                rows.append(row.model_copy(update=update))
-                continue
-            row = RowProblem(place, bad, damaged[row.image_paths[bad]])
-        if not skip_bad:
-            raise SettingsError(f"{path.name}, {row}", "Mend it, or leave such rows out: --skip-bad.")
-        problems.append(row)
-    if not rows:
-        raise SettingsError(
-            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
-        )
-    return rows, problems
+    return read_rl_lines(path, CriticRlRow, skip_bad, images)
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
     """Write a data file, one row a line, whole or not at all; raises SettingsError if it cannot be
     written."""
-    lines = [row.model_dump_json(exclude_none=True) for row in rows]
-    write_text(path, "\n".join(lines) + "\n", SettingsError, "Data file")
+    write_rl_lines(path, rows)
 
 
 def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
@@ -196,7 +141,7 @@ def before_of(
     return None if before is None or before.is_white else before
 
 
-def _shown(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
+def shown_path(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
     """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or
     plain white."""
     small = scaled_down(picture, min(pixels, MAX_PIXELS))
@@ -231,18 +176,18 @@ def as_question(
     before = edited or Picture.white(after.size)
     message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
     paths = [
-        _shown(
+        shown_path(
             before,
             folder / row.origin_image_path if edited and row.origin_image_path else None,
             shown,
             pixels,
         ),
-        _shown(after, folder / row.edited_image_path, shown, pixels),
+        shown_path(after, folder / row.edited_image_path, shown, pixels),
     ]
     return {
         "prompt": as_conversation(message),
         "images": paths,
-        "row": row.model_dump_json(exclude_none=True),
+        "row": row.line(),
     }
 
 
@@ -262,10 +207,3 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
         area=min(pixels, MAX_PIXELS),
         conversation=lambda: as_conversation(message),
     )
-
-
-def as_questions(
-    rows: Sequence[CriticRlRow], folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
-) -> Dataset:
-    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
-    return with_images([as_question(row, folder, shown, prompt_set, pixels) for row in rows])

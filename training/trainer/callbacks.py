@@ -1,4 +1,4 @@
-"""What looks on while a trainer runs: the live line, and the guards of the critic's reinforcement learning.
+"""What looks on while a trainer runs: the live line, and the guards of reinforcement learning.
 
 Decisions. Guards act between steps and never inside one: they measure, say, and ask the trainer to stop; what
 is kept then is the last checkpoint whose check was good. Checks fall on the steps at which checkpoints are
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback
 
 from .held_out_loss import is_to_stop, lowest, measured_losses
-from .progress_line import Pace, line, number
+from .progress_line import LineParts, Pace, line, number
 from .step_clock import StepClock
 
 Log = Callable[[str], None]
@@ -27,7 +27,7 @@ class Progress(TrainerCallback):
     """Prints a line for every log entry. `images` is how many images a step takes on average (SFT), None to
     read it from the log (GRPO: drawn)."""
 
-    def __init__(self, log: Log, parts: Sequence[tuple[str, str, int]], images: float | None = None) -> None:
+    def __init__(self, log: Log, parts: LineParts, images: float | None = None) -> None:
         self.log = log
         self.parts = parts
         self.images = images

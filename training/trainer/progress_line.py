@@ -11,8 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-SFT_PARTS = (("loss", "loss", 4), ("accuracy", "mean_token_accuracy", 3), ("rate", "learning_rate", -2))
-GRPO_PARTS = (
+LineParts = Sequence[tuple[str, str, int]]
+"""Name, key in a log entry, digits (below 0: scientific notation) of each part of a line."""
+
+SFT_PARTS: LineParts = (
+    ("loss", "loss", 4),
+    ("accuracy", "mean_token_accuracy", 3),
+    ("rate", "learning_rate", -2),
+)
+GRPO_PARTS: LineParts = (
     ("reward", "reward/overall", 3),
     ("format", "reward/format", 2),
     ("accuracy", "reward/accuracy", 2),
@@ -44,9 +51,7 @@ class Pace(NamedTuple):
     left: float
 
 
-def line(
-    logs: Mapping[str, Any], parts: Sequence[tuple[str, str, int]], pace: Pace, rates: Mapping[str, float]
-) -> str:
+def line(logs: Mapping[str, Any], parts: LineParts, pace: Pace, rates: Mapping[str, float]) -> str:
     """One line of progress; `rates` are per second, by name. Digits below 0 mean scientific notation."""
     said = []
     for name, key, digits in parts:

@@ -45,7 +45,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.evaluation.held_out import summarise
-    from interleave_thinker.training.grpo import train as grpo
+    from interleave_thinker.training.grpo import critic_task
 
     checked = 0
 
@@ -55,7 +55,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
         check = summarise(rows, answers, tokens, verdict_first)
         return check.model_copy(update={"true_recall": (0.9, 0.8, 0.2)[checked - 1]})
 
-    monkeypatch.setattr(grpo, "summarise", worse_and_worse)
+    monkeypatch.setattr(critic_task, "summarise", worse_and_worse)
     lines: list[str] = []
     settings = SMALL.model_copy(update={"floor": 0.5, "rollouts": 3})
     with pytest.raises(TrainingError, match=r"true recall 0\.20"):
@@ -157,11 +157,11 @@ def test_another_reference_than_the_start_is_noticed(
 
 
 def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
-    from interleave_thinker.training.evaluation.held_out import CheckLog, summarise
-    from interleave_thinker.training.grpo.guard import CriticGuard
+    from interleave_thinker.training.evaluation.held_out import Check, CheckLog, summarise
+    from interleave_thinker.training.grpo.guard import Guard
 
     lines: list[str] = []
-    guard = CriticGuard(lambda: summarise([], [], []), CheckLog(tmp_path), SMALL, None, lines.append)  # type: ignore[arg-type]
+    guard = Guard(lambda: summarise([], [], []), CheckLog(tmp_path, Check), SMALL, None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
         guard.on_log(None, SimpleNamespace(global_step=3), None, logs)

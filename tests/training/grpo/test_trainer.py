@@ -18,7 +18,7 @@ from support.small_grpo import SMALL, make_data, run
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.training.grpo.settings import GrpoTraining
-from interleave_thinker.training.grpo.trainer import CriticTrainer, config_of
+from interleave_thinker.training.grpo.trainer import RewardTrainer, config_of
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
@@ -46,19 +46,19 @@ def test_answers_that_are_left_out_do_not_make_the_others_lighter(
 ) -> None:
     lengths: list[int] = []
     losses: list[float] = []
-    rewarded, loss_of = CriticReward.__call__, CriticTrainer.compute_loss
+    rewarded, loss_of = CriticReward.__call__, RewardTrainer.compute_loss
 
     async def counted(self: CriticReward, completion_ids: Any, *rest: Any, **columns: Any) -> Any:
         lengths.extend(map(len, completion_ids))
         return await rewarded(self, completion_ids, *rest, **columns)
 
-    def kept(self: CriticTrainer, *arguments: Any, **options: Any) -> Any:
+    def kept(self: RewardTrainer, *arguments: Any, **options: Any) -> Any:
         loss = loss_of(self, *arguments, **options)
         losses.append(loss.item())
         return loss
 
     monkeypatch.setattr(CriticReward, "__call__", counted)
-    monkeypatch.setattr(CriticTrainer, "compute_loss", kept)
+    monkeypatch.setattr(RewardTrainer, "compute_loss", kept)
     settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1, "temperature": 1.8, "seed": 3})
     generator = EveryOther() if fails else open_generator("tinyworld")
     drawing = DrawingSettings(tries=1, max_failures=1.0)

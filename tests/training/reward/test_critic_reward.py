@@ -21,11 +21,10 @@ from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
     RewardSettings,
-    RolloutReading,
-    Sample,
-    measures,
 )
 from interleave_thinker.training.reward.redraw import DrawingSettings, Redrawer
+from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.reward.samples import Sample, measures
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, seed_of
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from ....backend.tinyworld.scorer import TinyWorldScorer
+from ...grpo.critic_task import CriticTask
 from ...grpo.settings import GrpoTraining
 from ...grpo.train import RlData
 from ...grpo.train import train as train_by_reward
@@ -201,11 +202,13 @@ def reinforced(
         RlData(rows, [row.moved(data / "checked") for row in checked], data / "rows"),
         folder,
         training,
-        RewardSetup(
-            generator=TinyWorldGenerator(_generator(), "tinyworld"),
-            scorer=TinyWorldScorer(),
-            terms=REWARDS[remaining],
-            drawing=DrawingSettings(draw_batch=64),
+        CriticTask(
+            RewardSetup(
+                generator=TinyWorldGenerator(_generator(), "tinyworld"),
+                scorer=TinyWorldScorer(),
+                terms=REWARDS[remaining],
+                drawing=DrawingSettings(draw_batch=64),
+            )
         ),
         _log(folder),
     )

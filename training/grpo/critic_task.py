@@ -1,0 +1,110 @@
+"""The critic's reinforcement as a task of the engine: two images a question, one redraw a refined prompt,
+both recalls on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...backend.pictures import Picture
+from ...backend.prompts import PromptSet
+from ..evaluation.held_out import Check, CheckLog, summarise
+from ..reward.critic_reward import CriticReward, RewardSetup
+from ..reward.rollout_reward import RolloutReading
+from ..rows.lengths import ShownRow
+from ..rows.rl import CriticRlRow, as_question, shown_of
+from ..trainer.html_report import Answered, Points
+from ..trainer.progress_line import GRPO_PARTS
+from ..trainer.requirements import require
+from ..trainer.step_clock import StepClock
+from .settings import GrpoTraining, check_rows_of
+
+CURVES = {
+    "accuracy": "accuracy",
+    "right images": "true_recall",
+    "wrong images": "false_recall",
+    "says true": "says_true",
+    "format": "format",
+}
+
+
+@dataclass(frozen=True)
+class CriticTask:
+    """A critic that is rewarded for its verdicts and for what its refined prompts are drawn to."""
+
+    setup: RewardSetup
+    stage = "critic-grpo"
+    agent = "critic"
+    check = Check
+    parts = GRPO_PARTS
+
+    def require(self) -> None:
+        """The published reading of answers needs json_repair."""
+        if self.setup.terms.published_quirks:
+            require("json_repair")
+
+    def identity(self) -> dict[str, Any]:
+        """Generator, scorer and the reward's terms."""
+        return {**self.rewarders(), **self.setup.terms.model_dump(mode="json")}
+
+    def rewarders(self) -> dict[str, str]:
+        """Who draws and who scores."""
+        return {"generator": self.setup.generator.identity, "scorer": self.setup.scorer.identity}
+
+    def settings(self) -> Sequence[BaseModel]:
+        """The reward's terms and how it draws."""
+        return self.setup.terms, self.setup.drawing
+
+    def written(self, row: CriticRlRow) -> str:
+        """The row as JSON."""
+        return row.model_dump_json()
+
+    def shown(self, row: CriticRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
+        """The row as it is measured."""
+        return shown_of(row, images, prompt_set, pixels)
+
+    def question(
+        self, row: CriticRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
+    ) -> dict[str, Any]:
+        """The row as trl's trainer wants it."""
+        return as_question(row, images, shown, prompt_set, pixels)
+
+    def check_rows(self, rows: Sequence[CriticRlRow], settings: GrpoTraining) -> list[CriticRlRow]:
+        """Rows of either truth, as many."""
+        return check_rows_of(rows, settings)
+
+    def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> CriticReward:
+        """The critic's reward, with its redrawer opened."""
+        return CriticReward(self.setup.open_redrawer(out), self.setup.terms, reading, rollouts, clock)
+
+    def summarise(
+        self,
+        rows: Sequence[CriticRlRow],
+        answers: Sequence[str],
+        lengths: Sequence[int],
+        prompt_set: PromptSet,
+    ) -> Check:
+        """Verdicts against the truth."""
+        return summarise(rows, answers, lengths, prompt_set.verdict_first)
+
+    def curves(self, checks: CheckLog[Check]) -> dict[str, Points]:
+        """The held-out measures over steps."""
+        measured = {
+            name: [(float(step), getattr(check, field)) for step, check in checks.all.items()]
+            for name, field in CURVES.items()
+        }
+        return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
+
+    def answered(self, row: CriticRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
+        """A held-out row with its two images and its truth."""
+        return Answered(
+            question=f"{row.origin_prompt} (drawn with: {row.prompt_used})",
+            images=tuple(Picture.open(path) for path in question["images"]),
+            truth=f"in truth {'right' if row.evaluation.success else 'wrong'}",
+            before=before,
+            after=after,
+        )

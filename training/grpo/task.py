@@ -1,0 +1,94 @@
+"""What is learned by reinforcement: the seam between the one engine (train.py) and the agents that it trains.
+
+Decision: the engine knows rollouts, steps, checkpoints and checks, and asks its task for whatever differs
+between agents: how a row is asked, what an answer is worth, what is measured on held-out rows. A further kind
+of reward is a further task, and nothing in the engine changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from ...backend.prompts import PromptSet
+from ..evaluation.held_out import CheckLog, HeldOutCheck
+from ..reward.rollout_reward import RolloutReading, RolloutReward
+from ..rows.lengths import ShownRow
+from ..trainer.html_report import Answered, Points
+from ..trainer.progress_line import LineParts
+from ..trainer.step_clock import StepClock
+from .settings import GrpoTraining
+
+Row = TypeVar("Row")
+Found = TypeVar("Found", bound=HeldOutCheck)
+
+
+class Task(Protocol[Row, Found]):
+    """An agent's reinforcement: rows in, rewards and held-out checks out."""
+
+    stage: str
+    """The name of its command and of its section in a recipe."""
+    agent: str
+    """"critic" or "planner"."""
+    check: type[Found]
+    parts: LineParts
+    """What is shown of a log entry while it trains."""
+
+    def require(self) -> None:
+        """Raise SettingsError for a library that is missing."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """What makes the rewards, by which a stopped training is known again; as JSON."""
+        ...
+
+    def rewarders(self) -> dict[str, str]:
+        """Who makes the rewards, by what they do, for the end page."""
+        ...
+
+    def settings(self) -> Sequence[BaseModel]:
+        """The settings beside the training's own."""
+        ...
+
+    def written(self, row: Row) -> str:
+        """The row as one line of JSON."""
+        ...
+
+    def shown(self, row: Row, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
+        """The row as it is measured, before a model is loaded."""
+        ...
+
+    def question(
+        self, row: Row, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
+    ) -> dict[str, Any]:
+        """The row as trl's trainer wants it: `prompt`, `images` (paths) and `row`, its JSON. `shown` is a
+        folder for copies of images that are not shown as they are."""
+        ...
+
+    def check_rows(self, rows: Sequence[Row], settings: GrpoTraining) -> list[Row]:
+        """The rows of a check among those that can be shown; raises SettingsError if they cannot make
+        one."""
+        ...
+
+    def reward(
+        self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock
+    ) -> RolloutReward[Any, Any]:
+        """The reward of a training in the folder `out`; raises SettingsError."""
+        ...
+
+    def summarise(
+        self, rows: Sequence[Row], answers: Sequence[str], lengths: Sequence[int], prompt_set: PromptSet
+    ) -> Found:
+        """What a check finds of these answers, `lengths` tokens long."""
+        ...
+
+    def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
+        """The held-out measures over steps, for the end page."""
+        ...
+
+    def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
+        """A held-out row with its first and last answer, for the end page."""
+        ...
