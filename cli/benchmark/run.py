@@ -15,6 +15,7 @@ from ...training.evaluation.benchmarks.setting import BenchmarkOptions
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..teachers import Parallel, RayAddress, TeacherOptions, Workers, open_work
+from .before_start import OpenedOnce, before_start
 
 MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
 """Options of all models that change what they answer."""
@@ -40,12 +41,25 @@ def command(
     parallel: Parallel = 1,
     ray: RayAddress = None,
     workers: Workers = 2,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say what is to come; plans made for it are used later.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Begin although a hosted model is named, which may cost money.")
+    ] = False,
+    prices: Annotated[
+        Path | None, typer.Option(help='Price list {"MODEL": {"input", "output" a million, "image"}}.')
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, help="Stop once this much is spent, by the prices of --prices.")
+    ] = None,
     settings: BenchmarkOptions,
     planning: PlannerOptions,
     judging: CriticOptions,
     drawing: GeneratorOptions,
     local: LocalOptions,
 ) -> None:
+    from ...training.data.trajectories.usage import read_prices
     from ...training.evaluation.benchmarks.kinds import open_benchmark
     from ...training.evaluation.benchmarks.running import BenchmarkRun
     from ...training.evaluation.benchmarks.setting import Setting, digest_of, take_folder
@@ -72,20 +86,34 @@ def command(
     setting = setting.model_copy(update={"data_digest": digest_of(items)})
     take_folder(out, setting)
     options = TrajectoryOptions(
-        shard=shard or _rank(), stop_after=stop_after, retry_failed=retry_failed, go_on=True
+        shard=shard or _rank(), stop_after=stop_after, budget=budget, retry_failed=retry_failed, go_on=True
     )
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
-    teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
-    work = open_work(parallel, ray, workers)
+    named = TeacherOptions(planning, constraints, judging, (drawing,), local)
     run = BenchmarkRun(
-        out, teachers, setting.settings, options, work, lambda line: typer.echo(shown_text(line))
+        out,
+        # Threads share the models, also with the planning before the run; Ray's workers open their own.
+        named if ray else OpenedOnce(named),
+        setting.settings,
+        options,
+        open_work(parallel, ray, workers),
+        _say,
+        read_prices(prices, named.names) if prices else {},
     )
-    made = run.carry_out(items[: setting.limit], settings.published_input)
+    wanted = items[: setting.limit]
+    begins = before_start(run, named, benchmark, wanted, settings.published_input, yes)
+    if estimate or not begins:
+        raise typer.Exit(0 if estimate else 3)
+    made = run.carry_out(wanted, settings.published_input)
     if made.stopped == "interrupted":
         raise typer.Exit(130)
     if made.totals.to_do or made.totals.failed:
         raise typer.Exit(3)
     typer.echo(f"\nAll items of this part are done. Then: interleave-thinker benchmark collect {out}")
+
+
+def _say(line: str) -> None:
+    typer.echo(shown_text(line))
 
 
 def _models(*options: Any) -> dict[str, Any]:

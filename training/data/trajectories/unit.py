@@ -42,6 +42,8 @@ DYING = 60.0
 """Seconds for which a folder's lock is waited for."""
 ELSEWHERE = "elsewhere"
 """Where a prompt is that another process is carrying out."""
+PLANNED = "planned"
+"""Where a prompt is whose plan was all that was wanted."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,15 @@ FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 @dataclass(frozen=True)
 class TrajectoryJob:
     """What workers are given: where trajectories go, who makes them, and how. `shared`: other processes may
-    be at the same prompts, and what one of them is at is left to it."""
+    be at the same prompts, and what one of them is at is left to it. `plans_only`: runs are left once they
+    are planned, and go on from there with the next job."""
 
     out: Path
     teachers: OpenTeachers
     settings: RunSettings
     prices: Prices = field(default_factory=dict)
     shared: bool = False
+    plans_only: bool = False
 
     def open(self, stop: StopSign) -> Callable[[Prompt], Outcome]:
         """Open the models; raises InterleaveError."""
@@ -115,6 +119,8 @@ class _Unit:
                 for event in events:
                     if isinstance(event, PlanReady):
                         where = "critic"
+                        if self._job.plans_only:
+                            return noted(prompt.row, "stopped", where=PLANNED, generator=name)
                     if isinstance(event, Finished):
                         trajectory = event.trajectory
                     elif self._stop.reason():
@@ -204,4 +210,4 @@ def is_done(folder: Path) -> bool:
     return (folder / FILE_NAME).exists()
 
 
-__all__ = ["DISK", "ELSEWHERE", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]
+__all__ = ["DISK", "ELSEWHERE", "PLANNED", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....backend.types import RunSettings
 from ...data.trajectories.engine import Log, Made, Trajectories
 from ...data.trajectories.options import TrajectoryOptions
-from ...data.trajectories.prompt_rows import Prompt, PromptRow
+from ...data.trajectories.prompt_rows import Prompt, PromptRow, Shard, of_shard
 from ...data.trajectories.unit import OpenTeachers
+from ...data.trajectories.usage import Prices
 from ...data.work import Work
 from ...rows.sft import RowProblem
 from .kinds.benchmark import Item
@@ -65,6 +66,12 @@ class BenchmarkRun:
     options: TrajectoryOptions
     work: Work
     log: Log = print
+    prices: Prices = field(default_factory=dict)
+
+    def part(self, items: Sequence[Item], published_input: bool = False) -> list[Prompt]:
+        """What the engine will carry out of these items: those of its shard. Raises SettingsError."""
+        prompts, _ = ItemPrompts(items, published_input).read()
+        return of_shard(prompts, Shard.read(self.options.shard), None)
 
     def carry_out(self, items: Sequence[Item], published_input: bool = False) -> Made:
         """What is not done yet, beside any other process that does the same. Raises as Trajectories.make."""
@@ -73,6 +80,7 @@ class BenchmarkRun:
             self.teachers,
             self.options,
             self.work,
+            self.prices,
             settings=self.settings,
             log=self.log,
             shared=True,

@@ -142,6 +142,10 @@ class Benchmark(Protocol):
         """All items, in the data's order."""
         ...
 
+    def judge_calls(self, item: Item) -> int:
+        """How often the benchmark's own evaluator asks its judge about an answer of this item."""
+        ...
+
     def write(self, place: Place, answers: Answers) -> list[str]:
         """Write a submission; returns what of the answers had to be changed for the evaluator."""
         ...

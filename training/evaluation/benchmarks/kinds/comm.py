@@ -60,6 +60,10 @@ class Comm:
         # A text of one step has no half to go on from.
         return checked([item for item in items if item.text], data.split)
 
+    def judge_calls(self, item: Item) -> int:
+        """Coherence and completeness, what the texts lead to expect, and whether the images show it."""
+        return 3
+
     def write(self, place: Place, answers: Answers) -> list[str]:
         notes: list[str] = []
         for item, answer in answers:

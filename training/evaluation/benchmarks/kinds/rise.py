@@ -6,6 +6,7 @@ here, and its other outputs are a spreadsheet and means, so figures of single it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from .one_picture import OnePicture
 from .rows import Images, checked, data_path, read_rows, text_in
 
 FIELDS = ("index", "category", "instruction", "image")
+MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")
+LOGICAL = "logical_reasoning"
 ENDINGS = ("png", "jpg", "jpeg")
 """In the order in which the evaluator looks for them."""
 
@@ -41,10 +44,16 @@ class Rise(OnePicture):
                 text_in(row, "instruction"),
                 images.find([row["image"]]),
                 text_in(row, "category"),
+                {name: _value(row.get(name)) for name in MORE},
             )
-            for row in read_rows(path, FIELDS)
+            for row in read_rows(path, FIELDS, MORE)
         ]
         return checked(items, data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """Consistency, unless the item is free of it, reasoning, and, but for logical ones, the image's
+        quality."""
+        return 1 + (item.row.get("consistency_free") is None) + (item.category != LOGICAL)
 
     def files(self, folder: Path, item: Item) -> list[Path]:
         return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
@@ -54,6 +63,11 @@ class Rise(OnePicture):
             "Results of RISEBench's evaluator are a pickle, which is never read, and a spreadsheet.",
             "Take the figures from its ..._judge.csv.",
         )
+
+
+def _value(value: object) -> object:
+    """A field of a table, where nothing may be written as NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 BENCHMARK = Rise()

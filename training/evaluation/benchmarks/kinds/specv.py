@@ -48,6 +48,10 @@ class SpecV(Contents):
             items.append(Item(str(row["id"]), text, found, text_in(row, "dimension")))
         return checked(items, data.split)
 
+    def judge_calls(self, item: Item) -> int:
+        """All questions of an item are asked at once."""
+        return 1
+
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """From the evaluator's folder `results/MODEL`: DIMENSION/ID.json, a list of questions with their
         answers."""

@@ -60,6 +60,9 @@ class TinyWorld(Contents):
         ]
         return checked(items, data.split)
 
+    def judge_calls(self, item: Item) -> int:
+        return 0
+
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """`story`: as many pages as asked for and all of them right; `pages`: the share of the right pages
         that stand in their places."""

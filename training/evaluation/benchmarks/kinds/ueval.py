@@ -16,6 +16,7 @@ from .benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values,
 from .rows import checked, data_path, picture_fault, read_rows, results_json, text_in, write_picture
 
 FILE = "ueval.json"
+RUBRICS = ("text_rubrics", "image_rubrics")
 
 
 class UEval:
@@ -33,12 +34,20 @@ class UEval:
 
     def items(self, data: Data) -> list[Item]:
         path = data_path(data, "ueval", self.terms, "data")
-        rows = read_rows(path, ("id", "task", "prompt"))
         items = [
-            Item(str(row["id"]), text_in(row, "prompt"), category=str(row["task"]), row={"id": row["id"]})
-            for row in rows
+            Item(
+                str(row["id"]),
+                text_in(row, "prompt"),
+                category=str(row["task"]),
+                row={"id": row["id"], **{name: _rubrics(row, name) for name in RUBRICS}},
+            )
+            for row in read_rows(path, ("id", "task", "prompt"), RUBRICS)
         ]
         return checked(items, data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """One a rubric."""
+        return sum(len(item.row[name]) for name in RUBRICS)
 
     def write(self, place: Place, answers: Answers) -> list[str]:
         entries: list[dict[str, object]] = []
@@ -92,6 +101,16 @@ class UEval:
         if not isinstance(rows, list):
             raise SettingsError("The results have no list 'items'.", "Give the evaluator's --output_path.")
         return {str(row.get("id")): _rates(row) for row in rows if isinstance(row, dict)}
+
+
+def _rubrics(row: dict[str, Any], name: str) -> list[str]:
+    """The criteria under a name, which are texts or have a text `criterion`."""
+    rubrics = row.get(name) or []
+    rubrics = rubrics if isinstance(rubrics, list) else [None]
+    found = [one.get("criterion", "") if isinstance(one, dict) else one for one in rubrics]
+    if not all(isinstance(one, str) for one in found):
+        raise SettingsError(f"{str(row.get('id'))[:80]!r}: {name} are no texts.", "Is it the right file?")
+    return found
 
 
 def _text(answer: Answer | None) -> str:

@@ -44,6 +44,9 @@ class Wise(OnePicture):
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
         return checked([_item(row) for row in read_rows(path, FIELDS)], data.split)
 
+    def judge_calls(self, item: Item) -> int:
+        return 1
+
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """From the evaluator's `..._scores_results.jsonl`, or a folder of several."""
         path = given(results, "FILE (its ..._scores_results.jsonl, or the folder with all of them)")

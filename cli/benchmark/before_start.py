@@ -1,0 +1,88 @@
+"""What a benchmark will take, shown before its first image; and whether it may begin.
+
+Decision: a local run always begins. Where a hosted model is named, whoever pays has seen the figures first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ..open_models import NONE, CriticOptions, prompts_in, reply_settings
+from ..teachers import TeacherOptions
+
+if TYPE_CHECKING:
+    from ...training.data.trajectories.unit import OpenTeachers, Teachers
+    from ...training.data.trajectories.usage import Role
+    from ...training.evaluation.benchmarks.kinds.benchmark import Benchmark, Item
+    from ...training.evaluation.benchmarks.running import BenchmarkRun
+
+
+class OpenedOnce:
+    """Opens models at the first call and gives the same ones ever after."""
+
+    def __init__(self, opens: OpenTeachers) -> None:
+        self._opens = opens
+        self._opened: Teachers | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Teachers:
+        """Raises as the opening does."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._opens()
+            return self._opened
+
+
+def before_start(
+    run: BenchmarkRun,
+    named: TeacherOptions,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    published_input: bool,
+    yes: bool,
+) -> bool:
+    """Plan some items, show the estimate unless nothing is to do, and say whether the run may begin."""
+    from ...backend.remote.hosted import hosted_specs
+    from ...training.evaluation.benchmarks.estimate import Estimator, as_lines
+    from ...training.evaluation.benchmarks.running import row_of
+    from ...training.evaluation.benchmarks.setting import ITEMS
+
+    models: dict[Role, str] = {"planner": named.planner.planner, "generator": named.generators[0].generator}
+    if named.critic.critic != NONE:
+        models["critic"] = named.critic.critic
+    estimator = Estimator(run.out / ITEMS, run.settings, models, run.prices, _longest_verdict(named.critic))
+    prompts = run.part(items, published_input)
+    unplanned = estimator.plan(prompts, run.teachers, run.work, run.log)
+    found = estimator.estimate(prompts, unplanned)
+    if not found.to_do:
+        return True
+    wanted = {one.row.id for one in prompts}
+    calls = sum(benchmark.judge_calls(item) for item in items if row_of(item).id in wanted)
+    for line in (*as_lines(found, calls), ""):
+        run.log(line)
+    hosted = hosted_specs(models.values())
+    if hosted and not run.prices:
+        run.log("What that costs: give --prices FILE.")
+    if hosted and not yes:
+        typer.echo(
+            f"{shown_text(', '.join(hosted))} is hosted and may cost money. Nothing was drawn. "
+            "The same command with --yes begins.",
+            err=True,
+        )
+    return yes or not hosted
+
+
+def _longest_verdict(judging: CriticOptions) -> tuple[int, int]:
+    """Tokens in and out that a verdict takes at most: both images at full size, the longest answer."""
+    from ...backend.prompts import default_prompt_set
+    from ...training.data.trajectories.usage import CHARACTERS_A_TOKEN, PIXELS_A_TOKEN
+
+    settings = reply_settings("critic", judging)
+    prompts = prompts_in(judging.critic_prompts) or default_prompt_set()
+    images = 2 * settings.max_pixels / PIXELS_A_TOKEN
+    return round(images + len(prompts.critic) / CHARACTERS_A_TOKEN), settings.limit
