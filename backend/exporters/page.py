@@ -56,12 +56,12 @@ def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The whole page as HTML text."""
     words = telling.words
     drifts = drift_of_steps(trajectory)
-    return _rendered(
+    return rendered(
         "page.html.j2",
         words,
         title=telling.title_of(trajectory),
         request=trajectory.request,
-        request_images=[_show(picture, STORY_SIDE) for picture in trajectory.request.images],
+        request_images=[shown_picture(picture, STORY_SIDE) for picture in trajectory.request.images],
         summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,
         steps=[
@@ -80,23 +80,27 @@ def render_story(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The page for an audience: title, pictures and texts."""
     words = telling.words
     panels = [
-        {"image": one.picture and _show(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
+        {"image": one.picture and shown_picture(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
         for one in panels_of(trajectory)
     ]
-    return _rendered("audience.html.j2", words, title=telling.title_of(trajectory), panels=panels)
+    return rendered("audience.html.j2", words, title=telling.title_of(trajectory), panels=panels)
 
 
-def _rendered(template: str, words: Words, **values: Any) -> str:
+def rendered(template: str, words: Words, own: Path | None = None, **values: Any) -> str:
+    """A template as a page in this look, with what it may run and be styled by named by digests. `own`: a
+    folder with the template, and with a style sheet of the same name that is laid over the page's."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([HERE, own] if own else HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    if own is not None:
+        style += (own / f"{template.partition('.')[0]}.css").read_text(encoding="utf-8")
     return environment.get_template(template).render(
         say=words.say,
         language=words.tag,
@@ -113,7 +117,7 @@ def _step(shown: StoryStep, settings: RunSettings, drift: StepDrift | None, word
     image = result.image if result else None
     return {
         "step": step,
-        "image": image and _show(image, STORY_SIDE, enlarge=True),
+        "image": image and shown_picture(image, STORY_SIDE, enlarge=True),
         "status": words.heard(stop_sentence(result)) if result else words.say("Not reached"),
         "reached": result is not None,
         "tone": tone_of(result),
@@ -136,9 +140,9 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings, wo
         "kept": kept,
         "outcome": words.heard(what.value),
         "tone": tone_of_attempt(what),
-        "before": before and _show(before, ATTEMPT_SIDE),
+        "before": before and shown_picture(before, ATTEMPT_SIDE),
         "blank": attempt.source is None,
-        "after": drawn and _show(drawn, ATTEMPT_SIDE),
+        "after": drawn and shown_picture(drawn, ATTEMPT_SIDE),
         "attempt": attempt,
         "percent": probability_words(attempt, settings),
         "reasoning": reasoning_shown(attempt.verdict),
@@ -152,12 +156,14 @@ def _refined(attempt: Attempt) -> list[Piece] | None:
     return changes(attempt.prompt, refined) if refined and refined != attempt.prompt else None
 
 
-def _show(picture: Picture, longest: int, enlarge: bool = False) -> dict[str, Any]:
-    """Data URL and size to show a picture at, at most `longest` pixels a side; `enlarge` shows small ones
-    larger.
+def shown_picture(
+    picture: Picture, longest: int, enlarge: bool = False, lossless: int = LOSSLESS_PIXELS
+) -> dict[str, Any]:
+    """A picture as templates take it: data URL and size, at most `longest` pixels a side; `enlarge` shows
+    small ones larger.
 
-    Small pictures stay lossless; large ones become WebP (or JPEG), since the run's folder keeps the exact
-    pixels.
+    Pictures of up to `lossless` pixels stay so; larger ones become WebP (or JPEG), since the run's folder
+    keeps the exact pixels.
     """
     from PIL import Image, features
 
@@ -169,7 +175,7 @@ def _show(picture: Picture, longest: int, enlarge: bool = False) -> dict[str, An
     if shown != picture.size:
         # Browsers enlarge by bilinear interpolation, which blurs small drawings.
         image = image.resize(shown, Image.Resampling.LANCZOS)
-    if width * height <= LOSSLESS_PIXELS:
+    if width * height <= lossless:
         source = Picture(image).data_url()
     else:
         buffer = io.BytesIO()

@@ -51,12 +51,19 @@ def score(
 def compare(
     first: Folder,
     second: Annotated[Path, typer.Argument(help="Another, of the same data.", exists=True, file_okay=False)],
+    page: Annotated[
+        Path | None, typer.Option(help="Write a web page of the items that differ most: FILE.html.")
+    ] = None,
 ) -> None:
     """Set two scored folders side by side, item by item."""
     from ...training.evaluation.benchmarks import compare as comparing
 
     for line in comparing.as_lines(comparing.compare(first, second)):
         _say(line)
+    if page is not None:
+        from ...training.evaluation.benchmarks.pages import comparison
+
+        _say(f"page: {comparison.write(first, second, page)}")
 
 
 def _say(line: str) -> None:

@@ -102,13 +102,14 @@ class Estimator:
         known = [*planned, *(one.drawn_steps for one in finished)]
         mean = sum(known) / len(known) if known else 0.0
         steps = sum(planned) + mean * (len(todo) - len(planned))
-        spent = {
+        spent: dict[Role, Usage] = {
             one.role: one
             for one in summed(
                 usage for one in prompts for usage in read_ledger(self.folder / one.row.folder / LEDGER)
             )
         }
-        amounts = [self._amount("plans", "planner", (len(todo) - len(planned),) * 3, spent)]
+        unasked = len(todo) - len(planned)
+        amounts = [self._amount("plans", "planner", (unasked, None, unasked), spent)]
         amounts.append(self._amount("images", "generator", self._draws(steps, finished), spent))
         if "critic" in self.models and self.settings.max_attempts > 1:
             amounts.append(self._amount("verdicts", "critic", self._verdicts(steps, finished), spent))
@@ -205,7 +206,7 @@ def as_lines(found: Estimate, judge_calls: int) -> list[str]:
 
 def _row(one: Amount) -> str:
     likely = "" if one.likely is None else f"{one.likely:.0f}"
-    numbers = (one.least, one.most) if one.likely is None else (one.likely, one.likely)
+    numbers = (one.least, one.most) if one.likely is None else (one.likely,) * 2
     time = "" if one.seconds is None else _range(*(_hours(one.seconds * number) for number in numbers))
     money = "" if one.money is None else _range(*(f"{value:.2f}" for value in _money(one)))
     return f"| {one.what} | {one.least:.0f} | {likely} | {one.most:.0f} | {time} | {money} |"

@@ -107,8 +107,9 @@ def _rubrics(row: dict[str, Any], name: str) -> list[str]:
     """The criteria under a name, which are texts or have a text `criterion`."""
     rubrics = row.get(name) or []
     rubrics = rubrics if isinstance(rubrics, list) else [None]
-    found = [one.get("criterion", "") if isinstance(one, dict) else one for one in rubrics]
-    if not all(isinstance(one, str) for one in found):
+    criteria = [one.get("criterion", "") if isinstance(one, dict) else one for one in rubrics]
+    found = [one for one in criteria if isinstance(one, str)]
+    if len(found) < len(criteria):
         raise SettingsError(f"{str(row.get('id'))[:80]!r}: {name} are no texts.", "Is it the right file?")
     return found
 
