@@ -9,45 +9,53 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    FailFast,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from .pictures import Picture
+from .step_settings import MOST_SHOWN, DrawSettings, StepImage, StepSettings
+from .values import MAX_TEXT, Item, Several, Text, Value, written_without
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_ATTEMPTS",
+    "MAX_BATCH",
+    "MAX_IMAGES",
+    "MAX_STEPS",
+    "MAX_STYLE",
+    "MAX_TEXT",
+    "MOST_SHOWN",
+    "Attempt",
+    "DrawSettings",
+    "Fault",
+    "Identities",
+    "Item",
+    "Plan",
+    "Redraw",
+    "Request",
+    "RunSettings",
+    "Score",
+    "Several",
+    "Step",
+    "StepImage",
+    "StepResult",
+    "StepSettings",
+    "StopReason",
+    "Text",
+    "Trajectory",
+    "Value",
+    "Verdict",
+    "in_style",
+]
 
 FORMAT_VERSION = 1
 MAX_STEPS = 100
-MAX_TEXT = 100_000
 MAX_STYLE = 2_000
 MAX_ATTEMPTS = 10_000
 MAX_IMAGES = 1_000
-MAX_IMAGE_NAME = 1_000
 MAX_BATCH = 16
 """Images that one draw may give."""
-
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
-Item = TypeVar("Item")
-Several = Annotated[tuple[Item, ...], FailFast()]
-"""Values in order, of which the first fault is reported: a million faults would be a gigabyte."""
-
-
-class Value(BaseModel):
-    """Base of all stored values: frozen, and an unknown field is an error instead of a silent loss."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-def _written_without(written: dict[str, Any], value: Value, names: tuple[str, ...]) -> dict[str, Any]:
-    """What is written of a value, without those of these fields that are empty."""
-    return {name: one for name, one in written.items() if name not in names or getattr(value, name)}
 
 
 class Request(Value):
@@ -56,61 +64,6 @@ class Request(Value):
 
     text: Text
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
-
-
-class StepImage(Value):
-    """An image that a step names by its file; `picture` None until it is read (files/step_images.py). Written
-    as the name alone until then, and with the picture's digest after."""
-
-    name: str = Field(min_length=1, max_length=MAX_IMAGE_NAME)
-    picture: Picture | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-    @model_serializer(mode="wrap")
-    def _as_name(self, fields: SerializerFunctionWrapHandler) -> Any:
-        return fields(self) if self.picture else self.name
-
-
-class StepSettings(Value):
-    """How one step is drawn where that differs from the run's settings and the generator's; what is None does
-    not. `source` may be the number of an earlier step, and "text" is drawn from text alone. `mask` says what
-    of its source the step may change, `reference` is shown to the model beside it."""
-
-    source: Literal["previous", "first", "anchor", "text"] | Annotated[int, Field(ge=1)] | None = None
-    seed: int | None = Field(
-        default=None, ge=0, le=2**48, description="Of the step's first try; later tries get theirs from it."
-    )
-    tries: int | None = Field(default=None, ge=1, le=100, description="Draws at most; 1 is not judged.")
-    denoise: float | None = Field(default=None, gt=0.0, le=1.0)
-    negative: Text | None = None
-    mask: StepImage | None = None
-    reference: StepImage | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: one for name, one in fields(self).items() if one is not None}
-
-    @property
-    def images(self) -> dict[str, StepImage]:
-        """Those that are images, by their names here."""
-        given = {"mask": self.mask, "reference": self.reference}
-        return {name: one for name, one in given.items() if one is not None}
-
-    @property
-    def as_written(self) -> dict[str, Any]:
-        """All that are given as a person writes them: images by their files' names."""
-        return self.model_dump() | {name: image.name for name, image in self.images.items()}
-
-    @property
-    def of_draw(self) -> dict[str, Any]:
-        """Those that a generator has to be able to take; of images the digests of their pixels."""
-        given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative}
-        given |= {name: one.picture and one.picture.digest for name, one in self.images.items()}
-        return {name: one for name, one in given.items() if one is not None}
 
 
 class Step(Value):
@@ -166,7 +119,7 @@ class Plan(Value):
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A plan without them is written as it always was, so that earlier versions read it."""
-        return _written_without(fields(self), self, ("style", "warning"))
+        return written_without(fields(self), self, ("style", "warning"))
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:
@@ -240,6 +193,9 @@ class Attempt(Value):
     prompt: Text
     seed: int
     source: Picture | None = None
+    beside: Several[Picture] = Field(
+        default=(), max_length=MOST_SHOWN - 1, description="Shown to the model beside the source."
+    )
     image: Picture | None = None
     verdict: Verdict | None = None
     score: Score | None = None
@@ -254,7 +210,7 @@ class Attempt(Value):
     @model_serializer(mode="wrap")
     def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The loop's own draw of one image is written as it always was, so that earlier versions read it."""
-        return _written_without(fields(self), self, ("place", "redraw"))
+        return written_without(fields(self), self, ("place", "redraw", "beside"))
 
 
 class StopReason(str, Enum):
@@ -320,11 +276,19 @@ class RunSettings(Value):
             "Which attempt a step keeps when none was accepted: the most probable success, or the last."
         ),
     )
-    source: Literal["previous", "first", "anchor"] = Field(
+    source: Literal["previous", "first", "anchor", "all"] = Field(
         default="previous",
         description=(
-            "Image a step edits: the previous step's, the first one drawn, or the request's first image."
+            "Image a step edits: the previous step's, the first one drawn, or the request's first image. "
+            "With all, models that take several are shown the other earlier ones beside the previous."
         ),
+    )
+    most_images: int | None = Field(
+        default=None,
+        ge=2,
+        le=MOST_SHOWN,
+        description="With source all: images that a step's model is shown at most, the one that it edits "
+        "among them; empty: as many as it takes.",
     )
     seed: int = Field(
         default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
@@ -371,9 +335,8 @@ class RunSettings(Value):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a limit of draws they are written as they always were, so that earlier versions read
-        them."""
-        return _written_without(fields(self), self, ("max_draws",))
+        """Without such limits they are written as they always were, so that earlier versions read them."""
+        return written_without(fields(self), self, ("max_draws", "most_images"))
 
 
 class Identities(Value):

@@ -84,6 +84,7 @@ function sources(earlier) {
     ["previous", say("the step before")],
     ["first", say("the first image drawn")],
     ["anchor", say("the request's first image")],
+    ["all", say("the step before, shown the other earlier images")],
     ["text", say("nothing, drawn from text")],
     ...earlier.filter((one) => one.prompt).map((one) => [one.step_number, stepName(one)])
   ];

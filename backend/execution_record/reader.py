@@ -20,7 +20,7 @@ from ..errors import JournalError, PictureError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
 from ..pictures import Picture
-from ..types import MAX_ATTEMPTS, MAX_STEPS, Several, Text
+from ..types import MAX_ATTEMPTS, MAX_STEPS, MOST_SHOWN, Several, Text
 from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
 
 FILE_NAME = "execution_record.json"
@@ -94,6 +94,7 @@ class _Entry(BaseModel):
     source_img: WrittenPath = None
     target_img: WrittenPath = None
     image: WrittenPath = None
+    beside_imgs: Several[WrittenPath] = Field(default=(), max_length=MOST_SHOWN - 1)
     success: Annotated[Annotated[bool, Field(strict=True)] | None, BeforeValidator(_read_success)] = None
     reasoning: Words = ""
     text: Words = ""
@@ -115,6 +116,7 @@ class RecordEntry(BaseModel):
     proposed: str | None = None
     source: RecordImage | None = None
     target: RecordImage | None = None
+    beside: tuple[RecordImage, ...] = ()
     success: bool | None = None
     reasoning: str = ""
     text: str = ""
@@ -148,7 +150,8 @@ class Record(BaseModel):
     @property
     def missing(self) -> tuple[str, ...]:
         """The images, as written, that are not there."""
-        images = [image for entry in self.entries for image in (entry.source, entry.target) if image]
+        shown = [(entry.source, *entry.beside, entry.target) for entry in self.entries]
+        images = [image for some in shown for image in some if image]
         return tuple(dict.fromkeys(image.written for image in images if image.missing))
 
 
@@ -277,6 +280,7 @@ def _entries(
             proposed=found_prompts.proposed,
             source=_source(entry.source_img, places),
             target=_image(entry.target_img or entry.image, places),
+            beside=tuple(one for name in entry.beside_imgs if (one := _image(name, places))),
             success=entry.success,
             reasoning=entry.reasoning,
             text=entry.text,

@@ -135,6 +135,7 @@ def _result(step: Step, entries: list[RecordEntry], pictures: _Pictures, ours: b
                 prompt=prompt,
                 seed=0,
                 source=source and pictures.before(source, ours),
+                beside=tuple(pictures.open(one) for one in entry.beside if not one.missing),
                 image=None if fault or entry.target is None else pictures.drawn(entry.target),
                 verdict=verdict if judged and fault is None else None,
                 error=fault,

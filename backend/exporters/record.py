@@ -41,7 +41,7 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     JournalError.
 
     An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success`
-    null.
+    null; `beside_imgs` stands only where the model was shown others beside the source.
     """
     return write_record(trajectory, Path(folder), PictureFolder(Path(folder)).add)
 
@@ -75,6 +75,10 @@ def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:
                 "success": verdict.success if verdict else None,
                 "reasoning": verdict.reasoning if verdict else "",
             }
+            if attempt.beside:
+                entry["beside_imgs"] = [
+                    keep(one, f"{stem}_beside_{place}") for place, one in enumerate(attempt.beside, start=1)
+                ]
             if stated(attempt.prompt) not in (None, following):
                 entry["drawn_with"] = attempt.prompt
             following = drawn_after(stated(attempt.prompt), stated(proposed))

@@ -15,7 +15,7 @@ from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
-from .protocol import Generator, TakesStepSettings
+from .protocol import Generator, TakesStepSettings, most_beside
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -50,6 +50,11 @@ class _Matched:
     def step_settings(self) -> frozenset[str]:
         """As of the generator inside."""
         return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
+
+    @property
+    def most_beside(self) -> int:
+        """As of the generator inside."""
+        return most_beside(self.inner)
 
     def with_step_settings(self: Matched, settings: StepSettings) -> Matched:
         """The same around the generator with these settings."""

@@ -21,6 +21,7 @@ from ..counters import count
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
+from ..step_settings import shown_beside
 from ..types import StepSettings
 from .encoding_cache import EncodingCache
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
@@ -101,6 +102,7 @@ class DiffusersGenerator:
         self.identity, self.folder = identity, folder
         self.interrupted: Callable[[], bool] | None = None
         self._pair, self._mask = pair, mask
+        self._beside: tuple[Picture, ...] = ()
         # Schedulers count their steps, and the cache of encodings is not for several threads.
         self._one_at_a_time = threading.Lock()
         self._size = options.sides
@@ -120,18 +122,25 @@ class DiffusersGenerator:
     @property
     def step_settings(self) -> frozenset[str]:
         """`denoise` where an edit begins from its source, `negative` where both pipelines look at one as they
-        are set, `mask` where the pipeline repaints a part of an image."""
+        are set, `mask` where the pipeline repaints a part of an image, `reference` where it takes several."""
         taken = {
             "mask": self._pair.kind.mask is not None,
+            "reference": self.most_beside > 0,
             "denoise": self._pair.kind.edit == "img2img",
             "negative": self._pair.looks_at_negatives(self._options.get(self._pair.kind.guidance)),
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
+    @property
+    def most_beside(self) -> int:
+        """What the pipeline can be shown beside the image that it edits."""
+        return self._pair.kind.most_images - 1
+
     def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
         """The same pipelines and lock, drawing with these settings; a step's mask takes the place of the
         pipeline's. Raises SettingsError for a denoise that leaves no sampling step."""
         other = copy(self)
+        other._beside = shown_beside(settings)
         if settings.mask is not None:
             other._mask = settings.mask.picture
         if settings.negative is not None:
@@ -236,17 +245,18 @@ class DiffusersGenerator:
         return Picture(output.images[0])
 
     def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
-        if source is None and self._size is None:
+        shown = [one.image for one in (*((source,) if source else ()), *self._beside)]
+        if not shown and self._size is None:
             return {}
         width, height = self._sides(source)
         arguments: dict[str, Any] = {"width": width, "height": height, "max_area": width * height}
         arguments["output_resolution"] = max(32, round((width * height) ** 0.5 / 32) * 32)
-        if source is not None:
-            arguments["image"] = source.image
-            if self._pair.kind.edit == "img2img":
-                # The latents of the source are the start, so the source's size is the result's.
-                arguments["image"] = _resize(source, (width, height))
-                arguments["strength"] = self._strength
+        if shown:
+            arguments["image"] = shown if len(shown) > 1 else shown[0]
+        if source is not None and self._pair.kind.edit == "img2img":
+            # The latents of the source are the start, so the source's size is the result's.
+            arguments["image"] = _resize(source, (width, height))
+            arguments["strength"] = self._strength
         return {key: value for key, value in arguments.items() if key in accepted}
 
     def _sides(self, source: Picture | None) -> tuple[int, int]:

@@ -9,12 +9,14 @@ grid is repainted.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from PIL import Image
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import StepSettings
+from ..step_settings import shown_beside
+from ..types import MOST_SHOWN, StepSettings
 
 GRID = 8
 
@@ -37,6 +39,11 @@ class FakeGenerator:
     def step_settings(self) -> frozenset[str]:
         """Each of them makes another picture."""
         return frozenset({"denoise", "negative", "mask", "reference"})
+
+    @property
+    def most_beside(self) -> int:
+        """As many as there are."""
+        return MOST_SHOWN - 1
 
     def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
         """The same, whose pictures these settings shape too."""
@@ -64,7 +71,7 @@ class FakeGenerator:
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """A picture determined by the arguments alone, without failure."""
-        own = f"\0{self._step.of_draw}" if self._step.of_draw else ""
+        own = f"\0{settings}" if (settings := self._settings()) else ""
         drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}{own}".encode()
         paint = hashlib.blake2b(drawn_from, digest_size=1).digest() + hashlib.shake_256(drawn_from).digest(
             GRID * GRID * 3
@@ -76,6 +83,15 @@ class FakeGenerator:
             grid = source.image.resize((GRID, GRID), Image.Resampling.NEAREST)
             grid.paste(repainted, (0, row))
         return Picture(grid.resize((self.size, self.size), Image.Resampling.NEAREST))
+
+    def _settings(self) -> dict[str, Any]:
+        """What shapes the picture of the step's settings; images beside the source count in their order,
+        whatever they are called."""
+        given = {name: one for name, one in self._step.of_draw.items() if name not in ("beside", "reference")}
+        shown = [one.digest for one in shown_beside(self._step)]
+        if not shown:
+            return given
+        return given | ({"reference": shown[0]} if len(shown) == 1 else {"beside": shown})
 
 
 def open(argument: str, size: str | int | None = None) -> FakeGenerator:

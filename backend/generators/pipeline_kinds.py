@@ -33,6 +33,9 @@ class PipelineKind:
     """The argument that takes a mask of what may change, white for change."""
     needs_mask: bool = False
     """It only repaints what a mask shows."""
+    most_images: int = 1
+    """Images that it can be shown, the source among them: a class that takes a list of them would take any
+    number, and here it is what ComfyUI's own nodes give the same model."""
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
 
@@ -41,13 +44,13 @@ _QWEN_EDIT = PipelineKind("reference", needs_source=True, guidance="true_cfg_sca
 _QWEN_DRAW = PipelineKind("img2img", guidance="true_cfg_scale", negative=" ")
 
 KINDS: dict[str, PipelineKind] = {
-    "Flux2Pipeline": PipelineKind("reference"),
-    "Flux2KleinPipeline": PipelineKind("reference", distilled_steps=4),
-    "Flux2KleinKVPipeline": PipelineKind("reference"),
+    "Flux2Pipeline": PipelineKind("reference", most_images=9),
+    "Flux2KleinPipeline": PipelineKind("reference", most_images=9, distilled_steps=4),
+    "Flux2KleinKVPipeline": PipelineKind("reference", most_images=9),
     "FluxKontextPipeline": PipelineKind("reference"),
     "QwenImageEditPipeline": _QWEN_EDIT,
-    "QwenImageEditPlusPipeline": _QWEN_EDIT,
-    "QwenImage21Pipeline": PipelineKind("reference", guidance="true_cfg_scale"),
+    "QwenImageEditPlusPipeline": replace(_QWEN_EDIT, most_images=3),
+    "QwenImage21Pipeline": PipelineKind("reference", guidance="true_cfg_scale", most_images=10),
     "LongCatImageEditPipeline": PipelineKind("reference", needs_source=True),
     "BriaFibo2Pipeline": PipelineKind("reference", mask="mask"),
     "FluxFillPipeline": PipelineKind("reference", needs_source=True, mask="mask_image", needs_mask=True),

@@ -22,6 +22,7 @@ __all__ = [
     "TakesStepSettings",
     "bounded_identity",
     "is_repeatable",
+    "most_beside",
     "step_identity",
 ]
 
@@ -71,7 +72,8 @@ class FollowsAnchor(Protocol):
 @runtime_checkable
 class TakesStepSettings(Protocol):
     """A generator that can draw single steps with a `negative`, `denoise`, `mask` or `reference` of their
-    own."""
+    own. One whose model is shown several images has `most_beside`, too: how many of them beside the one that
+    it edits, a step's reference among them."""
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -119,3 +121,10 @@ def is_repeatable(generator: Generator) -> bool:
     """Whether the same arguments give the same pixels. Hosted models without seeds do not: what they drew may
     be kept, but one image must not stand for two draws."""
     return bool(getattr(generator, "repeatable", True))
+
+
+def most_beside(generator: object) -> int:
+    """Images that a generator's model can be shown beside the one that it edits, 0 for none: those of
+    `DrawSettings.beside` and a step's reference. Who can be shown any draws with them by
+    `with_step_settings`."""
+    return max(0, int(getattr(generator, "most_beside", 0)))

@@ -13,7 +13,7 @@ from ..draw_identity import step_identity
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
-from ..types import Attempt, Step, StepResult, StopReason, Trajectory
+from ..types import Attempt, DrawSettings, Step, StepResult, StepSettings, StopReason, Trajectory
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick
@@ -55,7 +55,7 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
     draws: list[tuple[DrawKey, list[Attempt]]] = []
     for attempt in result.attempts:
         key = DrawKey(
-            generator=step_identity(trajectory.identities.generator, result.step.settings),
+            generator=step_identity(trajectory.identities.generator, _drawn_with(result.step, attempt)),
             prompt=attempt.prompt,
             seed=attempt.seed,
             source=_source(attempt),
@@ -88,11 +88,19 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
     journal.keep_judged(Judged(key=judge, verdict=attempt.verdict))
 
 
+def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:
+    """The step's settings as the attempt was drawn with them."""
+    if not attempt.beside:
+        return step.settings
+    return DrawSettings(**dict(step.settings), beside=attempt.beside)
+
+
 def _source(attempt: Attempt) -> str | None:
     return attempt.source.digest if attempt.source else None
 
 
 def sources_of(trajectory: Trajectory) -> list[Picture]:
-    """The pictures that attempts started from, each once."""
+    """The pictures that attempts started from or were shown, each once."""
     attempts = [attempt for result in trajectory.results for attempt in result.attempts]
-    return list({one.source.digest: one.source for one in attempts if one.source}.values())
+    shown = [picture for one in attempts for picture in (one.source, *one.beside) if picture]
+    return list({picture.digest: picture for picture in shown}.values())

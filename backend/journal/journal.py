@@ -159,7 +159,10 @@ class Journal:
         self._lock.release()
 
     def written_plan(self) -> Plan | None:
-        plan, planned = self._read_plan(), self.record().planned
+        record = self._found_record()
+        if record is None:
+            return None
+        plan, planned = self._read_plan(), record.planned
         return None if plan is None or (planned and planned.digest == _digest(plan)) else plan
 
     def plan(self, key: PlanKey) -> Plan | None:
@@ -227,8 +230,7 @@ class Journal:
     def record(self) -> RunRecord:
         """The content of run.json; raises JournalError if the folder holds no run, a damaged or a newer
         one."""
-        self._check_version(RUN)
-        record = self._files.read_model(RunRecord, RUN, hint="Choose another folder, or restore the file.")
+        record = self._found_record()
         if record is None:
             raise JournalError(f"{str(self.folder)!r} holds no run.", "Give the --out folder of one.")
         return record
@@ -243,6 +245,10 @@ class Journal:
         self._check_version(TRAJECTORY)
         hint = "Delete it: a run is also read from its records."
         return self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
+
+    def _found_record(self) -> RunRecord | None:
+        self._check_version(RUN)
+        return self._files.read_model(RunRecord, RUN, hint="Choose another folder, or restore the file.")
 
     def _unusable(self, error: OSError) -> JournalError:
         reason = error.strerror or str(error)

@@ -24,12 +24,24 @@ from .protocols import BatchCritic, CriticLike
 
 
 class WantedDraw(NamedTuple):
-    """One draw; `source` None is text-to-image, `settings` are the step's own."""
+    """One draw; `source` None is text-to-image, `settings` are the step's own, with what it is shown."""
 
     prompt: str
     source: Picture | None
     seed: int
     settings: StepSettings = StepSettings()
+
+
+class DrawnFrom(NamedTuple):
+    """What all draws of a step have in common: the image that they edit, and the step's settings with what
+    the model is shown beside it."""
+
+    source: Picture | None
+    settings: StepSettings
+
+    def wanted(self, prompt: str, seed: int) -> WantedDraw:
+        """One of these draws."""
+        return WantedDraw(prompt, self.source, seed, self.settings)
 
 
 class CachedCalls:

@@ -32,6 +32,7 @@ from ..types import (
     Trajectory,
     Value,
 )
+from .earlier_images import ALL
 from .events import AttemptDrawn, AttemptStarted, Event, Finished
 from .loop import CriticLike, run
 from .step_rules import step_source
@@ -124,6 +125,11 @@ def trial_of_plan(
         which = f"Step {number} of the plan has" if number else "The remaining steps have"
         drawn = ", ".join(str(step.number) for step in plan.steps if step.prompt) or "none"
         raise SettingsError(f"{which} only text, nothing to draw.", f"Steps that are drawn: {drawn}.")
+    if any(step.settings.source == ALL for step in chosen):
+        raise SettingsError(
+            "A step of the plan is to be shown all earlier images, and these nodes hand over one.",
+            "Give it another source (Edit Plan), or draw it with a Step Generator and the Critic Loop.",
+        )
     kept = tuple(result for result in earlier if result.step.number < chosen[0].number)
     images = [*request.images, *(result.image for result in kept if result.image)]
     start = source or (images[-1] if images else None)

@@ -22,9 +22,9 @@ from functools import partial
 from ..errors import Cancelled, SettingsError, SourceMissing
 from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
-from ..pictures import Picture
 from ..types import (
     Attempt,
+    DrawSettings,
     Fault,
     Identities,
     Plan,
@@ -36,7 +36,8 @@ from ..types import (
     StopReason,
     Trajectory,
 )
-from .cached_calls import CachedCalls, WantedDraw
+from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
+from .earlier_images import drawn_settings, with_most_images
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
 from .policy import (
     accepted,
@@ -105,10 +106,13 @@ class _Run:
 
     def events(self, given: Plan | None) -> Iterator[Event]:
         self._appoint_critic(given)
+        written = given if given is not None else self.store.written_plan()
+        self.settings = with_most_images(self.settings, written, self.generator)
         self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
         self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
             plan, planned, reused = self._plan(given)
+            self.settings = with_most_images(self.settings, plan, self.generator)
             check_steps(plan, self.request, self.generator)
             self._appoint_critic(plan)
             self.identities = self._identities(planned)
@@ -176,7 +180,7 @@ class _Run:
             yield self._close(step, StopReason.text_only)
             return
         try:
-            source = step_source(step, self.request, self.results, self.settings)
+            drawn_from = self._drawn_from(step, self.results)
         except SourceMissing as missing:
             yield from self._without_source(step, missing.message)
             return
@@ -188,11 +192,11 @@ class _Run:
         most = min(tries, draws_left(self.results, self.settings))
         reason = StopReason.unjudged
         draws = 0
-        while draws < most and not self._redraw_waits(step, prompt, source, draws):
+        while draws < most and not self._redraw_waits(step, prompt, drawn_from, draws):
             first = len(self.attempts)
             numbers = range(draws, min(draws + self.settings.candidates, most))
             draws = numbers.stop
-            stopped = yield from self._candidates(step, numbers, prompt, source, pick)
+            stopped = yield from self._candidates(step, numbers, prompt, drawn_from, pick)
             candidates = self.attempts[first:]
             if self.critic and (tries > 1 or len(candidates) > 1):
                 reason = StopReason.tries_used_up
@@ -206,7 +210,7 @@ class _Run:
                 reason = stopped
                 break
             prompt = next_prompt(candidates, self.plan.style)
-        redrawn, ended = yield from self._redraws(step, source)
+        redrawn, ended = yield from self._redraws(step, drawn_from)
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         elif redrawn is not None:
@@ -223,7 +227,12 @@ class _Run:
         else:
             yield self._close(step, ended or reason, redrawn)
 
-    def _redraw_waits(self, step: Step, prompt: str, source: Picture | None, draws: int) -> bool:
+    def _drawn_from(self, step: Step, earlier: list[StepResult]) -> DrawnFrom:
+        """What the draws of a step begin with, after these results; raises SourceMissing."""
+        source = step_source(step, self.request, earlier, self.settings)
+        return DrawnFrom(source, drawn_settings(step, self.request, earlier, self.settings))
+
+    def _redraw_waits(self, step: Step, prompt: str, drawn_from: DrawnFrom, draws: int) -> bool:
         """Whether a person asked for another attempt than the next one, which is then not made.
 
         What was made before comes first all the same: a run that goes on has the attempts in the same order.
@@ -231,10 +240,10 @@ class _Run:
         if not self.store.redraws(step):
             return False
         seed = step_seed(step, draws, self.settings)
-        return not self.cached_calls.has_drawn(WantedDraw(prompt, source, seed, step.settings))
+        return not self.cached_calls.has_drawn(drawn_from.wanted(prompt, seed))
 
     def _redraws(
-        self, step: Step, source: Picture | None
+        self, step: Step, drawn_from: DrawnFrom
     ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
         """Make the attempts that a person asked for, after the step's own; returns which of them is the
         step's result (None: there is none), and why it ended before the last of them.
@@ -246,7 +255,7 @@ class _Run:
         while later := {number: what for number, what in self.store.redraws(step).items() if number > done}:
             done, prompt = next(iter(later.items()))
             seed = redraw_seed(step, self.settings, done, prompt, self.attempts)
-            wanted = WantedDraw(prompt, source, seed, step.settings)
+            wanted = drawn_from.wanted(prompt, seed)
             if not self.cached_calls.has_drawn(wanted):
                 pick = self.store.user_selected(step.number)
                 if len(later) > 1 or user_selected(self.attempts, pick) is not None:
@@ -272,12 +281,12 @@ class _Run:
         yield self._close(step, StopReason.error)
 
     def _candidates(
-        self, step: Step, numbers: range, prompt: str, source: Picture | None, pick: str | None
+        self, step: Step, numbers: range, prompt: str, drawn_from: DrawnFrom, pick: str | None
     ) -> EventStream[Event, None, StopReason | None]:
         """Make the draws of these numbers; returns why it ended before the last of them, None if it did
         not."""
         for number in numbers:
-            wanted = WantedDraw(prompt, source, step_seed(step, number, self.settings), step.settings)
+            wanted = drawn_from.wanted(prompt, step_seed(step, number, self.settings))
             decided = user_selected(self.attempts, pick) is not None
             if decided and not self.cached_calls.has_drawn(wanted):
                 return StopReason.picked
@@ -288,7 +297,8 @@ class _Run:
 
     def _draw(self, step: Step, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
         """Make one draw; each of its images is an attempt."""
-        prompt, source, seed, _ = wanted
+        prompt, source, seed, settings = wanted
+        beside = settings.beside if isinstance(settings, DrawSettings) else ()
         yield AttemptStarted(step, len(self.attempts), prompt, seed, redraw)
         drawn, reused = self.cached_calls.draw(wanted)
         images = drawn.images or (None,)
@@ -300,6 +310,7 @@ class _Run:
                 prompt=prompt,
                 seed=seed,
                 source=source,
+                beside=beside,
                 image=image,
                 error=drawn.error,
                 seconds=drawn.seconds / len(images),
@@ -341,9 +352,8 @@ class _Run:
         ):
             return  # its anchor is not known before the verdict
         with suppress(SourceMissing):
-            source = step_source(later, self.request, results, self.settings)
             seed = step_seed(later, 0, self.settings)
-            self.cached_calls.draw_ahead(WantedDraw(later.prompt, source, seed, later.settings))
+            self.cached_calls.draw_ahead(self._drawn_from(later, results).wanted(later.prompt, seed))
 
     def _close(self, step: Step, reason: StopReason, chosen: int | None = None) -> StepFinished:
         result = StepResult(

@@ -15,6 +15,7 @@ from ..journal.journal import Journal
 from ..journal.store import Drawn, Judged, PlanKey
 from ..pictures import Picture
 from ..types import (
+    MOST_SHOWN,
     Identities,
     Plan,
     Request,
@@ -87,6 +88,7 @@ class _AbsentGenerator:
         self.identity = identity
         self.draws_several = True
         self.step_settings = frozenset(StepSettings.model_fields)
+        self.most_beside = MOST_SHOWN - 1
 
     def with_step_settings(self, settings: StepSettings) -> _AbsentGenerator:
         return self

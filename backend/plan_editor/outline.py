@@ -8,8 +8,8 @@
        | one red boat
        text: Very early, the boat hoisted its sail.
 
-A step may have settings of its own: `source: step 1` (previous, first, anchor, text), `seed: 7`, `tries: 3`,
-`denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
+A step may have settings of its own: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
+`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
 
 Decision: what is written is read back as the same steps, character for character: a value that a line cannot
 show as it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more

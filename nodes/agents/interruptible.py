@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.generators.protocol import DrawsSeveral, FollowsAnchor, Generator, TakesStepSettings
+from ...backend.generators.protocol import (
+    DrawsSeveral,
+    FollowsAnchor,
+    Generator,
+    TakesStepSettings,
+    most_beside,
+)
 from ...backend.pictures import Picture
 from ...backend.types import StepSettings, Verdict
 from .. import host
@@ -46,6 +52,10 @@ class InterruptibleGenerator:
     def step_settings(self) -> frozenset[str]:
         generator = self._generator
         return generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+
+    @property
+    def most_beside(self) -> int:
+        return most_beside(self._generator)
 
     def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
         """The same around the generator with these settings."""

@@ -50,6 +50,11 @@ class ManagedPipeline:
         """The pipeline's own."""
         return self._generator.step_settings
 
+    @property
+    def most_beside(self) -> int:
+        """The pipeline's own."""
+        return self._generator.most_beside
+
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
         """The same weights, lock and residence, drawing with these settings."""
         other = copy(self)

@@ -80,7 +80,7 @@ class CriticLoop(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "source",
-                    options=["previous", "first", "anchor"],
+                    options=["previous", "first", "anchor", "all"],
                     default="previous",
                     tooltip=FIELDS["source"].description,
                 ),

@@ -20,6 +20,7 @@ from ...backend.errors import Cancelled, GeneratorError, InterleaveError
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
+from ...backend.step_settings import shown_beside
 from ...backend.types import StepSettings
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
@@ -41,6 +42,8 @@ MISMATCH = (
     "normalized",
     "same size",
 )
+TEXTS = ("denoise", "negative")
+"""The settings of a step that are DrawSettings, too."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
@@ -113,26 +116,29 @@ class ComfyGenerator:
         given = self._options
         takes_denoise = self._choice == NOISE
         takes_negative = given.negative is None and given.guider is None and not self._context.unguided
-        takes_reference = len(self._references) < self._mode.max_images - 1
         taken = {
             "mask": True,
             "denoise": takes_denoise,
             "negative": takes_negative,
-            "reference": takes_reference,
+            "reference": self.most_beside > 0,
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
+    @property
+    def most_beside(self) -> int:
+        """What the edit mode can be shown beside the image that a step edits and the pinned references."""
+        return self._mode.max_images - 1 - len(self._references)
+
     def with_step_settings(self, settings: StepSettings) -> ComfyGenerator:
         """The same weights, lock and cache, drawing with these settings; a step's mask takes the place of the
-        connected one, its reference comes behind the pinned ones."""
+        connected one, earlier images and its reference come behind the pinned ones."""
         other = copy(self)
         other.__dict__.pop("_identity", None)
-        texts = {name: one for name, one in settings.of_draw.items() if name not in settings.images}
+        texts = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
         other._context = replace(self._context, settings=self._context.settings.model_copy(update=texts))
         if settings.mask and settings.mask.picture:
             other._options = replace(self._options, mask=to_mask(settings.mask.picture.image))
-        if settings.reference and settings.reference.picture:
-            other._references = (*self._references, settings.reference.picture)
+        other._references = (*self._references, *shown_beside(settings))
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

@@ -25,10 +25,10 @@ from ...backend.errors import (
     is_out_of_memory,
 )
 from ...backend.generators import REGISTRY, Generator, open_generator
-from ...backend.generators.protocol import TakesDrawOptions, TakesStepSettings
+from ...backend.generators.protocol import TakesDrawOptions, TakesStepSettings, most_beside
 from ...backend.pictures import Picture
 from ...backend.registry import option_names
-from ...backend.types import StepImage, StepSettings
+from ...backend.types import MOST_SHOWN, DrawSettings, StepImage, StepSettings
 from .pool import Drawn, DrawRequest, DrawTimeout, ImageFormat, ModelInfo, Refused, ServiceError, WorkerLost
 from .settings import ModelSettings
 
@@ -46,6 +46,7 @@ class Drawer:
             identity=generator.identity,
             takes=tuple(sorted(_takes(generator))),
             batches=hasattr(generator, "draw_many"),
+            most_images=min(MOST_SHOWN, 1 + most_beside(generator)),
             port=model.port,
         )
 
@@ -145,13 +146,13 @@ class Drawer:
             if "mask" not in takes:
                 raise Refused(f"The model {request.model!r} takes no mask.")
             given["mask"] = StepImage(name="mask", picture=request.mask)
-        if len(request.sources) > 1:
-            if "reference" not in takes or len(request.sources) > 2:
-                most = 2 if "reference" in takes else 1
-                raise Refused(
-                    f"The model {request.model!r} takes {most} image(s) at most, not {len(request.sources)}."
-                )
-            given["reference"] = StepImage(name="reference", picture=request.sources[1])
+        if len(request.sources) > self.info.most_images:
+            raise Refused(
+                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, not "
+                f"{len(request.sources)}."
+            )
+        if beside := request.sources[1:]:
+            return DrawSettings(**given, beside=beside)
         return StepSettings(**given)
 
     def _fault(self, error: InterleaveError) -> ServiceError:

@@ -121,13 +121,15 @@ class Drawn:
 @dataclass(frozen=True)
 class ModelInfo:
     """What is known of a model that is served. `identity` is empty until a worker has loaded it; `takes` are
-    those of size, steps, guidance, negative, mask and reference that a request can set."""
+    those of size, steps, guidance, negative, mask and reference that a request can set, `most_images` how
+    many it can be shown."""
 
     name: str
     kind: str
     identity: str = ""
     takes: tuple[str, ...] = ()
     batches: bool = False
+    most_images: int = 1
     port: int | None = None
 
 

@@ -245,9 +245,9 @@ def late_error(where: str, seconds: float) -> GeneratorError:
     )
 
 
-def request_digest(prompt: str, source: Picture | None, seed: int) -> bytes:
+def request_digest(prompt: str, images: Sequence[Picture], seed: int) -> bytes:
     """Names a draw, so that equal ones meet at the same service."""
-    drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}"
+    drawn_from = f"{prompt}\0{seed}\0{' '.join(one.digest for one in images)}"
     return hashlib.blake2b(drawn_from.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

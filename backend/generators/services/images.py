@@ -28,7 +28,8 @@ from ...remote.balanced import GREETING_SECONDS, Unanswered
 from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint
 from ...remote.server import Form, RemoteServer
-from ...types import StepSettings
+from ...step_settings import shown_beside
+from ...types import MOST_SHOWN, StepSettings
 from ..protocol import bounded_identity
 from .asking import Question, Refused, asked
 from .client import (
@@ -127,7 +128,7 @@ class ImagesGenerator(ServiceClient):
     def __init__(self, model: str, reach: Reach, options: ImagesOptions) -> None:
         self._model, self._size = model, options.sides
         self._mask = open_mask(Path(options.mask).expanduser()) if options.mask else None
-        self._reference: Picture | None = None
+        self._beside: tuple[Picture, ...] = ()
         self._learned = _Learned()
         super().__init__(reach)
         self._takes = named(options.extras) if options.extras is not None else self._described()
@@ -144,6 +145,11 @@ class ImagesGenerator(ServiceClient):
         """`mask` and `reference`, and `negative` where the servers take one."""
         return frozenset({"mask", "reference"} | ({"negative"} & self._takes.extras))
 
+    @property
+    def most_beside(self) -> int:
+        """As many as the published API takes; a server that takes fewer refuses them."""
+        return MOST_SHOWN - 1
+
     def with_step_settings(self, settings: StepSettings) -> ImagesGenerator:
         """The same servers, asked with these settings."""
         other = copy(self)
@@ -151,20 +157,15 @@ class ImagesGenerator(ServiceClient):
             other._extras = self._extras | {FIELDS["negative"]: settings.negative}
         if settings.mask is not None:
             other._mask = settings.mask.picture
-        if settings.reference is not None:
-            other._reference = settings.reference.picture
+        other._beside = shown_beside(settings)
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError, DrawRefused
-        or Cancelled."""
-        return self.draw_from(prompt, (source,) if source else (), seed)
-
-    def draw_from(self, prompt: str, sources: Sequence[Picture], seed: int) -> Picture:
-        """Have an image drawn from several, in this order; the first is the one that is edited. Raises as
-        `draw` does."""
-        images = [*sources, *((self._reference,) if self._reference else ())]
-        digest = request_digest(prompt, images[0] if images else None, seed)
+        """Have the image drawn (`source` None: from text, or from what is beside it) and return it. The
+        source is sent first, then what is beside it, in order. Raises GeneratorError, DrawRefused or
+        Cancelled."""
+        images = [*((source,) if source else ()), *self._beside]
+        digest = request_digest(prompt, images, seed)
         question = self._question(prompt, images, seed)
         try:
             endpoint, said = self._draw(question, digest)

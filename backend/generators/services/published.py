@@ -130,7 +130,7 @@ class HttpGenerator(ServiceClient):
             **self._options,
         }
         question = Question("POST", "/edit", MAX_ANSWER_BYTES, body)
-        endpoint, data = self._draw(question, request_digest(prompt, source, seed))
+        endpoint, data = self._draw(question, request_digest(prompt, [source] if source else [], seed))
         width, height = source.size if source else (0, 0)
         most = self._most_pixels(self._options.get("width") or width, self._options.get("height") or height)
         with endpoint.server.faults():

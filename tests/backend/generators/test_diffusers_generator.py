@@ -18,7 +18,7 @@ from interleave_thinker.backend.errors import Cancelled, GeneratorError, Interle
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import StepImage, StepSettings
+from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
 
 Build = Callable[[str], Path]
 
@@ -420,3 +420,20 @@ def test_a_setting_that_would_be_ignored_is_not_taken(build: Build) -> None:
     assert open_tiny(build("flux2_klein")).step_settings == frozenset()
     unguided = open_tiny(build("stable_diffusion"), guidance=1.0, size="64x64")
     assert unguided.step_settings == {"denoise"}
+
+
+@pytest.mark.parametrize(("name", "most"), [("flux2_klein", 8), ("qwen_image_edit_plus", 2)])
+def test_earlier_images_are_shown_beside_the_source_in_order(build: Build, name: str, most: int) -> None:
+    generator = open_generator(f"diffusers:{build(name)}", device="cpu", steps=1, size="64x64")
+    assert isinstance(generator, DiffusersGenerator) and generator.most_beside == most
+    assert "reference" in generator.step_settings
+    source, one, other = scene(1), scene(2), scene(3)
+
+    def draw(*beside: Picture, source: Picture | None = source) -> Picture:
+        drawn = generator.with_step_settings(DrawSettings(beside=beside)).draw("a boat", source, 5)
+        assert drawn.size == (64, 64)
+        return drawn
+
+    assert len({draw().digest, draw(one).digest, draw(one, other).digest, draw(other, one).digest}) == 4
+    assert draw(one, source=None) != draw(source=None), "a step drawn from text, with a reference"
+    assert draw() == generator.draw("a boat", source, 5)

@@ -18,9 +18,13 @@ from support.images_api import images_service
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
-from interleave_thinker.backend.generators.protocol import TakesDrawOptions
+from interleave_thinker.backend.generators.protocol import (
+    TakesDrawOptions,
+    TakesStepSettings,
+    most_beside,
+)
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import MAX_TEXT, Identities
+from interleave_thinker.backend.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
 
 
 @dataclass
@@ -190,6 +194,26 @@ def test_the_fake_generator_opens_by_its_earlier_name_with_the_same_identity() -
     old, new = open_generator("painted:48"), open_generator("fake:48")
     assert old.identity == new.identity == "painted/1 48x48"
     assert old.draw("a boat", None, 3) == new.draw("a boat", None, 3)
+
+
+def test_who_takes_a_reference_is_shown_earlier_images_and_their_order_matters(generator: Generator) -> None:
+    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    assert (most_beside(generator) > 0) == ("reference" in taken)
+    if not most_beside(generator):
+        return
+    assert isinstance(generator, TakesStepSettings)
+    other = Picture(SOURCE.image.rotate(90))
+    beside, turned = ((SOURCE, other), (other, SOURCE))
+
+    def draw(settings: StepSettings) -> Picture:
+        return generator.with_step_settings(settings).draw("a red house", SOURCE, 5)
+
+    drawn = [draw(DrawSettings(beside=one)) for one in ((), beside, turned, (other,))]
+    assert len({one.digest for one in drawn}) == 4 and drawn[1] == draw(DrawSettings(beside=beside))
+    assert drawn[0] == generator.draw("a red house", SOURCE, 5)
+    reference = StepImage(name="other.png", picture=other)
+    assert draw(StepSettings(reference=reference)) == drawn[3], "a reference is the last of them"
+    assert draw(DrawSettings(beside=(SOURCE,), reference=reference)) == drawn[1]
 
 
 def test_options_of_one_draw_are_as_those_that_it_is_opened_with(subject: Subject) -> None:

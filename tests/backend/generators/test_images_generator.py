@@ -18,7 +18,7 @@ from interleave_thinker.backend.generators.protocol import is_repeatable
 from interleave_thinker.backend.generators.services.described import described
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
-from interleave_thinker.backend.types import StepImage, StepSettings
+from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
 
 MUTATIONS = 500
 
@@ -62,7 +62,8 @@ def test_several_images_arrive_in_order(service: ImagesService) -> None:
     generator = open_generator(spec(service))
     step = StepSettings(reference=StepImage(name="b.png", picture=BLUE))
     generator.with_step_settings(step).draw("both", RED, 1)  # type: ignore[attr-defined]
-    generator.draw_from("all", [GREEN, RED, BLUE], 1)  # type: ignore[attr-defined]
+    earlier = DrawSettings(beside=(RED, BLUE))
+    generator.with_step_settings(earlier).draw("all", GREEN, 1)  # type: ignore[attr-defined]
     assert [one["images"] for one in service.requests] == [[RED, BLUE], [GREEN, RED, BLUE]]
     assert "image" not in service.requests[1] and len(service.requests[1]["image[]"]) == 3
 

@@ -68,8 +68,8 @@ def test_what_a_model_does_not_have_is_named_or_refused() -> None:
     worker = drawer("fake:32")
     (outcome,) = worker.draw([request(steps=9, guidance=1.0)])
     assert isinstance(outcome, Drawn) and outcome.ignored == ("guidance", "steps")
-    (refused,) = worker.draw([request(sources=(SOURCE, SOURCE, SOURCE))])
-    assert isinstance(refused, Refused) and "2 image(s)" in refused.message
+    (refused,) = worker.draw([request(sources=(SOURCE,) * 17)])
+    assert isinstance(refused, Refused) and "16 image(s)" in refused.message
     assert image(worker.draw([request()])[0]) == open_generator("fake:32").draw("a red house", None, 5)
 
 

@@ -75,6 +75,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
                 "kind": info.kind,
                 "identity": front.identity(info) or None,
                 "takes": list(info.takes),
+                "images": info.most_images,
                 "batches": info.batches,
                 "port": info.port,
             }

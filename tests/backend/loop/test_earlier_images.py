@@ -1,0 +1,174 @@
+"""`source: all`: which earlier images a step is shown, that they are part of what names a draw, and that a
+generator of one image says so before anything is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from support.small_agents import Counting, Verdicts
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.execution_record.reader import read_record
+from interleave_thinker.backend.execution_record.trajectory import record_trajectory
+from interleave_thinker.backend.exporters.record import export
+from interleave_thinker.backend.generators.color_match import TO_SOURCE, color_matched
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.external import trial_of_plan
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    MOST_SHOWN,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepImage,
+    StepSettings,
+    Trajectory,
+)
+
+TEXT = Request(text="a story")
+PHOTO = Picture.white((16, 16))
+HAT = Picture(Image.new("RGB", (16, 16), "red"))
+ALL = RunSettings(source="all")
+
+
+class Few(FakeGenerator):
+    """One whose model is shown three images."""
+
+    most_beside = 2
+
+
+def plan(*settings: dict[str, Any]) -> Plan:
+    steps = (
+        Step(number=number, prompt=f"scene {number}", settings=StepSettings(**one))
+        for number, one in enumerate(settings, 1)
+    )
+    return Plan(steps=tuple(steps))
+
+
+def drawn(story: Plan, settings: RunSettings = ALL, generator: Any = None, **rest: Any) -> Trajectory:
+    request, store = rest.get("request", TEXT), rest.get("store")
+    events = run(request, None, generator or FakeGenerator(16), rest.get("critic"), settings, store, story)
+    last = list(events)[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def shown(trajectory: Trajectory) -> list[list[Picture | None]]:
+    first = [result.attempts[0] for result in trajectory.results]
+    return [[one.source, *one.beside] for one in first]
+
+
+def test_the_newest_is_edited_and_the_first_then_the_newer_are_shown_beside_it() -> None:
+    trajectory = drawn(plan({}, {}, {}, {}, {}))
+    one, two, three, four, _ = (result.image for result in trajectory.results)
+    assert shown(trajectory) == [[None], [one], [two, one], [three, one, two], [four, one, three, two]]
+
+
+def test_images_of_the_request_are_earlier_ones_and_none_is_shown_twice() -> None:
+    trajectory = drawn(plan({}, {}), request=Request(text="both", images=(PHOTO, HAT, PHOTO)))
+    first = trajectory.results[0].image
+    assert shown(trajectory) == [[PHOTO, HAT], [first, PHOTO, HAT]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "generator", "most"),
+    [(ALL, Few(16), 3), (RunSettings(source="all", most_images=2), Few(16), 2), (ALL, FakeGenerator(16), 16)],
+)
+def test_no_more_than_the_model_takes_or_the_run_allows(
+    settings: RunSettings, generator: FakeGenerator, most: int
+) -> None:
+    trajectory = drawn(plan(*[{}] * 20), settings, generator)
+    images = [result.image for result in trajectory.results]
+    assert max(len(one) for one in shown(trajectory)) == most
+    assert shown(trajectory)[-1] == [images[-2], images[0], *images[-3:0:-1]][:most]
+    assert trajectory.settings.most_images == most, "recorded, so that a reader comes to the same"
+
+
+def test_one_step_can_be_shown_all_and_its_reference_takes_a_place() -> None:
+    reference = {"reference": StepImage(name="hat.png", picture=HAT)}
+    story = plan({}, {}, {}, {"source": "all"} | reference, {})
+    trajectory = drawn(story, RunSettings(), Few(16))
+    one, _, three, four, _ = (result.image for result in trajectory.results)
+    assert shown(trajectory)[2:] == [[trajectory.results[1].image], [three, one], [four]]
+
+
+@pytest.mark.parametrize("story", [plan({}, {}), plan({}, {"source": "all"})])
+def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, tmp_path: Path) -> None:
+    generator = Counting()
+    settings = ALL if story.steps[1].settings.source is None else RunSettings()
+    with pytest.raises(SettingsError, match="this generator shows its one alone") as caught:
+        drawn(story, settings, generator, store=Journal(tmp_path / "run"))
+    assert (
+        generator.drawn == [] and not (tmp_path / "run").exists() and "images:MODEL@URL" in caught.value.hint
+    )
+
+
+def test_more_than_the_model_takes_is_refused() -> None:
+    with pytest.raises(SettingsError, match="3 images at most, and most_images asks for 4"):
+        drawn(plan({}, {}), RunSettings(source="all", most_images=4), Few(16))
+    assert RunSettings(source="all", most_images=MOST_SHOWN).most_images == 16
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_what_is_shown_shapes_the_image_and_names_the_draw(tmp_path: Path, matched: bool) -> None:
+    def told(rule: str) -> Trajectory:
+        generator: Any = color_matched(Few(16), TO_SOURCE) if matched else Few(16)
+        return drawn(plan({}, {}, {}), RunSettings(source=rule), generator, store=Journal(tmp_path / "run"))  # type: ignore[arg-type]
+
+    previous, every = told("previous"), told("all")
+    same = [one.image == other.image for one, other in zip(previous.results, every.results, strict=True)]
+    assert same == [True, True, False], "a step that is shown one image is the draw that it was"
+    records = len(list((tmp_path / "run" / "attempts").iterdir()))
+    assert records == 4 and told("all") == every
+    assert len(list((tmp_path / "run" / "attempts").iterdir())) == records
+
+
+def test_a_run_is_read_from_its_records_and_its_copy_draws_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    whole = drawn(plan({}, {}, {}, {}), generator=Few(16), store=Journal(folder))
+    (folder / "trajectory.json").unlink()
+    assert load_trajectory(folder) == whole, "also where the generator is not at hand"
+    copied = save_trajectory(whole, tmp_path / "copy")
+    assert load_trajectory(copied) == whole
+    counting = Few(16)
+    counting.draw = None  # type: ignore[assignment, method-assign]
+    assert drawn(whole.plan, generator=counting, store=Journal(copied)) == whole
+
+
+def test_an_execution_record_names_what_was_shown(tmp_path: Path) -> None:
+    whole = drawn(plan({}, {}, {}))
+    record = json.loads(export(whole, tmp_path).read_text())
+    assert ["beside_imgs" in one for one in record["steps"]] == [False, False, True]
+    read = record_trajectory(read_record(tmp_path))
+    assert shown(read) == shown(whole)
+
+
+def test_tries_and_images_drawn_ahead_are_shown_the_same() -> None:
+    story, critic = plan({}, {}, {}), Verdicts(True, False, True, True)
+    settings = RunSettings(source="all", draw_ahead=True)
+    ahead = drawn(story, settings, critic=critic)
+    plainly = drawn(story, critic=Verdicts(True, False, True, True))
+    assert shown(ahead) == shown(plainly)
+    assert [len(result.attempts) for result in ahead.results] == [1, 2, 1]
+    assert len({one.beside for one in ahead.results[1].attempts}) == 1
+
+
+def test_runs_without_it_are_written_as_before() -> None:
+    written = drawn(plan({}, {}), RunSettings()).model_dump(mode="json")
+    assert "most_images" not in written["settings"]
+    assert all("beside" not in attempt for result in written["results"] for attempt in result["attempts"])
+
+
+def test_nodes_of_a_graph_cannot_hand_over_several() -> None:
+    with pytest.raises(SettingsError, match="shown all earlier images, and these nodes hand over one"):
+        trial_of_plan(TEXT, plan({}, {"source": "all"}), 2, PHOTO, 0)
