@@ -1,18 +1,22 @@
-"""How one step is drawn where that differs from the run: its own settings, and the images that it names.
+"""How one step is drawn where that differs from the run: its own settings, the images that it names, and what
+all of it adds to the name of the draw's maker.
 
 Decision: `beside` is no field of a plan. Which earlier images a step is shown follows from its source and
 from what was drawn before it (loop/earlier_images.py), so a plan says `source: all`, and the loop hands the
-generator the pictures.
+generator the pictures. The identity stands here, too, since whoever writes a run's records anew (a copy of a
+story) names their makers as the loop did.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from .pictures import Picture
-from .values import Several, Text, Value
+from .values import MAX_TEXT, Several, Text, Value
 
 MAX_IMAGE_NAME = 1_000
 MOST_SHOWN = 16
@@ -94,3 +98,18 @@ def shown_beside(settings: StepSettings) -> tuple[Picture, ...]:
     beside = settings.beside if isinstance(settings, DrawSettings) else ()
     reference = settings.reference.picture if settings.reference else None
     return (*beside, *((reference,) if reference else ()))
+
+
+def step_identity(identity: str, settings: StepSettings) -> str:
+    """The identity of a generator that draws with a step's own settings: its own where there are none."""
+    given = settings.of_draw
+    return bounded_identity(f"{identity} step={json.dumps(given, sort_keys=True)}") if given else identity
+
+
+def bounded_identity(text: str) -> str:
+    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge
+    negative prompt, hundreds of references) the beginning and the SHA-256 digest of the whole."""
+    if len(text) <= MAX_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:1000]}... sha256={digest}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from ..draw_identity import bounded_identity, step_identity
 from ..pictures import Picture
+from ..step_settings import bounded_identity, step_identity
 from ..types import StepSettings
 
 __all__ = [

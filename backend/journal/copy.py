@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..draw_identity import step_identity
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
+from ..step_settings import step_identity
 from ..types import Attempt, DrawSettings, Step, StepResult, StepSettings, StopReason, Trajectory
 from .files import RunFiles
 from .journal import Journal

@@ -29,6 +29,7 @@ from ...remote.call import TRIES, RemoteCall, Retryable
 from ...remote.endpoints import Endpoint, Endpoints
 from .asking import NO_SUCH_PAGE, Question, asked
 from .makers import Makers
+from .unused import UnusedOptions
 
 DEADLINE = 300.0
 MAX_GREETING_BYTES = 1024 * 1024
@@ -91,6 +92,7 @@ class ServiceClient(ABC):
         self._endpoints = Endpoints(reach.addresses, read_key(GENERATOR_KEY), GeneratorError)
         self._services = Balanced(self._endpoints, self._greet)
         self._makers = Makers(reach.mixed)
+        self._unused = UnusedOptions()
         self._greet_all()
 
     @property

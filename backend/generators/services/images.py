@@ -73,6 +73,7 @@ class ImagesAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     data: list[ImageAnswer] = Field(min_length=1)
+    ignored: Any = None
 
 
 class ImagesOptions(DrawOptions):
@@ -179,7 +180,10 @@ class ImagesGenerator(ServiceClient):
                 _raise(second)
         width, height = self._size or (images[0].size if images else (0, 0))
         with endpoint.server.faults():
-            return _picture_in(said, endpoint.server, question.path, self._most_pixels(width, height))
+            most = self._most_pixels(width, height)
+            picture, ignored = _picture_in(said, endpoint.server, question.path, most)
+            self._unused.show(endpoint.server, ignored)
+            return picture
 
     def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> Question:
         fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}
@@ -275,11 +279,11 @@ def _png(image: Image.Image) -> bytes:
     return held.getvalue()
 
 
-def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> Picture:
+def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> tuple[Picture, Any]:
     where = f"{server.url}{path}"
     check_values(data, where)
     try:
-        image = ImagesAnswer.model_validate_json(data).data[0]
+        answer = ImagesAnswer.model_validate_json(data)
     except ValidationError as error:
         raise GeneratorError(
             f"{where} answered something else than images "
@@ -287,6 +291,7 @@ def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> Pict
             "Does this server speak the OpenAI Images API?",
         ) from error
     del data
+    image = answer.data[0]
     content = image.b64_json or (image.url if image.url and image.url.startswith("data:image/") else None)
     if content is None:
         fault = f"an address ({server.quote(image.url[:100])})" if image.url else "neither image nor address"
@@ -295,6 +300,6 @@ def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> Pict
             "Addresses are not followed: have the server answer with b64_json.",
         )
     try:
-        return Picture.from_base64(content, f"The image from {server.url}", most)
+        return Picture.from_base64(content, f"The image from {server.url}", most), answer.ignored
     except PictureError as error:
         raise GeneratorError(error.message, error.hint) from error

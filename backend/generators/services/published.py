@@ -40,6 +40,7 @@ class EditAnswer(BaseModel):
     edited_image: str | None = None
     seed: int | None = None
     error: str | None = None
+    ignored: Any = None
 
 
 class HealthAnswer(BaseModel):
@@ -134,7 +135,9 @@ class HttpGenerator(ServiceClient):
         width, height = source.size if source else (0, 0)
         most = self._most_pixels(self._options.get("width") or width, self._options.get("height") or height)
         with endpoint.server.faults():
-            return _picture_in(data, endpoint.server, most)
+            picture, ignored = _picture_in(data, endpoint.server, most)
+            self._unused.show(endpoint.server, ignored)
+            return picture
 
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         try:
@@ -155,7 +158,8 @@ def _quoted(server: RemoteServer, name: str) -> str:
     return f"{server.quote(name)} sha256={hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _picture_in(data: bytes, server: RemoteServer, most: int) -> Picture:
+def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture, Any]:
+    """The image of an answer, and what it says of options that were not used."""
     check_values(data, f"{server.url}/edit")
     try:
         answer = EditAnswer.model_validate_json(data)
@@ -172,6 +176,7 @@ def _picture_in(data: bytes, server: RemoteServer, most: int) -> Picture:
     if not answer.edited_image:
         raise GeneratorError(f"{server.url} reported success, but sent no image.")
     try:
-        return Picture.from_base64(answer.edited_image, f"The image from {server.url}", most)
+        picture = Picture.from_base64(answer.edited_image, f"The image from {server.url}", most)
     except PictureError as error:
         raise GeneratorError(error.message, error.hint) from error
+    return picture, answer.ignored

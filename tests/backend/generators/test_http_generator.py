@@ -57,6 +57,19 @@ def test_a_step_has_a_negative_of_its_own(service: ImageService) -> None:
     assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur"]
 
 
+def test_what_a_service_made_no_use_of_is_shown_once(
+    service: ImageService, caplog: pytest.LogCaptureFixture
+) -> None:
+    generator = open_generator(service.url, steps=4)
+    drawn = {"success": True, "edited_image": red().base64_png()}
+    for said in (["steps", "bad\nline", 7, "x" * 900], ["steps"], {"steps": 1}, [f"o{n}" for n in range(99)]):
+        service.faults.append((200, json.dumps(drawn | {"ignored": said}).encode()))
+        generator.draw("a boat", None, 7)
+    lines = [one.getMessage() for one in caplog.records if "makes no use of" in one.getMessage()]
+    assert len(lines) == 2 and all("\n" not in line and len(line) < 400 for line in lines)
+    assert lines[0] == f"{service.url} makes no use of: steps, bad line, {'x' * 60}."
+
+
 def test_text_to_image_sends_null(service: ImageService) -> None:
     open_generator(service.url).draw("a boat", None, 7)
     assert service.requests[0]["image"] is None

@@ -134,6 +134,23 @@ def test_files_of_a_form_are_the_same_as_base64(service: Service) -> None:
     assert filled["success"] and filled["filled_image"] != plain["edited_image"]
 
 
+def test_what_shapes_no_image_is_named_whoever_asks(service: Service) -> None:
+    asked = {"prompt": "a boat", "seed": 5, "num_inference_steps": 3, "enhance_prompt": True, "strength": 0.5}
+    nothing = {"enhance_prompt": False, "quality": None, "user": "somebody", "pixels": ""}
+    plain = service.post("/edit", prompt="a boat", seed=5, **nothing).json()
+    assert plain["ignored"] == []
+    named = service.post("/edit", **asked, **{"x" * 900: [[1]]}).json()
+    assert named["ignored"] == ["enhance_prompt", "steps", "strength", "x" * 60]
+    assert named["edited_image"] == plain["edited_image"]
+    api = service.post("/v1/images/generations", prompt="a boat", seed=5, quality="high").json()
+    assert api["ignored"] == ["quality"]
+    form = {"prompt": "a boat", "seed": "5", "guidance_scale": "2", "max_sequence_length": "512"}
+    upload = service.client.post("/edit-upload", data=form, files={"image_file": png(SOURCE)}).json()
+    assert upload["ignored"] == ["guidance", "max_sequence_length"]
+    many = service.post("/edit", prompt="a", seed=1, **{f"option {number}": 1 for number in range(99)}).json()
+    assert len(many["ignored"]) == 20
+
+
 def test_an_image_may_be_webp_without_loss(service: Service) -> None:
     answer = service.client.post("/edit?format=webp", json={"prompt": "a boat", "seed": 5}).json()
     data = base64.b64decode(answer["edited_image"])

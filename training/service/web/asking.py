@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -128,9 +129,12 @@ class Asking:
             # A small file may hold many pixels.
             self.front.check_held()
             drawing = _all(self.front.draw(one, shared) for one in asked)
-            return await unless_gone(request, drawing)
+            drawn = await unless_gone(request, drawing)
         finally:
             self.front.held -= images.bytes
+        if not body.unknown:
+            return drawn
+        return [replace(one, ignored=tuple(sorted({*one.ignored, *body.unknown}))) for one in drawn]
 
 
 async def _all(draws: Any) -> list[Drawn]:

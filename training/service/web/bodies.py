@@ -1,17 +1,28 @@
 """What clients send, as models: the published services' bodies and those of the Images API.
 
-Decision: fields that are not known are ignored, as the published services do, and what they call by several
-names is taken by each. A value out of its range is an error (422), never brought into it. Images are strict
-base64, with or without `data:`, and their pixels are bounded by the header, before anything is decoded.
+Decision: fields that are not known shape nothing, as with the published services, but the answer names them;
+what they call by several names is taken by each. A value out of its range is an error (422), never brought
+into it. Images are strict base64, with or without `data:`, and their pixels are bounded by the header, before
+anything is decoded.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from typing_extensions import Self
 
 from ....backend.errors import PictureError
 from ....backend.files.image_decoding import decoded_mask, reading_image
@@ -28,6 +39,11 @@ MAX_VALUES = 10_000
 MAX_IMAGES = 16
 MAX_PER_REQUEST = 10
 MAX_FAULTS = 20
+MAX_UNKNOWN, MAX_NAME = 20, 60
+NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+"""Values with which a field asks for nothing."""
+NO_OPTION = ("user", "image", "mask", "mask_image", "image_file", "mask_file")
+"""Fields that say nothing of how to draw, or that a form has as files."""
 ASPECT_RATIOS = {
     "1:1": (1328, 1328),
     "16:9": (1664, 928),
@@ -67,8 +83,9 @@ class BadBody(ServiceError):
 class Drawing(BaseModel):
     """What every request may say of the image."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, populate_by_name=True)
 
+    _unknown: tuple[str, ...] = PrivateAttr(())
     prompt: Prompt
     negative_prompt: Negative = None
     seed: Seed = Field(default=None, description="The same seed, the same image; null is a random one.")
@@ -84,6 +101,19 @@ class Drawing(BaseModel):
     def pixels(self) -> tuple[int, int] | None:
         """Width and height that are asked for."""
         return None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of fields that ask for something and that nothing here reads."""
+        return self._unknown
+
+    @model_validator(mode="after")
+    def _drop_unknown(self) -> Self:
+        others = self.__pydantic_extra__ or {}
+        asking = (name for name, value in others.items() if value not in NOTHING and name not in NO_OPTION)
+        self._unknown = tuple(sorted(name[:MAX_NAME] for name in islice(asking, MAX_UNKNOWN)))
+        others.clear()
+        return self
 
 
 class Sized(Drawing):
