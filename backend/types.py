@@ -14,8 +14,18 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from .pictures import Picture
-from .step_settings import MOST_SHOWN, DrawSettings, StepImage, StepSettings
-from .values import MAX_TEXT, Item, Several, Text, Value, written_without
+from .values import (
+    MAX_TEXT,
+    MOST_SHOWN,
+    DrawSettings,
+    Item,
+    Several,
+    StepImage,
+    StepSettings,
+    Text,
+    Value,
+    written_without,
+)
 
 __all__ = [
     "FORMAT_VERSION",

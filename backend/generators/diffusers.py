@@ -21,8 +21,8 @@ from ..counters import count
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
-from ..step_settings import shown_beside
 from ..types import StepSettings
+from ..values import shown_beside
 from .encoding_cache import EncodingCache
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines

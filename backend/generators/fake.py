@@ -15,8 +15,8 @@ from PIL import Image
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..step_settings import shown_beside
 from ..types import MOST_SHOWN, StepSettings
+from ..values import shown_beside
 
 GRID = 8
 

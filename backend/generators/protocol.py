@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from ..pictures import Picture
-from ..step_settings import bounded_identity, step_identity
 from ..types import StepSettings
+from ..values import bounded_identity, step_identity
 
 __all__ = [
     "DrawsAtOnce",

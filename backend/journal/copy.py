@@ -12,8 +12,8 @@ from pathlib import Path
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
-from ..step_settings import step_identity
 from ..types import Attempt, DrawSettings, Step, StepResult, StepSettings, StopReason, Trajectory
+from ..values import step_identity
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick

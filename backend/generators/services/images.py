@@ -28,8 +28,8 @@ from ...remote.balanced import GREETING_SECONDS, Unanswered
 from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint
 from ...remote.server import Form, RemoteServer
-from ...step_settings import shown_beside
 from ...types import MOST_SHOWN, StepSettings
+from ...values import shown_beside
 from ..protocol import bounded_identity
 from .asking import Question, Refused, asked
 from .client import (
