@@ -11,14 +11,13 @@ import time
 from collections import deque
 
 from .admission import Admission, ClientShares
+from .holding import Holding
 from .metrics import Metrics
-from .pool import Busy, Drawn, DrawRequest, DrawTimeout, ModelInfo, Pool, UnknownModel
+from .pool import Drawn, DrawRequest, DrawTimeout, ModelInfo, Pool, UnknownModel
 from .settings import MIB, ServiceSettings
 from .sharing import SharedDraws, Source
 
 LOG = logging.getLogger("interleave_thinker.service")
-MOST_HELD = 1024 * MIB
-"""Bytes of bodies and pixels that all requests together may hold."""
 RECENT = 12
 
 
@@ -31,7 +30,7 @@ class Front:
         self.clients = ClientShares(settings)
         self.shared = SharedDraws(settings.keep * MIB)
         self.metrics = Metrics(pool)
-        self.held = 0
+        self.held = Holding()
         self.recent: deque[str] = deque(maxlen=RECENT)
 
     def model(self, name: str) -> ModelInfo:
@@ -48,11 +47,6 @@ class Front:
         if not info.identity or not info.batches or self.settings.batch == 1:
             return info.identity
         return f"{info.identity} batch<={self.settings.batch}"
-
-    def check_held(self) -> None:
-        """Raise Busy where bodies and pixels take more than MOST_HELD."""
-        if self.held > MOST_HELD:
-            raise Busy("Too many large requests are under way.", retry_after=2.0)
 
     async def draw(self, request: DrawRequest, seeded: bool) -> Drawn:
         """The image; `seeded`: the client named the seed, so that an equal request's image will do. Raises

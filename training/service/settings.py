@@ -78,6 +78,12 @@ class ServiceSettings(BaseModel):
         le=86_400.0,
         description="Seconds until a request that is not drawn yet gets 504.",
     )
+    load_timeout: float = Field(
+        default=1800.0,
+        gt=0.0,
+        le=86_400.0,
+        description="Seconds until a worker whose model is not loaded yet is ended and started again.",
+    )
     keep: int = Field(
         default=512,
         ge=0,

@@ -205,3 +205,15 @@ def test_a_model_that_changed_on_disk_is_not_let_back_in(tmp_path: Path) -> None
         assert health.status_code == 503 and health.json()["identity"] == identity
         assert changing.client.get("/ready").status_code == 503
         assert "restart the service" in changing.client.get("/status").json()["workers"][0]["reason"]
+
+
+def test_a_model_that_takes_for_ever_to_load_is_ended_and_named(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    slow = ModelSettings(name="slow", generator="faulty", options={"notes": str(tmp_path), "load": 600})
+    settings = ServiceSettings(load_timeout=0.3, timeout=0.4)
+    with running_service(tmp_path / "package", [slow], settings, loaded=False) as service:
+        late = service.post("/edit", prompt="a", seed=1)
+        assert late.status_code in (503, 504) and "'slow'" in late.json()["error"]
+        wait_until(lambda: any(worker.restarts for worker in service.pool.workers()))
+        reasons = [worker.reason for worker in service.pool.workers()]
+        assert reasons == ["The model 'slow' was not loaded within 0.3 s."]

@@ -3,6 +3,7 @@ client's share."""
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import struct
@@ -21,12 +22,13 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from support.running_service import Service, running_service, wait_until
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.service import front
 from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.training.service.web import images_sent
 
 FAKE = ModelSettings(name="fake", generator="fake:16", devices=("cpu",))
 IMAGE = FakeGenerator(16).draw("a", None, 1).base64_png()
@@ -55,7 +57,7 @@ def raw(service: Service, sent: bytes) -> bytes:
 
 def still_draws(service: Service) -> None:
     assert service.client.post("/edit", content=BODY).json()["success"] is True
-    wait_until(lambda: service.front.held == 0)
+    wait_until(lambda: service.front.held.bytes == 0)
 
 
 def test_a_large_body_is_413_and_is_not_read_whole(service: Service) -> None:
@@ -127,11 +129,46 @@ def test_an_image_with_too_many_pixels_is_refused_by_its_header(service: Service
 
 def test_pixels_count_into_what_all_requests_hold(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may hold many."""
-    monkeypatch.setattr(front, "MOST_HELD", 600_000)
+    monkeypatch.setattr(service.front.held, "_most", 1_500_000)
     small = Picture.white((500, 500)).base64_png()
     body = {"prompt": "a boat", "image": small, "seed": 1, "width": 16, "height": 16}
     answer = service.post("/edit", **body)
     assert len(small) < 10_000 and answer.status_code == 503 and answer.headers["retry-after"] == "2"
+    still_draws(service)
+
+
+def test_all_images_of_a_form_are_known_by_their_headers_before_one_is_decoded(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decoded(data: bytes, where: str) -> Picture:
+        raise AssertionError(f"{where} was decoded")
+
+    monkeypatch.setattr(images_sent, "picture_of", decoded)
+    buffer = io.BytesIO()
+    Image.new("1", (7000, 7000)).save(buffer, "PNG")
+    files = [("image[]", (f"{number}.png", buffer.getvalue())) for number in range(3)]
+    answer = service.client.post("/v1/images/edits", data={"prompt": "a", "size": "16x16"}, files=files)
+    assert answer.status_code == 400 and "147000000 pixels" in answer.json()["error"]["message"]
+    assert len(buffer.getvalue()) < 20_000
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def test_a_body_in_chunks_has_the_bounds_of_any_other(service: Service) -> None:
+    kind = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /edit HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + kind
+    halves = chunk(BODY[:40]) + chunk(BODY[40:])
+    whole = raw(service, head + halves + b"0\r\n\r\n")
+    assert whole.startswith(b"HTTP/1.1 200") and b'"success": true' in whole
+    assert raw(service, head + chunk(b"x" * 65536) * 48 + b"0\r\n\r\n").startswith(b"HTTP/1.1 413")
+    for unfinished in (halves, chunk(b"{")[:-2], b"7fffffff\r\n{"):
+        assert raw(service, head + unfinished).startswith(b"HTTP/1.1 408")
+    for wrong in (b"zz\r\n{}\r\n", b"-5\r\n{}\r\n", b"f" * 40 + b"\r\n"):
+        assert raw(service, head + wrong).startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+    both = b"POST /edit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n" + kind
+    assert not raw(service, both + halves + b"0\r\n\r\n").startswith(b"HTTP/1.1 5")
     still_draws(service)
 
 

@@ -9,6 +9,7 @@ again: once, since a request that kills two replicas would kill a third.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from ..pool import (
 )
 from ..settings import ModelSettings, ServiceSettings
 
+LOG = logging.getLogger("interleave_thinker.service")
 LOOKED_EVERY = 1.0
 TRIES = 2
 BUSY_SECONDS = 2.0
@@ -56,6 +58,7 @@ class RayPool:
         }
         self._at_work: Counter[str] = Counter()
         self._replicas: dict[str, list[tuple[WorkerPhase, str]]] = {}
+        self.not_loaded: dict[str, str] = {}
         self._drawn: Counter[str] = Counter()
         self._watch: list[asyncio.Task[None]] = []
 
@@ -128,7 +131,9 @@ class RayPool:
         found: list[WorkerState] = []
         for name, replicas in self._replicas.items():
             shown = name or ",".join(self._models)
+            late = "; ".join(text for model, text in self.not_loaded.items() if name in (model, ""))
             for number, (phase, reason) in enumerate(replicas):
+                reason = reason or late
                 found.append(WorkerState(f"{name or 'any'}-{number}", shown, "ray", phase, reason=reason))
         return found
 
@@ -166,13 +171,30 @@ class RayPool:
         return found
 
     async def _learn_of_models(self) -> None:
-        """Ask every model what it is, once a replica has loaded it."""
-        for name in self._models:
-            while not self._infos[name].identity:
-                with suppress(Exception):  # a boundary: a model that does not load is shown as such
-                    self._infos[name] = await self._handle(name).info.remote()
-                    break
-                await asyncio.sleep(LOOKED_EVERY)
+        """Ask every model what it is, once a replica has loaded it: those with replicas of their own at the
+        same time, those that share replicas one after another, for each would push out the one before."""
+        own = [[name] for name in self._models if name in self._handles]
+        shared = [name for name in self._models if name not in self._handles]
+        await asyncio.gather(*(self._learn_of(names) for names in (*own, shared)))
+
+    async def _learn_of(self, names: list[str]) -> None:
+        while waiting := [name for name in names if not self._infos[name].identity]:
+            for name in waiting:
+                await self._learn_of_one(name)
+            await asyncio.sleep(LOOKED_EVERY)
+
+    async def _learn_of_one(self, name: str) -> None:
+        longest, response = self._settings.load_timeout, None
+        try:
+            response = self._handle(name).info.remote()
+            self._infos[name] = await asyncio.wait_for(_result(response), longest)
+            self.not_loaded.pop(name, None)
+        except asyncio.TimeoutError:
+            response.cancel()
+            self.not_loaded[name] = f"The model {name!r} was not loaded within {longest:g} s."
+            LOG.warning("%s Asking again.", self.not_loaded[name])
+        except Exception as error:  # noqa: BLE001 - a boundary: a model that does not load is shown as such
+            self.not_loaded[name] = f"The model {name!r} cannot be asked ({type(error).__name__})."
 
 
 async def _result(response: Any) -> Any:

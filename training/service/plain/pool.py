@@ -61,11 +61,16 @@ class PlainPool:
         try:
             await asyncio.wait({waiting.answer}, timeout=max(0.0, deadline - time.monotonic()))
             if not waiting.answer.done():
-                raise DrawTimeout(f"The image was not drawn within {self._settings.timeout:g} s.")
+                raise DrawTimeout(f"{self._late(request.model)} within {self._settings.timeout:g} s.")
             return waiting.answer.result()
         finally:
             waiting.answer.cancel()
             queue.remove(waiting)
+
+    def _late(self, model: str) -> str:
+        if any(worker.phase == "alive" for worker in self._of(model)):
+            return "The image was not drawn"
+        return f"The model {model!r} was not loaded"
 
     def models(self) -> Sequence[ModelInfo]:
         """As `Pool.models`."""
@@ -101,7 +106,7 @@ class PlainPool:
     def _worker(self, model: ModelSettings, device: str, number: int) -> Supervisor:
         queue = self._queues[model.name]
         worker = Supervisor(model, device, number, queue, self._settings.timeout)
-        worker.open_drawer = self._open_drawer
+        worker.open_drawer, worker.load_timeout = self._open_drawer, self._settings.load_timeout
         worker.others = lambda: any(
             other is not worker and other.phase == "alive" for other in self._of(model.name)
         )

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ..drawer import Drawer
 from ..pool import Busy, Drawn, ModelInfo, Refused, ServiceError, WorkerLost, WorkerPhase, WorkerState
-from ..settings import ModelSettings
+from ..settings import ModelSettings, ServiceSettings
 from .queue import ModelQueue, Waiting
 from .worker import Done, Job, Loaded, NotLoaded, OpenDrawer, Stop, main
 
@@ -54,6 +54,7 @@ class Supervisor:
         self.expected: Callable[[], ModelInfo | None] = lambda: None
         self.when_changed: Callable[[], None] = lambda: None
         self.open_drawer: OpenDrawer = Drawer.open
+        self.load_timeout = ServiceSettings().load_timeout
         self._queue, self._timeout = queue, timeout
         self._reason, self._again_at = "", 0.0
         self._drawn, self._restarts, self._failures, self._job = 0, 0, 0, 0
@@ -105,7 +106,7 @@ class Supervisor:
             self._set("loading")
         try:
             await self._in_thread(self._start)
-            loaded = await self._receive()
+            loaded = await self._loaded()
             if isinstance(loaded, NotLoaded):
                 self._reason = loaded.reason
                 return loaded.lasting
@@ -124,6 +125,14 @@ class Supervisor:
             return False
         finally:
             self._end()
+
+    async def _loaded(self) -> object:
+        """What the process says once it has tried to load its model; raises Died."""
+        longest = self.load_timeout
+        try:
+            return await asyncio.wait_for(self._receive(), longest)
+        except asyncio.TimeoutError:
+            raise Died(f"The model {self.model.name!r} was not loaded within {longest:g} s.") from None
 
     def _set(self, phase: WorkerPhase) -> None:
         self.phase = phase

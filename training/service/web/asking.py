@@ -19,9 +19,11 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
 from ..front import Front
+from ..holding import Share
 from ..pool import Drawn, DrawRequest, ImageFormat, ModelInfo, ServiceError
 from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, Drawing
 from .images_sent import Images
+from .intake import SEEN
 
 Result = TypeVar("Result")
 
@@ -88,6 +90,10 @@ class Asking:
             await form.close()
         return fields, files
 
+    def share(self, request: Request) -> Share:
+        """What the request holds of the memory."""
+        return request.scope[SEEN]["share"]
+
     async def in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
         """What a function gives that takes its time."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *values)
@@ -98,7 +104,7 @@ class Asking:
         server = request.scope.get("server") or ("", 0)
         by_port = self._ports.get(server[1] or 0, "")
         info = self.front.model(named or request.headers.get(MODEL_HEADER, "") or by_port)
-        request.scope.get("interleave", {})["model"] = info.name
+        request.scope.get(SEEN, {})["model"] = info.name
         return info
 
     async def draw(
@@ -124,14 +130,7 @@ class Asking:
             for offset in range(number)
         ]
         shared = body.seed is not None and "no-cache" not in request.headers.get("cache-control", "")
-        self.front.held += images.bytes
-        try:
-            # A small file may hold many pixels.
-            self.front.check_held()
-            drawing = _all(self.front.draw(one, shared) for one in asked)
-            drawn = await unless_gone(request, drawing)
-        finally:
-            self.front.held -= images.bytes
+        drawn = await unless_gone(request, _all(self.front.draw(one, shared) for one in asked))
         if not body.unknown:
             return drawn
         return [replace(one, ignored=tuple(sorted({*one.ignored, *body.unknown}))) for one in drawn]

@@ -36,7 +36,9 @@ def images_routes(asking: Asking) -> APIRouter:
         body = read_fields(ImagesBody, fields)
         sources = [data for name in IMAGE_FIELDS for data in files.get(name, [])]
         masks = [data for name in MASK_FIELDS for data in files.get(name, [])]
-        return await drawn(request, body, await asking.in_thread(images_of, sources, masks))
+        return await drawn(
+            request, body, await asking.in_thread(images_of, sources, masks, asking.share(request))
+        )
 
     async def drawn(request: Request, body: ImagesBody, images: Images) -> Response:
         kind = body.output_format or "png"

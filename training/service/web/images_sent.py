@@ -1,23 +1,28 @@
-"""The images of a request, decoded."""
+"""The images of a request, decoded.
+
+Decision: their pixels are known from their headers and held (holding.py) before the first of them is decoded.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ....backend.pictures import Picture
+from ..holding import Share
 from .bodies import (
     MAX_IMAGES,
     BadBody,
     BadImage,
     EditBody,
     FillBody,
-    mask_in,
+    file_in,
     mask_of,
-    picture_in,
     picture_of,
+    pixels_in,
 )
 
-CHANNELS = 3
+MAX_ALL_PIXELS = 100_000_000
+"""Of all images of a request."""
 
 
 @dataclass(frozen=True)
@@ -29,26 +34,21 @@ class Images:
     mask: Picture | None = None
     echo: str | None = None
 
-    @property
-    def bytes(self) -> int:
-        """What the pixels take in memory."""
-        pictures = (*self.sources, *((self.mask,) if self.mask else ()))
-        return sum(width * height * CHANNELS for width, height in (one.size for one in pictures))
 
-
-def images_in(body: EditBody | FillBody, echo: bool) -> Images:
-    """Those of a JSON body; raises BadImage."""
+def images_in(body: EditBody | FillBody, echo: bool, share: Share) -> Images:
+    """Those of a JSON body, which `share` holds; raises BadImage, Busy."""
     if not body.image:
         if body.mask_image:
             raise BadImage("A mask needs an image.")
         return Images()
-    source = picture_in(body.image, "image")
-    mask = mask_in(body.mask_image, "mask_image") if body.mask_image else None
-    return Images((source,), mask, body.image if echo else None)
+    sources = [file_in(body.image, "image")]
+    masks = [file_in(body.mask_image, "mask_image")] if body.mask_image else []
+    decoded = images_of(sources, masks, share)
+    return Images(decoded.sources, decoded.mask, body.image if echo else None)
 
 
-def images_of(sources: list[bytes], masks: list[bytes]) -> Images:
-    """Those of a form; raises BadImage, BadBody."""
+def images_of(sources: list[bytes], masks: list[bytes], share: Share) -> Images:
+    """Those of files, which `share` holds; raises BadImage, BadBody, Busy."""
     if len(sources) > MAX_IMAGES or len(masks) > 1:
         many = {
             "type": "value_error",
@@ -58,5 +58,16 @@ def images_of(sources: list[bytes], masks: list[bytes]) -> Images:
         raise BadBody([many])
     if not sources:
         raise BadImage("There is no image.", "Send it as a file of the form.")
-    decoded = tuple(picture_of(data, f"image {number}") for number, data in enumerate(sources, 1))
-    return Images(decoded, mask_of(masks[0], "mask") if masks else None)
+    names = [f"image {number}" if len(sources) > 1 else "image" for number in range(1, len(sources) + 1)]
+    names += ["mask"] * len(masks)
+    pixels = [pixels_in(data, name) for data, name in zip([*sources, *masks], names, strict=True)]
+    if sum(pixels) > MAX_ALL_PIXELS:
+        raise BadImage(
+            f"The images of the request have {sum(pixels)} pixels; {MAX_ALL_PIXELS} together are read at most.",
+            "Scale them down first.",
+        )
+    decoded: list[Picture] = []
+    for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
+        with share.decoding(size):
+            decoded.append(mask_of(data, name) if name == "mask" else picture_of(data, name))
+    return Images(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)

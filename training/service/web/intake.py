@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ....backend.remote.server import THIS_MACHINE
 from ..front import Front
+from ..holding import Share
 from ..pool import ServiceError
 from ..settings import MIB
 from .answers import error_body, error_headers
@@ -31,6 +32,8 @@ App = Callable[[Any, Receive, Send], Awaitable[None]]
 OPEN_PATHS = ("/", "/health", "/ready", "/favicon.ico")
 """What is answered without a key: what balancers ask for, and the page on which a key can be typed."""
 WITH_BODY = ("POST", "PUT", "PATCH")
+SEEN = "interleave"
+"""Under which a connection's scope has the request's `model` and its `share` of the memory."""
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 256 * MIB
 
@@ -75,7 +78,7 @@ class Intake:
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
-        scope["interleave"] = seen = {"model": ""}
+        scope[SEEN] = seen = {"model": "", "share": body.share}
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -134,6 +137,7 @@ class _Body:
         self._most = front.settings.max_body * MIB
         self._until = 0.0
         self._when_whole: Callable[[], Awaitable[None]] | None = None
+        self.share = Share(front.held)
         self._bytes, self.whole = 0, False
 
     def check_length(self, announced: bytes) -> None:
@@ -159,12 +163,11 @@ class _Body:
         size = len(message.get("body", b""))
         self.whole = not message.get("more_body", False)
         self._bytes += size
-        self._front.held += size
         self._front.metrics.read.inc(size)
         if self._bytes > self._most:
             await self.discard()
             raise self._too_large()
-        self._front.check_held()
+        self.share.take(size)
         if self.whole and self._when_whole is not None and message["type"] == "http.request":
             await self._when_whole()
         return message
@@ -182,8 +185,7 @@ class _Body:
 
     def release(self) -> None:
         """The request is answered."""
-        self._front.held -= self._bytes
-        self._bytes = 0
+        self.share.give_back()
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"The body is larger than {self._front.settings.max_body} MiB.")

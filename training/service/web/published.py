@@ -62,7 +62,7 @@ def published_routes(asking: Asking) -> APIRouter:
     ) -> Response:
         def read(data: bytes) -> tuple[EditBody | FillBody, Images]:
             body = read_body(kind, data)
-            return body, images_in(body, settings.echo)
+            return body, images_in(body, settings.echo, asking.share(request))
 
         body, images = await asking.json(request, read)
         mask = body.mask_image if settings.echo else None
@@ -73,7 +73,7 @@ def published_routes(asking: Asking) -> APIRouter:
         fields, files = await asking.form(request)
         body = read_fields(Sized, fields)
         sources, masks = files.get("image_file", []), files.get("mask_file", [])
-        images = await asking.in_thread(images_of, sources, masks)
+        images = await asking.in_thread(images_of, sources, masks, asking.share(request))
         if settings.echo:
             images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
         mask = base64.b64encode(masks[0]).decode() if settings.echo and masks else None
