@@ -41,7 +41,8 @@ LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 class RayPool:
     """Draws with the replicas behind `handles`: by the model's name, or one of "" that any model is asked of
-    (multiplexed). `app_name`: Serve's name of the application."""
+    (multiplexed). `app_name`: Serve's name of the application. `not_loaded` says of models why they are not
+    known yet."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ def images_of(sources: list[bytes], masks: list[bytes], share: Share) -> Images:
     pixels = [pixels_in(data, name) for data, name in zip([*sources, *masks], names, strict=True)]
     if sum(pixels) > MAX_ALL_PIXELS:
         raise BadImage(
-            f"The images of the request have {sum(pixels)} pixels; {MAX_ALL_PIXELS} together are read at most.",
+            f"The images of the request have {sum(pixels)} pixels; at most {MAX_ALL_PIXELS} are read.",
             "Scale them down first.",
         )
     decoded: list[Picture] = []
