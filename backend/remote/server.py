@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..errors import InterleaveError
+from ..errors import InterleaveError, SettingsError
 from ..shown_text import one_line
 from .call import RemoteCall
 from .key_mask import KeyMask
@@ -76,7 +76,7 @@ class RemoteServer:
         with (
             self._masked_logs(),
             httpx.Client(
-                timeout=limits, trust_env=proxies, follow_redirects=False, verify=_certificates()
+                timeout=limits, trust_env=proxies, follow_redirects=False, verify=certificates()
             ) as client,
             client.stream(
                 method,
@@ -191,8 +191,16 @@ def _sent(body: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _certificates() -> ssl.SSLContext:
-    """Read once: a client that reads them itself takes tens of milliseconds for every request."""
+def certificates() -> ssl.SSLContext:
+    """The authorities that are trusted: those of the environment variables SSL_CERT_FILE or SSL_CERT_DIR,
+    else the public ones. Read once: a client that reads them itself takes tens of milliseconds for every
+    request. Raises SettingsError for a file that holds none."""
     import httpx
 
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # ssl.SSLError is one, too
+        raise SettingsError(
+            f"SSL_CERT_FILE or SSL_CERT_DIR names no certificates ({error}).",
+            "Name a PEM file with the authority's certificate, or unset it.",
+        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,9 +23,11 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 from support.ray_here import importable
 from support.running_service import wait_until
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import GeneratorError, SettingsError
+from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.remote.server import certificates
 from interleave_thinker.cli.serve.command import name_of
 from interleave_thinker.training.service.settings import MAX_DEVICES, devices_in, models_in
 
@@ -195,3 +198,41 @@ def test_devices_and_names_are_read_from_their_texts() -> None:
     assert name_of("diffusers:/models/FLUX.2-klein-4B/") == "FLUX.2-klein-4B"
     assert name_of("tinyworld") == "tinyworld" and name_of("diffusers:../") == "diffusers"
     assert name_of("fake:96") == "fake" and name_of("images:a/painter@http://here:80") == "painter"
+
+
+def signed_certificate(folder: Path) -> dict[str, str]:
+    """A certificate of this machine, its key, and the authority that signed it, by their paths."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the program openssl")
+    new = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    for command in (
+        f"{new} -x509 -keyout ca.key -out ca.pem -days 2 -subj /CN=authority -addext keyUsage=keyCertSign",
+        f"{new} -keyout key.pem -out asked.csr -subj /CN=service",
+        "x509 -req -in asked.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names",
+    ):
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
+    return {name: str(folder / f"{name}.pem") for name in ("cert", "key", "ca")}
+
+
+def test_a_private_authority_is_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = signed_certificate(tmp_path)
+    options = ("--certificate", files["cert"], "--certificate-key", files["key"])
+    with serving(tmp_path, "--generator", "fake:32", "--devices", "cpu", *options) as (_, (url,)):
+        assert url.startswith("https://127.0.0.1:")
+        try:
+            monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+            certificates.cache_clear()
+            with pytest.raises(GeneratorError, match="CERTIFICATE_VERIFY_FAILED") as refused:
+                open_generator(url)
+            assert "SSL_CERT_FILE" in refused.value.hint
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "names"))
+            with pytest.raises(SettingsError, match="names no certificates"):
+                open_generator(url)
+            monkeypatch.setenv("SSL_CERT_FILE", files["ca"])
+            drawn = [open_generator(one).draw("a", None, 1) for one in (url, f"images:fake@{url}")]
+            assert drawn == [FakeGenerator(32).draw("a", None, 1)] * 2
+        finally:
+            certificates.cache_clear()

@@ -21,6 +21,9 @@ NO_SUCH_PAGE = frozenset({404, 405, 501})
 OUT_OF_CREDIT = "insufficient_quota"
 """What hosted models call it when asking again is no use."""
 UNREACHABLE = "Is the service running and reachable?"
+UNTRUSTED = (
+    "Where an authority of your own signed its certificate: SSL_CERT_FILE=THAT.pem in the environment."
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def _asked(
         return Unanswered(GeneratorError(f"{where} gave no answer in time.", hint), "late")
     except httpx.TransportError as error:
         fault = server.quote(f"{type(error).__name__}: {error}")
-        return Unanswered(GeneratorError(f"{where} failed: {fault}.", UNREACHABLE), "down")
+        hint = UNTRUSTED if "CERTIFICATE_VERIFY_FAILED" in fault else UNREACHABLE
+        return Unanswered(GeneratorError(f"{where} failed: {fault}.", hint), "down")
     except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
         fault = server.quote(f"{type(error).__name__}: {error}")
         raise GeneratorError(f"{where} failed: {fault}.") from error
