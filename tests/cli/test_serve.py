@@ -209,7 +209,7 @@ def signed_certificate(folder: Path) -> dict[str, str]:
     for command in (
         f"{new} -x509 -keyout ca.key -out ca.pem -days 2 -subj /CN=authority -addext keyUsage=keyCertSign",
         f"{new} -keyout key.pem -out asked.csr -subj /CN=service",
-        "x509 -req -in asked.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names",
+        "x509 -req -in asked.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -extfile names",
     ):
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
     return {name: str(folder / f"{name}.pem") for name in ("cert", "key", "ca")}

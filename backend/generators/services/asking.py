@@ -21,9 +21,7 @@ NO_SUCH_PAGE = frozenset({404, 405, 501})
 OUT_OF_CREDIT = "insufficient_quota"
 """What hosted models call it when asking again is no use."""
 UNREACHABLE = "Is the service running and reachable?"
-UNTRUSTED = (
-    "Where an authority of your own signed its certificate: SSL_CERT_FILE=THAT.pem in the environment."
-)
+UNTRUSTED = "Where your own authority signed its certificate: set SSL_CERT_FILE to that one's PEM file."
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,9 @@ def test_a_key_is_asked_for_before_the_body_is_read(tmp_path: Path, monkeypatch:
             refused = locked.client.post("/edit", content=BODY, headers=given_key)
             assert refused.status_code == 401 and KEY not in refused.text
             assert refused.headers["www-authenticate"] == "Bearer"
-        for path in ("/status", "/models", "/metrics", "/v1/models", "/docs"):
+        for path in ("/status", "/models", "/metrics", "/v1/models", "/openapi.json"):
             assert locked.client.get(path).status_code == 401
-        for path in ("/health", "/ready", "/"):
+        for path in ("/health", "/ready", "/", "/docs"):
             assert locked.client.get(path).status_code == 200
         right = {"Authorization": f"Bearer {KEY}"}
         assert locked.client.post("/edit", content=BODY, headers=right).status_code == 200

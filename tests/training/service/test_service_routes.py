@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,4 +298,9 @@ def test_health_status_models_and_metrics(service: Service) -> None:
     assert 'interleave_workers{model="tiny",phase="alive"} 1.0' in metrics
     schema = service.client.get("/openapi.json").json()
     assert {"/edit", "/generate", "/fill", "/v1/images/edits"} <= set(schema["paths"])
-    assert service.client.get("/docs").status_code == 200
+    for path in ("/docs", "/redoc"):
+        page = service.client.get(path)
+        assert page.status_code == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert not re.search(r"<script|https?://|src=", page.text), "a page that asks nobody else"
+        assert all(one in page.text for one in ("/v1/images/edits", "/fill-upload", "guidance_scale"))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....backend.errors import GeneratorError
 from ....backend.remote.balanced import retry_after
+from ....backend.remote.server import certificates
 from .load_settings import LoadSettings, pixels
 from .questions import Outcome, body_of, outcome_of, photograph_like
 
@@ -84,7 +85,12 @@ class Load:
         limits = httpx.Limits(max_connections=settings.clients, max_keepalive_connections=settings.clients)
         times = httpx.Timeout(settings.timeout, connect=min(settings.timeout, CONNECT_SECONDS))
         async with httpx.AsyncClient(
-            timeout=times, limits=limits, headers=self._headers, trust_env=False, follow_redirects=False
+            timeout=times,
+            limits=limits,
+            headers=self._headers,
+            trust_env=False,
+            follow_redirects=False,
+            verify=certificates(),
         ) as client:
             await self._look(client)
             start = time.perf_counter()

@@ -1,7 +1,8 @@
 """The service's one ASGI app: every route of the published services and of the Images API, over any pool.
 
-Decision: FastAPI, for the pages `/docs` and `/openapi.json` that the published services have, and because Ray
-Serve mounts it as it is. Bodies are read by bodies.py all the same, off the event loop and within bounds.
+Decision: FastAPI, for the description `/openapi.json` that the published services have, and because Ray Serve
+mounts it as it is. Its own pages of that description load scripts from other hosts, so `/docs` is ours
+(reference.py). Bodies are read by bodies.py all the same, off the event loop and within bounds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .images import images_routes
 from .intake import Intake
 from .page import page_routes
 from .published import published_routes
+from .reference import reference_routes
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -55,11 +57,12 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
             front.close()
             await pool.close()
 
-    app = FastAPI(title="Image models as a service", lifespan=life)
+    app = FastAPI(title="Image models as a service", lifespan=life, docs_url=None, redoc_url=None)
     app.state.front = front
     app.include_router(published_routes(asking))
     app.include_router(images_routes(asking))
     app.include_router(page_routes(front))
+    app.include_router(reference_routes(app))
 
     @app.get("/ready", summary="For balancers: 200 where a request would be drawn")
     async def ready() -> JSONResponse:

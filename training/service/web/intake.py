@@ -29,8 +29,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = ("/", "/health", "/ready", "/favicon.ico")
-"""What is answered without a key: what balancers ask for, and the page on which a key can be typed."""
+OPEN_PATHS = ("/", "/docs", "/redoc", "/health", "/ready", "/favicon.ico")
+"""What is answered without a key: what balancers ask for, the page on which a key can be typed, and the one
+that says how to ask."""
 WITH_BODY = ("POST", "PUT", "PATCH")
 SEEN = "interleave"
 """Under which a connection's scope has the request's `model` and its `share` of the memory."""
