@@ -185,13 +185,16 @@ class RayPool:
             await asyncio.sleep(LOOKED_EVERY)
 
     async def _learn_of_one(self, name: str) -> None:
-        longest, response = self._settings.load_timeout, None
+        longest = self._settings.load_timeout
         try:
             response = self._handle(name).info.remote()
-            self._infos[name] = await asyncio.wait_for(_result(response), longest)
+            try:
+                self._infos[name] = await asyncio.wait_for(_result(response), longest)
+            except (asyncio.TimeoutError, asyncio.CancelledError):
+                response.cancel()
+                raise
             self.not_loaded.pop(name, None)
         except asyncio.TimeoutError:
-            response.cancel()
             self.not_loaded[name] = f"The model {name!r} was not loaded within {longest:g} s."
             LOG.warning("%s Asking again.", self.not_loaded[name])
         except Exception as error:  # noqa: BLE001 - a boundary: a model that does not load is shown as such

@@ -30,7 +30,7 @@ table { border-collapse: collapse; width: 100%; font-size: .875rem; table-layout
 th, td { text-align: left; vertical-align: top; padding: .3rem .7rem; border-top: 1px solid var(--line);
   overflow-wrap: anywhere; }
 th:nth-child(2) { width: 30%; } td:nth-child(2) { color: var(--dim); }
-p { margin: .3rem .7rem; } :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+details p { margin: .3rem .7rem; } :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 """
 STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (
@@ -59,7 +59,9 @@ def reference_page(description: Mapping[str, Any]) -> str:
     for path, methods in description["paths"].items():
         for method, route in methods.items():
             groups.setdefault((route.get("tags") or ["service"])[0], []).append(_route(path, method, route))
-    parts = "".join(f"<h2>{escape(name)}</h2>{''.join(routes)}" for name, routes in groups.items())
+    parts = "".join(
+        f"<h2>{escape(name[:1].upper() + name[1:])}</h2>{''.join(routes)}" for name, routes in groups.items()
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -101,7 +103,9 @@ def _kinds(schema: Mapping[str, Any]) -> Iterator[str]:
         low, high = one.get("minimum"), one.get("maximum")
         low = one.get("minLength") if low is None else low
         high = one.get("maxLength") if high is None else high
-        bounds = "" if high is None else f" {low or 0} to {high}" + (" long" if kind == "string" else "")
+        bounds = (
+            "" if high is None else f" {low or 0:.16g} to {high:.16g}" + (" long" if kind == "string" else "")
+        )
         if "enum" in one:
             yield " | ".join(map(str, one["enum"]))
         else:
