@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from .figures import collect, compare, score
+from .judges import bridge
 from .run import command
 
 app = typer.Typer(
@@ -32,3 +33,4 @@ for _name, _help in KINDS.items():
 app.command("collect")(collect)
 app.command("score")(score)
 app.command("compare")(compare)
+app.command("judge-bridge")(bridge)

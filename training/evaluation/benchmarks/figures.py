@@ -35,9 +35,19 @@ class Figure(BaseModel):
     categories: dict[str, Mean]
 
 
+class Judged(BaseModel):
+    """By whom an official evaluator was run: the judge, the commit of the checkout, and the evaluator's own
+    figures by name."""
+
+    judge: str
+    checkout: str
+    official: dict[str, float] = {}
+
+
 class Scores(BaseModel):
     """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `values`: by
-    item and metric; a metric that does not apply to an item is missing there."""
+    item and metric; a metric that does not apply to an item is missing there; `judged`: where the evaluator
+    was run by this package."""
 
     benchmark: str
     title: str
@@ -53,9 +63,10 @@ class Scores(BaseModel):
     figures: list[Figure]
     categories: dict[str, str]
     values: dict[str, dict[str, float]]
+    judged: Judged | None = None
 
 
-def score(out: Path, results: Path | None = None) -> Scores:
+def score(out: Path, results: Path | None = None, judged: Judged | None = None) -> Scores:
     """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
     written to `out`/scores.json and scores.md. Raises SettingsError."""
     setting, benchmark, items = open_folder(out)
@@ -68,7 +79,7 @@ def score(out: Path, results: Path | None = None) -> Scores:
             "The results say nothing about any of these items.", "Are they of this submission?"
         )
     whole = len(benchmark.items(setting.where()))
-    scores = _scores(setting, benchmark, collected, found, whole)
+    scores = _scores(setting, benchmark, collected, found, whole).model_copy(update={"judged": judged})
     write_text(out / FILE, scores.model_dump_json(indent=1) + "\n", SettingsError, "Scores")
     write_text(out / TABLE, "\n".join(as_lines(scores)) + "\n", SettingsError, "Table")
     return scores
@@ -150,6 +161,8 @@ def as_lines(scores: Scores) -> list[str]:
         "| metric | category | mean | 95 % interval | items |",
         "|---|---|---|---|---|",
     ]
+    if scores.judged is not None:
+        lines[1:1] = _judged_lines(scores.judged)
     if scores.items < scores.of or setting.split:
         lines.insert(4, "Only a part of the benchmark: not to be set beside published figures.")
     for figure in scores.figures:
@@ -158,6 +171,12 @@ def as_lines(scores: Scores) -> list[str]:
             lines.append(_row(figure.metric, "mean of categories", figure.macro))
             lines += [_row(figure.metric, name, mean) for name, mean in figure.categories.items()]
     return lines
+
+
+def _judged_lines(judged: Judged) -> list[str]:
+    own = ", ".join(f"{name} {value:g}" for name, value in judged.official.items())
+    lines = [f"official code at {judged.checkout[:12]}, unchanged; judge {judged.judge}"]
+    return [*lines, f"the evaluator's own figures: {own}"] if own else lines
 
 
 def _row(metric: str, category: str, mean: Mean) -> str:

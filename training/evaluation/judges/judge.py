@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
-from ....backend.errors import ChatError
+from ....backend.errors import ChatError, boundary
 from ....backend.pictures import Picture
 from ...reward.cache import RewardCache, key_of
 
@@ -31,7 +31,7 @@ class Judge:
 
     def __init__(self, chat: ChatModel, answers: Path, deadline: float = DEADLINE) -> None:
         """`answers`: the file in which they are kept; `deadline`: seconds of a try. Raises SettingsError."""
-        self._chat, self._deadline = chat, deadline
+        self._chat, self.deadline = chat, deadline
         self._answers = RewardCache(answers, "The judge's answers")
         self._under_way: dict[str, Future[str]] = {}
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Judge:
         """The answer, without its reasoning. Each `repeat` above 0 is another answer, drawn with that seed.
         Raises ChatError after TRIES tries, SettingsError where the answers cannot be kept."""
         settings = settings.seeded(repeat)
-        key = self._key(messages, settings)
+        key = self.key(messages, settings)
         with self._lock:
             known = self._answers.text(key)
             if known is not None:
@@ -74,7 +74,8 @@ class Judge:
         """Close the file of answers."""
         self._answers.close()
 
-    def _key(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+    def key(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+        """What names the answer: all that determines it."""
         parts: list[str | None] = [self.identity, settings.key()]
         for message in messages:
             parts.append(None)
@@ -96,16 +97,17 @@ class Judge:
                     raise
 
     def _tried(self, messages: Sequence[Message], settings: ReplySettings) -> str:
-        until = time.monotonic() + self._deadline
+        until = time.monotonic() + self.deadline
 
         def look_up(_: str) -> None:
             if time.monotonic() > until:
                 raise ChatError(
-                    f"The judge did not finish its answer within {self._deadline:g} s.",
+                    f"The judge did not finish its answer within {self.deadline:g} s.",
                     "Give it more time, fewer questions at once, or take a faster one.",
                 )
 
-        reply = self._chat.reply(messages, settings, look_up)
+        with boundary(ChatError, "The judge"):
+            reply = self._chat.reply(messages, settings, look_up)
         answer = THOUGHT.sub("", reply.text, count=1).strip()
         thinks = answer.startswith("<think>") or (reply.thinking and "</think>" not in reply.text)
         if thinks or not answer:

@@ -1,7 +1,8 @@
 """RISEBench: an image edited by an instruction that needs reasoning.
 
 Decision: its evaluator resumes from a pickle, which runs whatever is in it: it is neither read nor asked for
-here, and its other outputs are a spreadsheet and means, so figures of single items are not read yet.
+here. Figures of single items are in the table that `score --official` has the evaluator write; its own other
+outputs are a spreadsheet and means.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .....backend.errors import SettingsError
+from ....rows.sft import RowProblem, read_lines
 from .benchmark import Data, Item, Terms, Values
 from .one_picture import OnePicture
 from .rows import Images, checked, data_path, read_rows, text_in
@@ -18,6 +20,7 @@ from .rows import Images, checked, data_path, read_rows, text_in
 FIELDS = ("index", "category", "instruction", "image")
 MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")
 LOGICAL = "logical_reasoning"
+TABLE = "items.jsonl"
 ENDINGS = ("png", "jpg", "jpeg")
 """In the order in which the evaluator looks for them."""
 
@@ -25,7 +28,7 @@ ENDINGS = ("png", "jpg", "jpeg")
 class Rise(OnePicture):
     """360 edits in four categories."""
 
-    metrics = ("accuracy",)
+    metrics = ("accuracy", "score")
     yes_no = frozenset({"accuracy"})
     terms = Terms(
         title="RISEBench",
@@ -59,10 +62,22 @@ class Rise(OnePicture):
         return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
 
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
-        raise SettingsError(
-            "Results of RISEBench's evaluator are a pickle, which is never read, and a spreadsheet.",
-            "Take the figures from its ..._judge.csv.",
-        )
+        """From the table of `score --official`: complete or not, and points of 1 to 5 as a share. An item
+        whose judgement could not be read has neither."""
+        if results is None or results.name != TABLE:
+            raise SettingsError(
+                "Results of RISEBench's evaluator are a pickle, which is never read, and a spreadsheet.",
+                "Have it run: score --official CHECKOUT; or take the means from its ..._judge.csv.",
+            )
+        found: dict[str, Values] = {}
+        for place, row in read_lines(results):
+            if isinstance(row, RowProblem) or not isinstance(row, dict):
+                raise SettingsError(f"{str(results)!r}, {place}: no row of the evaluator's table.")
+            complete, points = row.get("complete"), row.get("score")
+            if complete in (0, 1) and isinstance(points, int | float) and 0 <= points <= 5:
+                share = max(0.0, (float(points) - 1) / 4)
+                found[str(row.get("index"))] = {"accuracy": float(complete), "score": share}
+        return found
 
 
 def _value(value: object) -> object:

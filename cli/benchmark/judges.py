@@ -1,0 +1,99 @@
+"""The options of a judge, and `benchmark judge-bridge`: a judge at an address that evaluators can ask."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from pydantic import BaseModel, Field
+
+from ...backend.shown_text import shown_text
+from ..model_options import with_model_options
+
+if TYPE_CHECKING:
+    from ...training.evaluation.judges import Judge
+
+TOKEN_VARIABLE = "INTERLEAVE_BRIDGE_KEY"
+LOOKED_EVERY = 0.5
+TOLD_EVERY = 60.0
+
+
+class JudgeOptions(BaseModel):
+    """The judge."""
+
+    judge: str | None = Field(
+        default=None,
+        description="Who judges, such as openai:MODEL@URL; fake:RATE only tries a chain out.",
+    )
+    answers: str | None = Field(
+        default=None,
+        description="File of the judge's answers: nothing is asked twice. By default OUT/answers.sqlite, for "
+        "a bridge judge-answers.sqlite.",
+    )
+    judge_deadline: float = Field(
+        default=180.0, gt=0, le=86400, description="Seconds for a judge's answer; then it is asked once more."
+    )
+    judge_parallel: int = Field(
+        default=16, ge=1, le=256, description="Questions that a judge is asked at the same time."
+    )
+    judge_dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
+        default=None, description="Number type of a local judge; by default what suits the device."
+    )
+    judge_device: str | None = Field(default=None, description="Device of a local judge, such as cuda:0.")
+    judge_quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
+        default=None, description="Load a local judge in 4 or 8 bits, or in fp8."
+    )
+
+    def open(self, answers: Path) -> Judge:
+        """The judge, which keeps its answers in `answers` unless another file was named. Raises
+        SettingsError, ChatError."""
+        from ...backend.errors import SettingsError
+        from ...training.evaluation.judges import open_judge
+
+        if self.judge is None:
+            raise SettingsError("No judge is named.", "Say --judge, such as openai:MODEL@URL.")
+        local = ("dtype", "device", "quantization")
+        return open_judge(
+            self.judge,
+            Path(self.answers).expanduser() if self.answers else answers,
+            self.judge_deadline,
+            **{name: getattr(self, f"judge_{name}") for name in local},
+        )
+
+
+@with_model_options
+def bridge(
+    *,
+    judge: JudgeOptions,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is any that is free.")] = 8123,
+) -> None:
+    """Answer evaluators in OpenAI's and Gemini's forms, at this machine alone, until Ctrl-C.
+
+    Clients show the key in INTERLEAVE_BRIDGE_KEY if it is set, and any otherwise. /health says what is wrong.
+    """
+    from ...training.evaluation.judges.bridge import Bridge
+
+    opened = judge.open(Path("judge-answers.sqlite"))
+    one = Bridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))
+    with one.serving(port) as address:
+        _say(f"{opened.identity} answers at:")
+        _say(f"  {address}/v1  OpenAI's form (WISE --api_base; CoMM OPENAI_BASE_URL)")
+        _say(f"  {address}/v1/chat/completions  the same in full (RISEBench's api_base)")
+        _say(f"  {address}  Gemini's form (UEval GOOGLE_GEMINI_BASE_URL)")
+        _say(f"  {address}/native  SpecV's form (JUDGE_API_URL)")
+        said, trouble = time.monotonic(), None
+        while True:
+            time.sleep(LOOKED_EVERY)
+            if one.asking.trouble is not trouble:
+                trouble = one.asking.trouble
+                _say(f"Given up: {trouble} Start the bridge again once that is mended.")
+            if time.monotonic() - said > TOLD_EVERY:
+                said = time.monotonic()
+                _say(f"{opened.asked} questions asked, {opened.remembered} answers known")
+
+
+def _say(line: str) -> None:
+    typer.echo(shown_text(line), err=True)

@@ -1,0 +1,252 @@
+"""The bridge: each protocol as its clients read it, faults as one line, many at once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.errors import ChatError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.training.evaluation.judges import Judge
+from interleave_thinker.training.evaluation.judges.bridge import Bridge
+
+TOKEN = "bridge-token-0123456789"
+RED = Picture(Image.new("RGB", (8, 8), (255, 0, 0)))
+Answer = Callable[[Sequence[Message], ReplySettings], str]
+
+
+class Echo:
+    """A chat that answers by a function, and lists what it was asked."""
+
+    identity = "echo"
+    prompt_set = None
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.asked = answer, []
+
+    def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token=None) -> Reply:
+        self.asked.append((messages, settings))
+        return Reply(text=self.answer(messages, settings))
+
+
+@contextmanager
+def bridge(folder: Path, answer: Answer = lambda messages, settings: "yes", **options: Any) -> Iterator[Any]:
+    chat = Echo(answer)
+    one = Bridge(Judge(chat, folder / "answers.sqlite"), **options)
+    with one.serving() as address:
+        yield chat, one, address
+
+
+def post(address: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"content-type": "application/json", **(headers or {})})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def chat_body(text: str = "?", **changed: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **changed}
+
+
+def test_openais_client(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai", reason="needs the client library openai")
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        client = openai.OpenAI(api_key=TOKEN, base_url=f"{address}/v1", max_retries=0)
+        content = [
+            {"type": "text", "text": "Is it red?"},
+            {"type": "image_url", "image_url": {"url": RED.data_url(), "detail": "high"}},
+        ]
+        messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": content}]
+        whole = client.chat.completions.create(model="gpt-4o", messages=messages, temperature=0.5)
+        assert whole.choices[0].message.content == "yes"
+        assert (whole.model, whole.choices[0].finish_reason) == ("gpt-4o", "stop")
+        stream = client.chat.completions.create(
+            model="gpt-4o", messages=messages, stream=True, temperature=0.5
+        )
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "yes"
+        asked, settings = chat.asked[0]
+        assert [one.role for one in asked] == ["system", "user"]
+        assert asked[1].content == ("Is it red?", RED)
+        assert settings.temperature == 0.5
+        assert len(chat.asked) == 1, "the stream's answer was known"
+        with pytest.raises(openai.AuthenticationError, match="another key"):
+            openai.OpenAI(api_key="wrong", base_url=f"{address}/v1").chat.completions.create(
+                model="m", messages=messages
+            )
+
+
+def test_googles_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genai = pytest.importorskip("google.genai", reason="needs the client library google-genai")
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", address)
+        client = genai.Client(api_key=TOKEN)
+        found = client.models.generate_content(model="gemini-2.5-pro", contents=["Is it red?", RED.image])
+        assert found.text == "yes"
+        config = {"system_instruction": "Judge.", "temperature": 0.5, "max_output_tokens": 9}
+        stream = client.models.generate_content_stream(model="g", contents="Again?", config=config)
+        assert "".join(chunk.text or "" for chunk in stream) == "yes"
+        (first, _), (second, settings) = chat.asked
+        assert first[0].content[0] == "Is it red?" and first[0].content[1].size == RED.size
+        assert [one.role for one in second] == ["system", "user"]
+        assert (settings.temperature, settings.max_tokens) == (0.5, 9)
+
+
+def test_the_native_streaming_form(tmp_path: Path) -> None:
+    data = base64.urlsafe_b64encode(RED.png()).decode()
+    parts = [{"text": "Red?"}, {"inline_data": {"mime_type": "image/png", "data": data}}]
+    body = {
+        "model": "m",
+        "stream": True,
+        "contents": [{"role": "user", "parts": parts}],
+        "generationConfig": {"temperature": 0.1},
+    }
+    with bridge(tmp_path) as (chat, _, address):
+        status, text = post(f"{address}/native", body)
+    lines = [line for line in text.split("\n") if line]
+    assert status == 200 and lines[-1] == "data: [DONE]"
+    assert json.loads(lines[0].removeprefix("data: "))["candidates"][0]["content"]["parts"] == [
+        {"text": "yes"}
+    ]
+    assert chat.asked[0][0][0].content == ("Red?", RED)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/v1/chat/completions", b"", 400, "JSON"),
+        ("/v1/chat/completions", b"\xff\xfe", 400, "JSON"),
+        ("/v1/chat/completions", b"[" * 100_000, 400, "JSON"),
+        ("/v1/chat/completions", {"messages": []}, 400, "messages"),
+        ("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
+        ("/v1/chat/completions", chat_body(n=4), 400, "one answer"),
+        ("/v1beta/models/m:generateContent", {"contents": []}, 400, "empty"),
+        ("/v1beta/models/m:generateContent", {"contents": [], "cachedContent": "c"}, 400, "caches"),
+        ("/v1beta/models/m:countTokens", {"contents": []}, 404, "There is no"),
+        ("/elsewhere", {}, 404, "There is no"),
+    ],
+)
+def test_what_is_no_question_is_one_line(
+    tmp_path: Path, path: str, body: Any, status: int, words: str
+) -> None:
+    with bridge(tmp_path) as (chat, _, address):
+        found, text = post(address + path, body)
+        message = json.loads(text)["error"]["message"]
+        assert (found, words in message, "\n" in message, chat.asked) == (status, True, False, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/secret.png", "file:///etc/passwd", "data:image/png;base64,AAAA", "data:text/x,"]
+)
+def test_no_image_is_fetched_for_a_client(tmp_path: Path, url: str) -> None:
+    content = [{"type": "image_url", "image_url": {"url": url}}]
+    with bridge(tmp_path) as (_, _, address):
+        status, text = post(
+            f"{address}/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
+        )
+    assert status == 400 and "image" in text
+
+
+def test_pages_and_strangers_are_refused(tmp_path: Path) -> None:
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        path = f"{address}/v1/chat/completions"
+        shown = {"authorization": f"Bearer {TOKEN}"}
+        assert post(path, chat_body())[0] == 401
+        assert post(path, chat_body(), {**shown, "origin": "http://evil.example"})[0] == 403
+        assert post(path, chat_body(), {**shown, "host": "evil.example"})[0] == 403
+        assert chat.asked == []
+        assert post(path, chat_body(), shown)[0] == 200
+
+
+def test_sixteen_are_asked_at_the_same_time_and_no_more(tmp_path: Path) -> None:
+    at_once, most, lock = 0, [0], threading.Lock()
+    together = threading.Barrier(16)
+
+    def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
+        nonlocal at_once
+        with lock:
+            at_once += 1
+            most[0] = max(most[0], at_once)
+        together.wait(20)
+        with lock:
+            at_once -= 1
+        return str(messages[0].content[0])
+
+    with bridge(tmp_path, answer) as (_, _, address):
+        found: dict[int, str] = {}
+
+        def ask(number: int) -> None:
+            _, text = post(f"{address}/v1/chat/completions", chat_body(f"question {number}"))
+            found[number] = json.loads(text)["choices"][0]["message"]["content"]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(48)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {number: f"question {number}" for number in range(48)}
+    assert most == [16]
+
+
+def test_an_answer_that_could_not_be_read_is_drawn_anew_and_then_given_up(tmp_path: Path) -> None:
+    with bridge(tmp_path, lambda messages, settings: f"nonsense {settings.seed}") as (chat, one, address):
+        replies = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(9)]
+        answers = [
+            json.loads(text)["choices"][0]["message"]["content"] for status, text in replies if status == 200
+        ]
+        assert answers[:3] == ["nonsense 0", "nonsense 0", "nonsense 1"]
+        assert len(set(answers)) == 7 and replies[8][0] == 503
+        assert "could not read" in str(one.asking.trouble) and "nonsense 0" in str(one.asking.trouble)
+        before = len(chat.asked)
+    with bridge(tmp_path) as (chat, _, address):
+        again = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(8)]
+        found = [json.loads(text)["choices"][0]["message"]["content"] for _, text in again]
+        assert (found, chat.asked, before) == (answers, [], 7), "the same answers, without a call"
+
+
+def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> None:
+    def down(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ChatError("http://judge cannot be reached.", "Is it running?")
+
+    with bridge(tmp_path, down) as (chat, one, address):
+        replies = [post(f"{address}/v1/chat/completions", chat_body(str(number))) for number in range(5)]
+        assert {status for status, _ in replies} == {503}
+        assert str(one.asking.trouble).startswith("The judge fails: http://judge cannot be reached.")
+        assert len(chat.asked) == 6, "two tries a question, three questions"
+        with urllib.request.urlopen(f"{address}/v1/models") as response:
+            assert json.load(response)["data"][0]["id"] == "echo"
+
+
+def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bridge(tmp_path) as (_, one, address):
+
+        def full(key: str, text: str) -> None:
+            raise SettingsError("The judge's answers cannot be used (disk full).", "Make room.")
+
+        monkeypatch.setattr(one.judge._answers, "keep_text", full)
+        status, text = post(f"{address}/v1/chat/completions", chat_body())
+    assert (status, str(one.asking.trouble)) == (
+        503,
+        "The judge's answers cannot be used (disk full). Make room.",
+    )
+    assert "disk full" in text
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with bridge(tmp_path) as (_, one, address):
+        taken = one.serving(int(address.rpartition(":")[2]))
+        with pytest.raises(SettingsError, match="cannot listen"):
+            taken.__enter__()

@@ -1,0 +1,173 @@
+"""Runs a file of an evaluator, unedited: the script of the child processes that `processes.py` starts.
+
+Decisions. It imports nothing of this package. What to run comes as one line of JSON on the standard input, so
+that no key stands in a command line; the input then stays open, and once it ends, whoever started this is
+gone, and this process ends with all that it has started. Where an evaluator has no setting for what has to be
+set (its judge's address, a key, metrics that are not wanted), that is set in memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import types
+from typing import Any
+
+HEAVY = {
+    "METEOR": "calculate_meteor",
+    "BLEU": "calculate_bleu",
+    "CIDEr": "calculate_cider",
+    "ImageSequence": "calculate_IS_and_FID",
+    "SSIM": "calculate_ssim",
+    "PSNR": "calculate_psnr",
+    "LPIPS": "calculate_lpips",
+}
+"""CoMM's metrics of tasks 1 and 2: module and function."""
+KEY_LINE = "api_key = None\n"
+
+
+def end_with(parent: int) -> None:
+    """End this process and its children once nothing holds the other end of `parent`."""
+
+    def wait() -> None:
+        while os.read(parent, 4096):
+            pass
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def first_line(file: int) -> bytes:
+    """What arrives up to the first line's end."""
+    found = b""
+    while not found.endswith(b"\n"):
+        part = os.read(file, 1)
+        if not part:
+            raise SystemExit("nothing was asked for")
+        found += part
+    return found
+
+
+def module_of(path: str, name: str, replaced: tuple[str, str] | None = None) -> Any:
+    """A file as a module, with one line replaced in memory."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if replaced is None:
+        spec.loader.exec_module(module)
+        return module
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    if source.count(replaced[0]) != 1:
+        raise SystemExit(
+            f"{path} has no line {replaced[0].strip()!r}: it is another version of the evaluator"
+        )
+    exec(compile(source.replace(*replaced), path, "exec"), module.__dict__)  # noqa: S102 - the user's checkout
+    return module
+
+
+def run_rise(asked: dict[str, Any]) -> None:
+    """RISEBench: its constants are the judge's; its last table is written as JSON lines too."""
+    module = module_of(asked["script"], "gpt_eval")
+    for name in ("api_key", "api_base", "dump", "main"):
+        if not hasattr(module, name):
+            raise SystemExit(f"{asked['script']} has no {name}: it is another version of the evaluator")
+    module.api_key, module.api_base = asked["key"], asked["address"]
+    written = module.dump
+
+    def dump(data: Any, path: str, **options: Any) -> Any:
+        if path.endswith("_judge.xlsx"):
+            data.to_json(asked["table"], orient="records", lines=True)
+        return written(data, path, **options)
+
+    module.dump = dump
+    module.main()
+
+
+class AtOnce:
+    """In place of a pool of threads: whatever is handed in is done before the next."""
+
+    def __init__(self, max_workers: int = 1) -> None:
+        pass
+
+    def submit(self, work: Any, *values: Any) -> None:
+        """Do it."""
+        work(*values)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Nothing is left."""
+
+
+def run_comm(asked: dict[str, Any]) -> None:
+    """CoMM's tasks 3 and 4. Its threads share one variable with what is to be asked, so that questions would
+    be put with another's instructions: one thread a process, and several processes."""
+    package = types.ModuleType("tot_metric")
+    package.__path__ = [os.path.join(asked["folder"], "tot_metric")]
+    sys.modules["tot_metric"] = package
+    for name, function in HEAVY.items():
+        stub = types.ModuleType(f"tot_metric.{name}")
+        setattr(stub, function, None)
+        sys.modules[f"tot_metric.{name}"] = stub
+    judge = os.path.join(asked["folder"], "tot_metric", "gpt4o_eval.py")
+    key = f"api_key = {json.dumps(asked['key'])}\n"
+    module_of(judge, "tot_metric.gpt4o_eval", (KEY_LINE, key))
+    # Of torch nothing is used but the reading of one list.
+    torch = types.ModuleType("torch")
+    torch.load = _list_in  # type: ignore[attr-defined]
+    sys.modules["torch"] = torch
+    initial = os.path.join(asked["folder"], "tot_metric", "__init__.py")
+    with open(initial, encoding="utf-8") as file:
+        exec(compile(file.read(), initial, "exec"), package.__dict__)  # noqa: S102 - the user's checkout
+    module = importlib.import_module("eval.eval_metric")
+    module.ThreadPoolExecutor = AtOnce
+    module.main()
+
+
+def _list_in(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def run_comm_scores(asked: dict[str, Any]) -> None:
+    """CoMM's means of a task, which it prints, as a file."""
+    module = module_of(asked["script"], "cal_gpt4o_score")
+    found = module.cal_gpt4o_scores(*asked["argv"])
+    with open(asked["table"], "w", encoding="utf-8") as file:
+        json.dump(found, file)
+
+
+def run_script(asked: dict[str, Any]) -> None:
+    """An evaluator that can be told everything: as if called by its name."""
+    runpy.run_path(asked["script"], run_name="__main__")
+
+
+KINDS = {"script": run_script, "rise": run_rise, "comm": run_comm, "comm scores": run_comm_scores}
+
+
+def main() -> None:
+    """Run what the first line of the standard input says."""
+    asked = json.loads(first_line(0))
+    parent = os.dup(0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    end_with(parent)
+    if sys.platform != "win32":
+        # Workers of an evaluator's own pool find its functions only in a copy of this process.
+        import multiprocessing
+
+        multiprocessing.set_start_method("fork", force=True)
+    sys.argv = [asked["script"], *asked["argv"]]
+    sys.path[:1] = asked["path"]
+    KINDS[asked["kind"]](asked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""UEval's `ueval_eval.py`: a rubric after the other, through google-genai.
+
+Decision: without its caches, which only the hosted service has, and with paths in full, for it reads them
+from where it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..kinds.benchmark import Item
+from ..kinds.rows import results_json
+from ..kinds.ueval import FILE
+from .evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
+from .processes import Job
+
+SCRIPT = "ueval_eval.py"
+FIGURES = {"text_avg_rate": "text", "image_avg_rate": "image"}
+
+
+class UEvalEvaluator:
+    """zlab-princeton/UEval."""
+
+    files = (SCRIPT,)
+    needs = ("google.genai", "datasets", "PIL")
+
+    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+        answers = results_json(place.submission / FILE)
+        for entry in answers:
+            names = entry.get("image_answer") or []
+            entry["image_answer"] = [
+                str((place.submission / "images" / Path(name).name).resolve()) for name in names
+            ]
+        written = write_json(place.work / "answers.json", answers)
+
+        def job(name: str, of: Sequence[Item]) -> Job:
+            folder = place.work / name
+            data = write_lines(folder / "data" / "test.jsonl", [dict(rows[item.id]) for item in of])
+            return Job(
+                place.checkout / SCRIPT,
+                [
+                    "--model_output_path",
+                    str(written),
+                    "--output_path",
+                    str(folder / "results.json"),
+                    "--hf_dataset",
+                    str(data.parent),
+                    "--model",
+                    "judge",
+                    "--no_cache",
+                ],
+                folder,
+                environment={"GEMINI_API_KEY": place.token, "GOOGLE_GEMINI_BASE_URL": place.address},
+            )
+
+        results = place.work / "whole" / "results.json"
+        return Plan(
+            [job("whole", items)],
+            results,
+            lambda: numbers_in(results_json(results).get("summary"), FIGURES),
+            [job(f"part{number}", part) for number, part in enumerate(place.parts(items))],
+        )
+
+
+EVALUATOR = UEvalEvaluator()

@@ -1,0 +1,98 @@
+"""Between the bridge and the judge: how often an evaluator may ask the same, and when to give up.
+
+Decisions. An evaluator that cannot read an answer asks again, and from the same answer it would learn nothing
+new: from the third time on it gets another one, drawn. (The first two are alike, so that two items which
+happen to ask the same are judged alike.) Evaluators ask on for hours where a judge is down or talks nonsense,
+so after a few such questions the bridge says why it has given up, once, and refuses the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from .....backend.errors import ChatError, InterleaveError, SettingsError
+from ..judge import Judge
+from .question import Question
+
+ALIKE = 2
+MOST_ASKED = 8
+MOST_FAILED = 3
+
+
+class Trouble(InterleaveError):
+    """Why the judging cannot go on."""
+
+
+class Asking:
+    """Puts questions to a judge, `parallel` at a time; what it has asked is counted anew after `begin`."""
+
+    def __init__(self, judge: Judge, parallel: int) -> None:
+        self._judge = judge
+        self._slots = threading.BoundedSemaphore(parallel)
+        self._lock = threading.Lock()
+        self._asked: Counter[str] = Counter()
+        self._failed = 0
+        self._under_way = 0
+        self._last = time.monotonic()
+        self.trouble: Trouble | None = None
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since the last question was answered; 0.0 while one is under way."""
+        with self._lock:
+            return 0.0 if self._under_way else time.monotonic() - self._last
+
+    def begin(self) -> None:
+        """From here on an evaluator asks everything for the first time."""
+        with self._lock:
+            self._asked.clear()
+            self._failed = 0
+            self._last = time.monotonic()
+
+    def answer(self, question: Question) -> str:
+        """The judge's answer; raises ChatError, Trouble."""
+        with self._lock:
+            self._under_way += 1
+        try:
+            with self._slots:
+                return self._answer(question)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self._last = time.monotonic()
+
+    def _answer(self, question: Question) -> str:
+        key = self._judge.key(question.messages, question.settings)
+        with self._lock:
+            if self.trouble is not None:
+                raise self.trouble
+            times = self._asked[key]
+        if times >= MOST_ASKED:
+            known = self._judge.ask(question.messages, question.settings)
+            raise self._give_up(
+                f"The evaluator asked the same {MOST_ASKED} times and could not read any answer of the "
+                f"judge, such as {known[:120]!r}.",
+                "Take another judge: answers of this one are not in the form that was asked for.",
+            )
+        try:
+            found = self._judge.ask(question.messages, question.settings, max(0, times + 1 - ALIKE))
+        except ChatError as error:
+            with self._lock:
+                self._failed += 1
+            if self._failed >= MOST_FAILED:
+                raise self._give_up(f"The judge fails: {error.message}", error.hint) from error
+            raise
+        except SettingsError as error:
+            raise self._give_up(error.message, error.hint) from error
+        with self._lock:
+            self._failed = 0
+            # Only now: who has asked again while an answer was on its way has not read one yet.
+            self._asked[key] += 1
+        return found
+
+    def _give_up(self, message: str, hint: str) -> Trouble:
+        with self._lock:
+            self.trouble = self.trouble or Trouble(message, hint)
+            return self.trouble
