@@ -8,6 +8,7 @@ set (its judge's address, a key, metrics that are not wanted), that is set in me
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -126,7 +127,7 @@ def run_comm(asked: dict[str, Any]) -> None:
     initial = os.path.join(asked["folder"], "tot_metric", "__init__.py")
     with open(initial, encoding="utf-8") as file:
         exec(compile(file.read(), initial, "exec"), package.__dict__)  # noqa: S102 - the user's checkout
-    module = importlib.import_module("eval.eval_metric")
+    module: Any = importlib.import_module("eval.eval_metric")
     module.ThreadPoolExecutor = AtOnce
     module.main()
 
