@@ -1,0 +1,46 @@
+"""A benchmark's folder, run with small agents and collected, for tests of scoring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.small_benchmarks import MINIATURES
+from support.small_teachers import SmallTeachers
+
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.work.threads import Threads
+from interleave_thinker.training.evaluation.benchmarks.collect import collect
+from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
+from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun
+from interleave_thinker.training.evaluation.benchmarks.setting import (
+    BenchmarkOptions,
+    Setting,
+    digest_of,
+    take_folder,
+)
+
+
+def collected(name: str, folder: Path) -> Path:
+    """The `--out` of a miniature of this benchmark, below `folder`."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    given, benchmark, options = MINIATURES[name](data), open_benchmark(name), BenchmarkOptions()
+    items = benchmark.items(given)
+    setting = Setting(
+        benchmark=name,
+        data=str(given.path or ""),
+        data_digest=digest_of(items),
+        models={"planner": "small", "critic": "small", "generator": "fake"},
+        preset=options.preset,
+        settings=options.run_settings(),
+        version="1",
+        commit="unknown",
+    )
+    out = folder / "out"
+    take_folder(out, setting)
+    run = BenchmarkRun(
+        out, SmallTeachers(), setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
+    )
+    run.carry_out(items)
+    collect(out, log=lambda line: None)
+    return out
