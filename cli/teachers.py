@@ -35,6 +35,16 @@ RayAddress = Annotated[
 Workers = Annotated[
     int, typer.Option(min=1, max=10_000, help="With --ray: processes, each with the models of its own.")
 ]
+RunsAtATime = Annotated[
+    int, typer.Option("--parallel", min=1, max=1024, help="Runs at a time; with --ray, of each worker.")
+]
+ImagesAtATime = Annotated[
+    int,
+    typer.Option(
+        "--parallel", min=1, max=1024, help="Images scored at a time; with --ray, by each worker."
+    ),
+]
+RowWorkers = Annotated[int, typer.Option("--workers", min=1, max=10_000, help="With --ray: processes.")]
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,14 @@ def exit_code(made: Made) -> int:
     if made.stopped == INTERRUPTED:
         return 130
     return 0 if made.totals.whole == made.totals.prompts else 3
+
+
+def open_work_on(runs: Sequence[Path], parallel: int, ray: str | None, workers: int) -> Work:
+    """As `open_work`, for runs that the workers read. Raises SettingsError for a story in one file, which is
+    unpacked on this machine alone."""
+    if ray is not None and any(run.is_file() for run in runs):
+        raise SettingsError("Other machines cannot read a story in one file.", "Leave out --ray.")
+    return open_work(parallel, ray, workers)
 
 
 def open_work(parallel: int, ray: str | None, workers: int) -> Work:

@@ -10,6 +10,7 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.runs.settings import FilterData
 from ..model_options import with_model_options
+from ..teachers import ImagesAtATime, RayAddress, Workers, open_work
 
 
 @with_model_options
@@ -52,29 +53,33 @@ def command(
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
     ] = None,
+    parallel: ImagesAtATime = 1,
+    ray: RayAddress = None,
+    workers: Workers = 2,
     settings: FilterData,
 ) -> None:
     """Keep the chains that got somewhere, cut at their best image, balanced: rows for critic-sft and
     critic-grpo."""
     from ...backend.prompts import default_prompt_set
-    from ...backend.scorers import open_scorer
     from ...training.runs.convert import RunConverter
     from ...training.runs.page import take_words
-    from ...training.runs.repeated_scorer import RepeatedScorer
+    from ...training.runs.scoring import OpenJudge
     from ..open_models import prompts_in
 
     if words is not None:
         typer.echo(f"{take_words(words, runs)} words written into the runs")
-    judge = open_scorer(scorer) if scorer else None
+    judge = OpenJudge(scorer, settings.score_repeats, settings.match_size) if scorer else None
     converter = RunConverter(
         settings,
         prompts_in(prompts) or default_prompt_set(),
-        judge and RepeatedScorer(judge, settings.score_repeats, settings.match_size),
+        judge and judge(),
         None,
         skip_bad,
         lambda line: typer.echo(shown_text(line)),
         show,
         guard,
+        open_work(parallel, ray, workers),
+        judge if ray else None,
     )
     made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")

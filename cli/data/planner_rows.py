@@ -12,6 +12,7 @@ from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.planner_rows.settings import PlannerRowsData
 from ..model_options import with_model_options
+from ..teachers import RayAddress, RowWorkers, open_work_on
 
 
 @with_model_options
@@ -53,6 +54,8 @@ def command(
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
     ] = None,
+    ray: RayAddress = None,
+    workers: RowWorkers = 2,
     settings: PlannerRowsData,
 ) -> None:
     """Turn trajectories into rows for planner-sft: whole plans, continuations, descriptions, counted ones."""
@@ -85,6 +88,7 @@ def command(
         guard,
         lambda line: typer.echo(shown_text(line)),
         fits,
+        open_work_on(places["runs"], settings.parallel, ray, workers),
     )
     maker.make(places["runs"], out, sets)
     typer.echo(f"\ndata: {out / SFT_FILE}")

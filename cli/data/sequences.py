@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
+from ..teachers import RayAddress, RowWorkers, RunsAtATime, open_work_on
 
 
 def command(
@@ -22,9 +23,15 @@ def command(
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
     ] = None,
+    parallel: RunsAtATime = 1,
+    ray: RayAddress = None,
+    workers: RowWorkers = 2,
 ) -> None:
     """Write accepted trajectories as sequences: easy (as they ended) and hard (every attempt, criticised)."""
-    from ...training.data.sequences.build import make_sequences
+    from ...training.data.sequences.make import make_sequences
 
-    counts = make_sequences(runs, out, published_quirks, guard, lambda line: typer.echo(shown_text(line)))
+    work = open_work_on(runs, parallel, ray, workers)
+    counts = make_sequences(
+        runs, out, published_quirks, guard, lambda line: typer.echo(shown_text(line)), work
+    )
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")

@@ -31,7 +31,7 @@ from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.shards import Form
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
-from interleave_thinker.training.data.sequences.build import make_sequences
+from interleave_thinker.training.data.sequences.make import make_sequences
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
 from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.settings import FilterData

@@ -10,25 +10,21 @@ in memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ...backend.errors import ChatError, ScorerError
 from ...backend.feedback.log import Feedback, read_feedback
 from ...backend.feedback.remedies import Remedy, RemedySource, Ruling, remedy_of
 from ...backend.feedback.rows import verdict_of_person
 from ...backend.journal.files import PICTURES
 from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
 from ...backend.types import Attempt, Score, StepResult, Trajectory, Verdict
 from ..data.guard.screening import Screening
 from ..data.trajectories.outcomes import read_sample
-from ..reward.cache import RewardCache, key_of
-from .repeated_scorer import score_in_full
+from .scoring import Scores
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
@@ -120,13 +116,6 @@ class Counts:
     other_wording: int = 0
 
 
-GIVE_UP = 5
-"""Images in a row that a judge may fail at."""
-UNREADABLE = 20
-"""Images that a scorer may leave without a score before it has given any: whoever answers in another form
-will do so to the end."""
-
-
 class RunReader:
     """Reads runs into steps. `success_at`: least semantics (0..10) at which a score counts as right, None:
     scores do not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
@@ -134,27 +123,30 @@ class RunReader:
     def __init__(
         self,
         wording: str,
-        scorer: Scorer | None = None,
-        cache: RewardCache | None = None,
+        scores: Scores | None = None,
         success_at: float | None = None,
         oracle: Oracle | None = None,
         screening: Screening | None = None,
     ) -> None:
         self.wording = wording
-        self.scorer = scorer
-        self.cache = cache
+        self.scores = scores
         self.success_at = success_at
         self.oracle = oracle
         self.screening = screening or Screening()
         self.counts = Counts()
-        self._unanswered = 0
-        self._answered = False
+        self._in_benchmark: dict[str, bool] = {}
+
+    def in_benchmark(self, name: str, trajectory: Trajectory) -> bool:
+        """Whether a run is left out for being in a benchmark; looked up and counted once."""
+        if name not in self._in_benchmark:
+            self._in_benchmark[name] = self.screening.finds_trajectory(name, trajectory) is not None
+        return self._in_benchmark[name]
 
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
         """The steps of one run, none of one that is in a benchmark; raises JournalError if the folder is
         foreign, damaged or too new."""
         trajectory = load_trajectory(folder)
-        if self.screening.finds_trajectory(name, trajectory):
+        if self.in_benchmark(name, trajectory):
             return []
         annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
         self.counts.runs += 1
@@ -237,39 +229,13 @@ class RunReader:
     def _scored(
         self, attempt: Attempt, image: Picture, original: str
     ) -> tuple[Score | None, dict[str, Any] | None]:
-        """The scorer's score with its numbers, asked for once a page; None without a scorer, or counted where
-        it has none.
-        Raises ChatError if a judge fails GIVE_UP times in a row, which is an outage, and ScorerError if
-        nothing of the first UNREADABLE images has a score; what was scored before is cached."""
-        if self.scorer is None:
+        """The scorer's score with its numbers; None without a scorer, or counted where it has none."""
+        if self.scores is None:
             return None, None
-        before = attempt.source.digest if attempt.source else None
-        key = key_of("from runs", self.scorer.identity, before, image.digest, original)
-        score = self.cache.score(key) if self.cache else None
-        raw = self.cache.text(key) if self.cache and score else None
-        if score is None:
-            try:
-                score, said = score_in_full(self.scorer, attempt.source, image, original)
-                raw = json.dumps(said) if said else None
-            except ScorerError:
-                self.counts.unscored += 1
-                if not self._answered and self.counts.unscored >= UNREADABLE:
-                    raise
-                return None, None
-            except ChatError:
-                self.counts.unscored += 1
-                self._unanswered += 1
-                if self._unanswered >= GIVE_UP:
-                    raise
-                return None, None
-            self._unanswered = 0
-            if self.cache:
-                self.cache.keep_score(key, score)
-                if raw:
-                    self.cache.keep_text(key, raw)
-            self.counts.scored += 1
-        self._answered = True
-        return score, json.loads(raw) if raw else None
+        score, numbers, is_new = self.scores.of(attempt.source, image, original)
+        self.counts.unscored += score is None
+        self.counts.scored += is_new
+        return score, numbers
 
     def _verdict(
         self, attempt: Attempt, feedback: Feedback | None, score: Score | None

@@ -26,6 +26,8 @@ from ...backend.pictures import MAX_BYTES, Picture
 from ...backend.prompts import PromptSet
 from ...backend.scorers import Scorer
 from ..data.guard.screening import Screened, Screening
+from ..data.work import Work
+from ..data.work.threads import Threads
 from ..reward.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
@@ -33,12 +35,14 @@ from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
 from .filter import Decided, choose_rows, with_found_variance
 from .page import PAGE, write_page
 from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
-from .run_folders import read_runs
+from .run_folders import read_runs, sound_runs
+from .scoring import OpenScorer, Scores
 from .settings import EXACT, RunsData
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
 IMAGES = "images"
 SCORES = "scores.sqlite"
+ONE_BY_ONE = Threads(1)
 OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
 """What a folder of made data holds."""
 BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
@@ -72,6 +76,10 @@ class RunConverter:
     """Chains that the page for a person shows."""
     guard: Path | None = None
     """Index of benchmarks, of which nothing is taught."""
+    work: Work = ONE_BY_ONE
+    """How images are scored side by side."""
+    open_scorer: OpenScorer | None = None
+    """Opens the scorer in another process; None where `work` is threads of this one, which share it."""
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
         """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
@@ -120,21 +128,25 @@ class RunConverter:
                 "Give --reasoning own or required.",
             )
         with Screening.opened(self.guard) as screening:
-            cache = RewardCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
+            scorer, opened = self.scorer, None
+            if scorer is not None:
+                opened = Scores(scorer.identity, RewardCache(out.with_name(f"{out.name}.{SCORES}")))
             reader = RunReader(
                 self.prompt_set.digest,
-                self.scorer,
-                cache,
+                opened,
                 self.settings.success_at,
                 self.oracle if exact else None,
                 screening,
             )
             try:
+                if scorer is not None and opened is not None:
+                    sound = sound_runs(runs, reader)
+                    opened.ask(sound, self.open_scorer or (lambda: scorer), self.work, self.log)
                 steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
                 return steps, problems, reader.counts, screening.report()
             finally:
-                if cache is not None:
-                    cache.close()
+                if opened is not None:
+                    opened.cache.close()
 
 
 def _check_place(out: Path) -> None:

@@ -89,6 +89,17 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
         yield from _below(entry, depth - 1)
 
 
+def sound_runs(given: Sequence[Path], reader: RunReader) -> Iterator[Trajectory]:
+    """The trajectories of all runs that `read_runs` is going to read; a damaged one is passed over here."""
+    for folder, name in find_runs(given):
+        try:
+            trajectory = load_run(folder)
+            if not reader.in_benchmark(name, trajectory):
+                yield trajectory
+        except (JournalError, PictureError):
+            continue
+
+
 def read_runs(
     given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
 ) -> tuple[list[JudgedStep], list[RowProblem]]:

@@ -138,7 +138,9 @@ class Guard:
             raise SettingsError(f"{str(path)!r} is no guard index.", "Make one with: data guard add.")
         with _faults(path):
             mode = "rw" if writable else "ro"
-            database = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=30)
+            uri = f"{path.resolve().as_uri()}?mode={mode}"
+            # Questions come from several threads; SQLite takes them one by one.
+            database = sqlite3.connect(uri, uri=True, timeout=30, check_same_thread=writable)
             # A view or a trigger is a program: in a foreign file it could run for ever.
             programs = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
             if database.execute(programs).fetchone() != (0,):

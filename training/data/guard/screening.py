@@ -65,7 +65,10 @@ class Screening:
         without a guard. Raises SettingsError for a damaged index."""
         if self._guard is None:
             return None
-        finding = finding_in(self._guard, texts, images, ids)
+        return self.counted(where, finding_in(self._guard, texts, images, ids))
+
+    def counted(self, where: str, finding: Finding | None) -> Finding | None:
+        """What was found elsewhere by an index like this one, counted here as what `where` is."""
         if finding is not None:
             self._left_out[finding.benchmark] += 1
             if len(self._found) < MAX_LISTED:
@@ -74,9 +77,7 @@ class Screening:
 
     def finds_trajectory(self, name: str, trajectory: Trajectory) -> Finding | None:
         """The same of all that a trajectory would teach."""
-        if self._guard is None:
-            return None
-        return self.finds(name, texts_of(trajectory), _pictures_of(trajectory))
+        return self.counted(name, finding_in_trajectory(self._guard, trajectory))
 
     def report(self) -> Screened | None:
         """What was found; None without a guard."""
@@ -101,6 +102,12 @@ def finding_in(
     for text in texts if finding is None and len(texts) > 1 else ():
         finding = finding or guard.finding(text)
     return finding
+
+
+def finding_in_trajectory(guard: Guard | None, trajectory: Trajectory) -> Finding | None:
+    """What all that a trajectory would teach has in common with a benchmark; None without a guard. Raises
+    SettingsError for a damaged index."""
+    return finding_in(guard, texts_of(trajectory), _pictures_of(trajectory)) if guard else None
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:

@@ -6,7 +6,10 @@ row that passes here is never left out there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ....backend.errors import SettingsError
@@ -16,25 +19,39 @@ from ...trainer.requirements import require
 from .kinds import Question
 
 
-class Fits:
-    """Says whether questions take at most `tokens`, their images and answers included, by a checkpoint's
-    tokenizer."""
+@lru_cache(maxsize=2)
+def _processor(checkpoint: Path) -> Any:
+    try:
+        return load_processor(checkpoint)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"The tokenizer in {str(checkpoint)!r} cannot be opened ({str(error)[:200]})."
+        ) from error
 
-    def __init__(self, checkpoint: Path, tokens: int) -> None:
-        """Raises SettingsError or ChatError for a checkpoint that cannot be opened."""
+
+_one_at_a_time = Lock()
+"""A tokenizer answers one thread at a time."""
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Says whether questions take at most `tokens`, their images and answers included, by the tokenizer of a
+    checkpoint, which each process opens for itself. Raises SettingsError or ChatError for one that cannot be
+    opened."""
+
+    checkpoint: Path
+    tokens: int
+
+    def __post_init__(self) -> None:
         require("transformers")
-        self._tokens = tokens
-        try:
-            self._processor: Any = load_processor(checkpoint)
-        except (OSError, ValueError) as error:
-            raise SettingsError(
-                f"The tokenizer in {str(checkpoint)!r} cannot be opened ({str(error)[:200]})."
-            ) from error
+        _processor(self.checkpoint)
 
     def __call__(self, question: Question) -> bool:
         """Whether the question fits; one with an image of a shape that the model refuses does not."""
         sizes = [picture.size for picture in question.images]
-        try:
-            return most_tokens([question.text, question.answer], sizes, self._processor) <= self._tokens
-        except ValueError:
-            return False
+        with _one_at_a_time:
+            try:
+                texts = [question.text, question.answer]
+                return most_tokens(texts, sizes, _processor(self.checkpoint)) <= self.tokens
+            except ValueError:
+                return False

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from ....backend.errors import SettingsError
-from ....backend.feedback.sft_row import SftMessage, SftRow
-from ...rows.sft import RowProblem
+from ....backend.feedback.sft_row import SftRow
 from ..guard.screening import Screened
-from ..row_folder import keep_picture
-from .kinds import Asked, Question
+from .run_rows import RunRows
 
 MAX_LISTED = 1000
 
@@ -48,15 +45,23 @@ class Gathered:
     outside_items: int = 0
     cut: int = 0
 
-    def add(self, asked: Asked, held_out: bool = False) -> None:
-        """Make rows of the questions of one trajectory, all or none. Raises PictureError for a picture that
-        is gone, SettingsError for a question that cannot be a row."""
-        made = [self._row(question) for question in asked.questions]
-        (self.held_out if held_out else self.rows).extend(made)
-        self.kinds.update(question.kind for question in asked.questions)
-        self.cut += asked.cut
-        if asked.too_long:
-            self.left_out["rows that are too long however they are cut"] += asked.too_long
+    def add_run(self, name: str, made: RunRows) -> None:
+        """Add what came of a run."""
+        self.trajectories += 1
+        if made.reason:
+            self.left_out[made.reason] += 1
+            return
+        self.add(made)
+        if made.unasked:
+            self.unasked.append(name)
+
+    def add(self, made: RunRows) -> None:
+        """Add rows that were made of one trajectory."""
+        (self.held_out if made.held_out else self.rows).extend(one.row for one in made.rows)
+        self.kinds.update(one.kind for one in made.rows)
+        self.cut += made.cut
+        if made.too_long:
+            self.left_out["rows that are too long however they are cut"] += made.too_long
 
     def add_row(self, row: SftRow, images: Sequence[str]) -> None:
         """Add a row of an outside file whose images lie in `folder` under these names."""
@@ -75,17 +80,6 @@ class Gathered:
             unasked_words=self.unasked[:MAX_LISTED],
             guard=screened,
         )
-
-    def _row(self, question: Question) -> SftRow:
-        turns = [
-            SftMessage(role="user", content=question.text),
-            SftMessage(role="assistant", content=question.answer),
-        ]
-        names = [keep_picture(picture, self.folder) for picture in question.images]
-        try:
-            return SftRow(messages=turns, images=names)
-        except ValidationError as error:
-            raise SettingsError(str(RowProblem.of(question.kind, error))) from error
 
 
 def as_lines(report: PlannerReport) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
@@ -88,12 +88,12 @@ class Asked(NamedTuple):
 @dataclass(frozen=True)
 class Asking:
     """How questions are asked: which kinds, in whose wording, with which reasoning; `fits` says whether one
-    is short enough for the planner."""
+    is short enough for the planner, None that all are."""
 
     kinds: Sequence[Kind]
     prompt_set: PromptSet
     think: Think = "empty"
-    fits: Callable[[Question], bool] = field(default=lambda question: True)
+    fits: Callable[[Question], bool] | None = None
 
     def questions_of(self, name: str, trajectory: Trajectory) -> Asked:
         """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for.
@@ -104,7 +104,7 @@ class Asking:
         for kind in self.kinds:
             for length in made.lengths(kind):
                 question = made.question(kind, length)
-                if self.fits(question):
+                if self.fits is None or self.fits(question):
                     questions.append(question)
                     cut += length != made.lengths(kind)[0]
                     break

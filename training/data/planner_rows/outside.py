@@ -20,6 +20,7 @@ from ..row_folder import keep_picture
 from .comm import CommFolder, CommStory
 from .gathered import Gathered
 from .kinds import Asking
+from .run_rows import NO_ROW, RunRows, rows_of
 from .settings import PlannerRowsData
 from .teacher import Teacher, all_of
 
@@ -106,9 +107,10 @@ class Outside:
         asking = replace(self.asking, kinds=[kind for kind in self.asking.kinds if kind in taught])
         self.made.outside_items += 1
         try:
-            self.made.add(asking.questions_of(story.id, trajectory))
+            asked = asking.questions_of(story.id, trajectory)
+            self.made.add(RunRows(rows_of(asked, self.made.folder), cut=asked.cut, too_long=asked.too_long))
         except (AnswerError, SettingsError):
-            self.made.left_out["its texts cannot stand in a row"] += 1
+            self.made.left_out[NO_ROW] += 1
 
 
 def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -38,7 +38,13 @@ class PlannerRowsData(BaseModel):
     outside_limit: int | None = Field(
         default=None, ge=1, description="Items of each outside set that are taken at most; empty: all."
     )
-    parallel: int = Field(default=8, ge=1, le=256, description="Questions that a teacher is asked at a time.")
+    parallel: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Runs that are read, and questions that a teacher is asked, at a time; with --ray, runs of "
+        "each worker.",
+    )
 
     def chosen(self) -> tuple[Kind, ...]:
         """The kinds; raises SettingsError for an unknown one."""

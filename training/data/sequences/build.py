@@ -10,27 +10,13 @@ whose first step has no words, or in which a step is text alone) is kept here.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from ....backend.errors import JournalError, PictureError, SettingsError
-from ....backend.files.atomic import writing_folder
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
-from ...runs.filter import TRAIN
-from ...runs.run_folders import find_runs, load_run
 from ..accepted import not_accepted
-from ..guard.screening import Screening
-from ..row_folder import IMAGES, check_place, keep_picture
-from ..trajectories.outcomes import read_sample
 
-EASY, HARD = "sequences_easy.json", "sequences_hard.json"
-EASY_HELD_OUT, HARD_HELD_OUT = "sequences_easy_held_out.json", "sequences_hard_held_out.json"
-REPORT = "report.json"
-OURS = {EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT, REPORT}
 IMAGE = "<image><img_token></image>.\n"
 TAGS = ("<gthink>", "<plan>", "<image>", "<info>", "<critic>", "<img_token>", "<think>")
 """What no text of a story may hold: it would be read as the sequence's own."""
@@ -108,82 +94,3 @@ def _texts(trajectory: Trajectory) -> list[str]:
             for text in (one.verdict.reasoning, one.verdict.refined_prompt)
         ]
     return texts
-
-
-@dataclass
-class _Made:
-    files: dict[str, list[dict[str, Any]]] = field(
-        default_factory=lambda: {name: [] for name in (EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT)}
-    )
-    left_out: Counter[str] = field(default_factory=Counter)
-
-
-def make_sequences(
-    runs: Sequence[Path],
-    out: Path,
-    quirks: bool = False,
-    guard: Path | None = None,
-    log: Callable[[str], None] = print,
-) -> dict[str, int]:
-    """Write the easy and hard sequences of `runs` into the folder `out`; returns rows by file.
-
-    Raises SettingsError for an `out` that holds something else, or where no row comes of it.
-    """
-    check_place(out, OURS)
-    made = _Made()
-    with (
-        Screening.opened(guard) as screening,
-        writing_folder(out, SettingsError, "Data folder") as temporary,
-    ):
-        (temporary / IMAGES).mkdir()
-        for folder, name in sorted(find_runs(runs), key=lambda item: item[1]):
-            _add(made, (folder, name), screening, quirks, temporary)
-        counts = {name: len(rows) for name, rows in made.files.items() if rows}
-        for line in _lines(counts, made.left_out):
-            log(line)
-        if not counts:
-            raise SettingsError("No sequence comes of these runs.", "The table above says why.")
-        for name in counts:
-            text = json.dumps(made.files[name], ensure_ascii=False, indent=1)
-            (temporary / name).write_text(text + "\n", encoding="utf-8")
-        screened = screening.report()
-        report = {
-            "rows": counts,
-            "left_out": dict(made.left_out.most_common()),
-            "published_quirks": quirks,
-            "guard": screened.model_dump() if screened else None,
-        }
-        (temporary / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return counts
-
-
-def _add(made: _Made, run: tuple[Path, str], screening: Screening, quirks: bool, out: Path) -> None:
-    folder, name = run
-    try:
-        trajectory, sample = load_run(folder), read_sample(folder)
-        reason = unfit(trajectory)
-        if not reason and (found := screening.finds_trajectory(name, trajectory)):
-            reason = f"in a benchmark: {found.benchmark}"
-    except (JournalError, PictureError):
-        reason, trajectory, sample = "its folder cannot be read", None, None
-    if reason or trajectory is None:
-        made.left_out[reason] += 1
-        return
-    held_out = sample is not None and sample.split not in ("", TRAIN)
-    for file, other, build in ((EASY, EASY_HELD_OUT, easy), (HARD, HARD_HELD_OUT, hard)):
-        row = build(trajectory, quirks)
-        turns = [{"role": "user", "content": row.user}, {"role": "assistant", "content": row.text}]
-        images = [keep_picture(picture, out) for picture in row.images]
-        made.files[other if held_out else file].append({"messages": turns, "images": images})
-
-
-def _lines(counts: dict[str, int], left_out: Counter[str]) -> list[str]:
-    lines = [
-        "| file | sequences |",
-        "|---|---|",
-        *(f"| {name} | {count} |" for name, count in counts.items()),
-    ]
-    if left_out:
-        lines += ["", "| left out, because | trajectories |", "|---|---|"]
-        lines += [f"| {reason} | {count} |" for reason, count in left_out.most_common()]
-    return lines

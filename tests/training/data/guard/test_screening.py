@@ -22,7 +22,7 @@ from interleave_thinker.training.data.pack.card import CardData
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
-from interleave_thinker.training.data.sequences.build import make_sequences
+from interleave_thinker.training.data.sequences.make import make_sequences
 from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.settings import FilterData, RunsData
 

@@ -22,7 +22,7 @@ from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.row_files import row_files
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
-from interleave_thinker.training.data.sequences.build import make_sequences
+from interleave_thinker.training.data.sequences.make import make_sequences
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.runs.convert import RunConverter
 from interleave_thinker.training.runs.run_folders import load_run

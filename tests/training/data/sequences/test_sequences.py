@@ -20,7 +20,8 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.sequences.build import easy, hard, make_sequences, unfit
+from interleave_thinker.training.data.sequences.build import easy, hard, unfit
+from interleave_thinker.training.data.sequences.make import make_sequences
 
 IMAGE = "<image><img_token></image>.\n"
 

@@ -1,0 +1,202 @@
+"""What the rows of `data planner-rows` other than whole plans are worth: planners trained with and without
+them are asked about new stories, whole and from the middle on.
+
+    OMP_NUM_THREADS=1 python benchmarks/planner_kinds.py --runs runs/chain/runs --out runs/kinds
+
+Decision: both planners start from the tiny world's (`train planner-sft --config tiny`) and have the same
+trajectories, rate and number of optimiser steps; one has rows of all kinds, the other whole plans alone, so a
+row of a plan is seen more often there. A seed is the order of the rows. Rows and trainings are the commands
+of the documentation; the questions are those that `planner-rows` would ask about stories that no planner was
+trained on, with every page drawn right. An answer counts if every step of it is exact. Pairs are compared
+case by case over all seeds. It goes on after a stop; the last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import conftest  # noqa: E402, F401 - makes the package importable
+
+from benchmarks.chain import HERE  # noqa: E402
+from interleave_thinker.backend.answers.reading import read_plan  # noqa: E402
+from interleave_thinker.backend.errors import AnswerError  # noqa: E402
+from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.backend.tinyworld.drawing import draw  # noqa: E402
+from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory  # noqa: E402
+from interleave_thinker.training.data.planner_rows.kinds import Asking, Question  # noqa: E402
+from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa: E402
+from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
+from interleave_thinker.training.evaluation.intervals import paired, share  # noqa: E402
+from interleave_thinker.training.rows.conversations import as_prompt_completion  # noqa: E402
+from interleave_thinker.training.rows.sft import SftMessage, SftRow  # noqa: E402
+from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
+from interleave_thinker.training.tinyworld.data.requests import Story, random_story  # noqa: E402
+from interleave_thinker.training.tinyworld.stories import request_of  # noqa: E402
+
+ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
+UNTRAINED = "as shipped"
+LONGEST = 400
+"""Tokens of an answer, twice those of a plan of six steps."""
+ASKED_AT_A_TIME = 50
+
+
+def command(*arguments: str) -> float:
+    """Carry out a command of the documentation; its processor seconds."""
+    print(f"$ interleave-thinker {' '.join(arguments)}", flush=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HERE, str(ROOT / "tests"), *arguments], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status):
+        sys.exit(f"{arguments[0]} {arguments[1]} failed")
+    return used.ru_utime + used.ru_stime
+
+
+def questions(stories: int) -> list[Question]:
+    """All kinds of questions about new stories."""
+    rng = Random("planner kinds")
+    asking = Asking(KINDS, PROMPT_SET)
+    told = [as_told(random_story(rng, "evaluate")) for _ in range(stories)]
+    return [
+        one for number, story in enumerate(told) for one in asking.questions_of(f"new {number}", story)[0]
+    ]
+
+
+def as_told(story: Story) -> Trajectory:
+    """A story as a trajectory whose every page was right at the first attempt."""
+    results, pages = [], iter(story.pages)
+    for step in story.plan.steps:
+        drawn = [Attempt(prompt=step.prompt, seed=0, image=draw(next(pages)))] if step.prompt else []
+        reason = StopReason.accepted if drawn else StopReason.text_only
+        chosen = 0 if drawn else None
+        results.append(StepResult(step=step, attempts=tuple(drawn), chosen=chosen, stop_reason=reason))
+    return Trajectory(request=request_of(story), plan=story.plan, results=tuple(results))
+
+
+def answered_right(planner: Path, asked: Sequence[Question]) -> dict[str, list[bool]]:
+    """For each kind of question, whether the steps of each answer are exact."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    only_here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    model = AutoModelForImageTextToText.from_pretrained(
+        planner, use_safetensors=True, dtype=torch.float32, **only_here
+    )
+    processor = AutoProcessor.from_pretrained(planner, **only_here)
+    # Questions of about equal length stand together: a batch is as long as its longest.
+    order = sorted(range(len(asked)), key=lambda number: (asked[number].kind, len(asked[number].answer)))
+    prompts = [as_prompt(asked[number]) for number in order]
+    answers = greedy_answers(model, processor, prompts, LONGEST, ASKED_AT_A_TIME)[0]
+    right: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+    said = dict(zip(order, answers, strict=True))
+    for number, question in enumerate(asked):
+        right[question.kind].append(steps_of(said[number]) == steps_of(question.answer))
+    return right
+
+
+def as_prompt(asked: Question) -> dict[str, Any]:
+    turns = [
+        SftMessage(role="user", content=asked.text),
+        SftMessage(role="assistant", content=asked.answer),
+    ]
+    row = SftRow(messages=turns, images=["-"] * len(asked.images))
+    return {"prompt": as_prompt_completion(row, Path())["prompt"], "images": list(asked.images)}
+
+
+def steps_of(answer: str) -> object:
+    try:
+        return read_plan(answer).steps
+    except AnswerError:
+        return None
+
+
+def trained(arm: str, seed: int, options: argparse.Namespace) -> tuple[Path, float]:
+    """The planner of an arm and seed, and the processor seconds of its training."""
+    name = arm.replace(" ", "-")
+    data, out = options.out / f"rows-{name}", options.out / f"{name}-{seed}"
+    if not data.exists():
+        prompts = ("--planner-prompts", str(checkpoint("planner")))
+        command("data", "planner-rows", str(options.runs), "--out", str(data), *prompts, "--kinds", ARMS[arm])
+    rows = len(json.loads((data / "planner_sft.json").read_text(encoding="utf-8")))
+    epochs = options.steps * options.batch / rows
+    spent = command(
+        *("train", "planner-sft", "--config", "tiny", "--precision", "bf16"),
+        *("--data", str(data / "planner_sft.json"), "--out", str(out), "--seed", str(seed)),
+        *("--epochs", f"{epochs:.4f}", "--batch", str(options.batch), "--rate", str(options.rate)),
+        *("--samples", "0"),
+    )
+    return out / "final", spent
+
+
+def carry_out(options: argparse.Namespace) -> dict[str, list[dict[str, list[bool]]]]:
+    """Train and ask both planners of every seed, and the one that they start from; each is noted as soon as
+    it is known."""
+    found: dict[str, list[dict[str, list[bool]]]] = {UNTRAINED: [], **{arm: [] for arm in ARMS}}
+    asked = questions(options.stories)
+    for seed, arm in [(0, UNTRAINED), *((seed, arm) for seed in range(options.seeds) for arm in ARMS)]:
+        noted = options.out / f"{arm.replace(' ', '-')}-{seed}.json"
+        if not noted.exists():
+            place, spent = (checkpoint("planner"), 0.0) if arm == UNTRAINED else trained(arm, seed, options)
+            used = time.process_time()
+            right = answered_right(place, asked)
+            shares = {kind: round(share(one).rate, 3) for kind, one in right.items()}
+            asking = time.process_time() - used
+            print(f"{arm}, seed {seed}: {shares}; {spent:.0f} and {asking:.0f} s of processor", flush=True)
+            noted.write_text(json.dumps({"processor_seconds": [spent, asking], "right": right}))
+        found[arm].append(json.loads(noted.read_text())["right"])
+    return found
+
+
+def table(found: dict[str, list[dict[str, list[bool]]]]) -> dict[str, Any]:
+    """Shares by seed and over all of them, and the difference case by case."""
+    one, other = ARMS
+    print(f"\n| asked about new stories | {UNTRAINED} | {other} | {one} | {one} less {other} |")
+    print("|---|---|---|---|---|")
+    whole: dict[str, Any] = {}
+    for kind in KINDS:
+        flat = {arm: [case for right in found[arm] for case in right[kind]] for arm in found}
+        cells = []
+        for arm in (UNTRAINED, other, one):
+            all_of = share(flat[arm])
+            by_seed = [round(share(right[kind]).rate, 3) for right in found[arm]]
+            whole.setdefault(kind, {})[arm] = {**all_of.model_dump(), "by_seed": by_seed}
+            cells.append(f"{all_of.rate:.3f} ({all_of.low:.3f} to {all_of.high:.3f})")
+            cells[-1] += f"; {' '.join(f'{rate:.3f}' for rate in by_seed)}" if len(by_seed) > 1 else ""
+        gap = paired(flat[one], flat[other])
+        whole[kind]["difference"] = gap.model_dump()
+        print(f"| {kind} | {' | '.join(cells)} | {gap} |")
+    return whole
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=Path, required=True, help="Trajectories, as benchmarks/chain.py's.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=100, help="Optimiser steps.")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--stories", type=int, default=80, help="New stories that are asked about.")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    whole = {name: getattr(options, name) for name in ("seeds", "steps", "batch", "rate", "stories")}
+    whole |= table(carry_out(options))
+    print(json.dumps(whole))
+
+
+if __name__ == "__main__":
+    main()

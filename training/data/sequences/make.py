@@ -1,0 +1,130 @@
+"""Runs as files of sequences with their pictures, and a report of what was left out.
+
+Decision: a run is read, judged and written as rows by itself, side by side with others; the files come
+together in the order of the runs' names, so they are the same whoever was first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....backend.errors import PictureError, SettingsError
+from ....backend.files.atomic import writing_folder
+from ...runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
+from ..guard.index import Finding
+from ..guard.screening import Screening
+from ..row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
+from ..work import StopSign, Work
+from ..work.ordered import in_order
+from ..work.threads import Threads
+from .build import InterleavedSequence, easy, hard, unfit
+
+EASY, HARD = "sequences_easy.json", "sequences_hard.json"
+EASY_HELD_OUT, HARD_HELD_OUT = "sequences_easy_held_out.json", "sequences_hard_held_out.json"
+REPORT = "report.json"
+OURS = {EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT, REPORT}
+ONE_BY_ONE = Threads(1)
+
+
+class _Written(NamedTuple):
+    """What came of a run: its rows, or why there are none."""
+
+    rows: tuple[dict[str, Any], dict[str, Any]] | None
+    reason: str = ""
+    finding: Finding | None = None
+    held_out: bool = False
+
+
+@dataclass(frozen=True)
+class _WriteSequences:
+    """The job: read a run, write its pictures into `folder`, give its easy and hard rows."""
+
+    folder: Path
+    quirks: bool
+    guard: Path | None
+
+    def open(self, stop: StopSign) -> Callable[[RunPlace], _Written]:
+        check_shared(self.folder)
+        read = RunReading(unfit, self.guard)
+        return lambda place: self._written(read(place))
+
+    def _written(self, run: ReadRun) -> _Written:
+        if run.trajectory is None:
+            return _Written(None, run.reason, run.finding)
+        try:
+            rows = [self._row(build(run.trajectory, self.quirks)) for build in (easy, hard)]
+        except PictureError:
+            return _Written(None, UNREADABLE)
+        return _Written((rows[0], rows[1]), held_out=run.held_out)
+
+    def _row(self, made: InterleavedSequence) -> dict[str, Any]:
+        turns = [{"role": "user", "content": made.user}, {"role": "assistant", "content": made.text}]
+        return {"messages": turns, "images": [keep_picture(one, self.folder) for one in made.images]}
+
+
+def make_sequences(
+    runs: Sequence[Path],
+    out: Path,
+    quirks: bool = False,
+    guard: Path | None = None,
+    log: Callable[[str], None] = print,
+    work: Work = ONE_BY_ONE,
+) -> dict[str, int]:
+    """Write the easy and hard sequences of `runs` into the folder `out`, side by side as `work` does it;
+    returns rows by file.
+
+    Raises SettingsError for an `out` that holds something else, or where no row comes of it.
+    """
+    check_place(out, OURS)
+    files: dict[str, list[dict[str, Any]]] = {name: [] for name in (EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT)}
+    left_out = Counter[str]()
+    with (
+        Screening.opened(guard) as screening,
+        writing_folder(out, SettingsError, "Data folder") as temporary,
+    ):
+        (temporary / IMAGES).mkdir()
+        job = _WriteSequences(temporary.absolute(), quirks, guard and guard.absolute())
+        places = places_of(runs)
+        for place, made in zip(places, in_order(work, job, places, lambda one: one.name, log), strict=True):
+            screening.counted(place.name, made.finding)
+            if made.rows is None:
+                left_out[made.reason] += 1
+                continue
+            names = (EASY_HELD_OUT, HARD_HELD_OUT) if made.held_out else (EASY, HARD)
+            for name, row in zip(names, made.rows, strict=True):
+                files[name].append(row)
+        only_these(temporary, (row["images"] for rows in files.values() for row in rows))
+        counts = {name: len(rows) for name, rows in files.items() if rows}
+        for line in _lines(counts, left_out):
+            log(line)
+        if not counts:
+            raise SettingsError("No sequence comes of these runs.", "The table above says why.")
+        for name in counts:
+            text = json.dumps(files[name], ensure_ascii=False, indent=1)
+            (temporary / name).write_text(text + "\n", encoding="utf-8")
+        screened = screening.report()
+        report = {
+            "rows": counts,
+            "left_out": dict(left_out.most_common()),
+            "published_quirks": quirks,
+            "guard": screened.model_dump() if screened else None,
+        }
+        (temporary / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return counts
+
+
+def _lines(counts: dict[str, int], left_out: Counter[str]) -> list[str]:
+    lines = [
+        "| file | sequences |",
+        "|---|---|",
+        *(f"| {name} | {count} |" for name, count in counts.items()),
+    ]
+    if left_out:
+        lines += ["", "| left out, because | trajectories |", "|---|---|"]
+        lines += [f"| {reason} | {count} |" for reason, count in left_out.most_common()]
+    return lines
