@@ -41,7 +41,7 @@ class Family:
     """Processor seconds of a process and of all that descend from it, those that have ended included."""
 
     def __init__(self, first: int) -> None:
-        self._known = {first}
+        self.known = {first}
         self._ticks: dict[int, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -62,8 +62,8 @@ class Family:
                 except OSError:
                     continue
                 process, parent = int(entry.name), int(fields[1])
-                if process in self._known or parent in self._known:
-                    self._known.add(process)
+                if process in self.known or parent in self.known:
+                    self.known.add(process)
                     self._ticks[process] = int(fields[11]) + int(fields[12])
 
 

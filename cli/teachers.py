@@ -40,9 +40,7 @@ RunsAtATime = Annotated[
 ]
 ImagesAtATime = Annotated[
     int,
-    typer.Option(
-        "--parallel", min=1, max=1024, help="Images scored at a time; with --ray, by each worker."
-    ),
+    typer.Option("--parallel", min=1, max=1024, help="Images scored at a time; with --ray, by each worker."),
 ]
 RowWorkers = Annotated[int, typer.Option("--workers", min=1, max=10_000, help="With --ray: processes.")]
 

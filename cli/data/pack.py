@@ -45,7 +45,8 @@ def command(
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is packed.")
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows with images that are not there, listed.")
+        bool,
+        typer.Option("--skip-bad", help="Leave out rows with images that are missing or damaged, listed."),
     ] = False,
     about: CardData,
 ) -> None:

@@ -113,7 +113,7 @@ class Packing:
         self.log(f"{contents.trajectories} trajectories")
         gone: list[str] = []
         for file in files:
-            rows = _Counted(file, screening, gone)
+            rows = _Counted(file, screening, gone, are_read=True)
             tree.add_rows(file, rows)
             contents.data_files[file.name][file.split] = f"{TREE}/{file.path.name}"
             self._count(file, rows.count, contents)
@@ -127,7 +127,7 @@ class Packing:
             self.log(f"... and {len(gone) - SHOWN_PROBLEMS} more")
         if gone and not self.skip_bad:
             raise SettingsError(
-                f"{len(gone)} rows have images that are not there, the first: {gone[0]}",
+                f"{len(gone)} rows have images that are missing or damaged, the first: {gone[0]}",
                 "Make these rows again, or leave them out: --skip-bad.",
             )
         contents.without_images = len(gone)
@@ -138,18 +138,26 @@ class Packing:
 
 
 class _Counted:
-    """The rows of a file that are in no benchmark, one at a time; `count` of those that were given."""
+    """The rows of a file that are in no benchmark, one at a time; `count` of those that were given. Where
+    images `are_read` (for a guard or a tree), a row with one that cannot be is passed over and noted in
+    `gone`."""
 
-    def __init__(self, file: RowFile, screening: Screening, gone: list[str]) -> None:
+    def __init__(self, file: RowFile, screening: Screening, gone: list[str], are_read: bool = False) -> None:
         self._file, self._screening, self._gone = file, screening, gone
+        self._are_read = are_read or screening.guard is not None
         self.count = 0
 
     def __iter__(self) -> Iterator[PackedRow]:
-        for number, packed in enumerate(self._file.rows(self._gone)):
-            if self._screening.guard is not None:
+        for packed in self._file.rows(self._gone):
+            place = f"{self._file.path.name}, row {packed.number}"
+            if self._are_read:
+                try:
+                    pictures = [Picture.from_bytes(image) for image in packed.images]
+                except PictureError as error:
+                    self._gone.append(f"{place}: {error.message}")
+                    continue
                 texts, _, ids = row_parts(packed.row)
-                pictures = map(Picture.from_bytes, packed.images)
-                if self._screening.finds(f"{self._file.path.name}, row {number}", texts, pictures, ids):
+                if self._screening.finds(place, texts, pictures, ids):
                     continue
             self.count += 1
             yield packed

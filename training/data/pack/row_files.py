@@ -64,7 +64,7 @@ class RowFile:
                     raise
                 gone.append(error.message if place in error.message else f"{place}: {error.message}")
                 continue
-            yield PackedRow(row, images)
+            yield PackedRow(row, images, number)
 
     def objects(self) -> Iterator[Any]:
         """What stands in it, unchecked; raises SettingsError for a file that is none of rows."""
@@ -84,10 +84,12 @@ class RowFile:
 
 @dataclass(frozen=True)
 class PackedRow:
-    """A row as it stood in its file, and the bytes of its images in their order."""
+    """A row as it stood in its file, the bytes of its images in their order, and its number there, from
+    0."""
 
     row: dict[str, Any]
     images: tuple[bytes, ...]
+    number: int = 0
 
     def line(self) -> str:
         """The row as JSON."""

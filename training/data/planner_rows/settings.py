@@ -42,7 +42,7 @@ class PlannerRowsData(BaseModel):
         default=8,
         ge=1,
         le=256,
-        description="Runs that are read, and questions that a teacher is asked, at a time; with --ray, runs of "
+        description="Runs that are read, and questions that a teacher is asked, at a time; with --ray, by "
         "each worker.",
     )
 

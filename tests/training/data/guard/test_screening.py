@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from support.made_runs import accepted_story, made_run
 from support.stories import drawing
 
+from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.prompts import default_prompt_set
 
@@ -91,6 +93,23 @@ def test_packing_leaves_out_rows_of_a_benchmark_and_the_card_names_them(
     Packing("webdataset", CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")
     card = (tmp_path / "again" / "README.md").read_text()
     assert "when `guarded` was made: held against wise (1 items); left out: wise 1" in card
+
+
+@pytest.mark.parametrize("form", ["webdataset", "published"])
+def test_packing_names_a_row_with_a_damaged_picture(form: Any, index: Path, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", [(20, False, 4.0), (90, True, 6.0)], prompt=OTHER)
+    file = critic_rows(run, tmp_path / "rows", None).sft
+    first, second = json.loads(file.read_text())
+    (damaged,) = set(first["images"]) - set(second["images"])
+    content = (tmp_path / "rows" / damaged).read_bytes()
+    (tmp_path / "rows" / damaged).write_bytes(content[:-30])
+    lines: list[str] = []
+    packing = Packing(form, CardData(), [run], guard=index, log=lines.append)
+    with pytest.raises(SettingsError, match=r"missing or damaged, the first: critic_sft\.json, row 0: "):
+        packing.pack([tmp_path / "rows"], tmp_path / "packed")
+    counts = replace(packing, skip_bad=True).pack([tmp_path / "rows"], tmp_path / "packed")
+    assert counts == {"critic_sft": {"train": 1}}
+    assert len([line for line in lines if line.startswith("left out: critic_sft.json, row 0: ")]) == 2
 
 
 def test_planner_rows_and_sequences_with_pictures_and_outside_rows(index: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_images_that_vanished_are_named_one_by_one(form: Any, rows: Path, tmp_pa
     more = {"runs": [tmp_path / "runs"]}
     packing = Packing(form, CardData(), log=lines.append, **more)  # type: ignore[arg-type]
     with pytest.raises(
-        SettingsError, match="rows have images that are not there, the first: critic_"
+        SettingsError, match="rows have images that are missing or damaged, the first: critic_"
     ) as error:
         packing.pack([rows], tmp_path / "packed")
     assert "\n" not in str(error.value) and not (tmp_path / "packed").exists()

@@ -1,0 +1,262 @@
+"""`data filter`, `planner-rows` and `sequences` over the same runs by each executor: one thread, four
+threads, Ray through our own seam, and Ray Data put behind the same seam.
+
+    OMP_NUM_THREADS=1 python benchmarks/rows_side_by_side.py compare --runs runs/chain/runs --out runs/side
+    OMP_NUM_THREADS=1 python benchmarks/rows_side_by_side.py node --runs runs/chain/runs --out runs/node
+
+compare: clock seconds of each command, processor seconds and memory of each executor with all processes that
+it starts, and every file compared. node: three Ray nodes, of which one is killed while each command is under
+way; files compared with those of one thread.
+
+Decision: an executor's commands run in a process of its own, so that what is counted is its own. Ray's start
+is reported apart. `--wait` are seconds that a score is slept for, as a judge behind a server takes them.
+Memory is the largest sum of proportional set sizes, looked at once a second. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import conftest  # noqa: E402, F401 - makes the package importable
+from ray import cloudpickle  # noqa: E402 # pyright: ignore[reportMissingImports]
+from support.ray_here import STORE, importable, ray_here  # noqa: E402
+
+from benchmarks.threads_and_ray import Family  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.scorers import Scorer, open_scorer  # noqa: E402
+from interleave_thinker.backend.types import Score  # noqa: E402
+from interleave_thinker.training.data.planner_rows.make import PlannerRows  # noqa: E402
+from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData  # noqa: E402
+from interleave_thinker.training.data.sequences.make import make_sequences  # noqa: E402
+from interleave_thinker.training.data.work import Done, LocalStopSign, Work  # noqa: E402
+from interleave_thinker.training.data.work.ray_actors import RayActors  # noqa: E402
+from interleave_thinker.training.data.work.threads import Threads  # noqa: E402
+from interleave_thinker.training.runs.convert import RunConverter  # noqa: E402
+from interleave_thinker.training.runs.settings import FilterData  # noqa: E402
+from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
+
+BATCH = 25
+
+
+@dataclass(frozen=True)
+class SlowScorer:
+    """The exact scorer, as slow as a judge behind a server."""
+
+    seconds: float
+    identity: str = "tinyworld, slowly"
+
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        time.sleep(self.seconds)
+        return open_scorer("tinyworld").score(before, after, instruction)
+
+    def __call__(self) -> Scorer:
+        return self
+
+
+class JobInBatches:
+    """What Ray Data calls with a batch of rows: an actor with the job opened."""
+
+    def __init__(self, job: Any) -> None:
+        self._function = job.open(LocalStopSign())
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        results = [cloudpickle.dumps(self._function(cloudpickle.loads(item))) for item in batch["item"]]
+        return {"key": batch["key"], "result": results}
+
+
+class RayData:
+    """Ray Data in our executors' place."""
+
+    def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign) -> Any:
+        import ray.data as data  # pyright: ignore[reportMissingImports]
+
+        data.DataContext.get_current().enable_progress_bars = False
+        rows = [{"key": key(item), "item": cloudpickle.dumps(item)} for item in items]
+        blocks = data.from_items(rows).repartition(max(2, len(rows) // BATCH))
+        done = blocks.map_batches(
+            JobInBatches,
+            fn_constructor_args=(job,),
+            batch_size=BATCH,
+            compute=data.ActorPoolStrategy(size=2),
+            num_cpus=0.9,
+        )
+        for row in done.iter_rows():
+            yield Done(row["key"], cloudpickle.loads(row["result"]))
+
+
+EXECUTORS: dict[str, Callable[[], Work]] = {
+    "one thread": lambda: Threads(1),
+    "four threads": lambda: Threads(4),
+    "Ray, our seam": lambda: RayActors(actors=2, parallel=2),
+    "Ray Data": RayData,  # type: ignore[dict-item]
+}
+COMMANDS: dict[str, Callable[[Path, Path, Work, SlowScorer], object]] = {
+    "filter": lambda runs, out, work, scorer: RunConverter(
+        FilterData(), PROMPT_SET, scorer, log=_silent, work=work, open_scorer=scorer
+    ).convert([runs], out),
+    "planner-rows": lambda runs, out, work, scorer: PlannerRows(
+        PlannerRowsData(), PROMPT_SET, log=_silent, work=work
+    ).make([runs], out),
+    "sequences": lambda runs, out, work, scorer: make_sequences([runs], out, log=_silent, work=work),
+}
+
+
+def _silent(line: str) -> None:
+    """The tables of every command would hide the one that is asked for."""
+
+
+def files_in(out: Path) -> dict[str, str]:
+    """Digests of all files of rows and pictures."""
+    found = [path for path in sorted(out.rglob("*")) if path.is_file() and "sqlite" not in path.name]
+    return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def carried_out(options: argparse.Namespace) -> None:
+    """All commands by one executor, in this process; their seconds as JSON on the last line."""
+    out, scorer = options.out / options.one.replace(" ", "-"), SlowScorer(options.wait)
+    seconds: dict[str, float] = {}
+    with ExitStack() as stack:
+        if "Ray" in options.one:
+            began = time.monotonic()
+            stack.enter_context(ray_here(Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+            seconds["start of Ray"] = time.monotonic() - began
+        for name, command in COMMANDS.items():
+            began = time.monotonic()
+            command(options.runs, out / name, EXECUTORS[options.one](), scorer)
+            seconds[name] = time.monotonic() - began
+    print(json.dumps({name: round(took, 1) for name, took in seconds.items()}))
+
+
+class Memory:
+    """The largest sum of proportional set sizes of a family of processes, in MB."""
+
+    def __init__(self, family: Family) -> None:
+        self._family, self._most, self._ended = family, 0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def most(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        return self._most
+
+    def _look(self) -> None:
+        while not self._ended.wait(1.0):
+            self._most = max(self._most, sum(map(_megabytes, self._family.known)))
+
+
+def _megabytes(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
+
+
+def compare(options: argparse.Namespace) -> dict[str, Any]:
+    """Every executor in a process of its own."""
+    figures: dict[str, Any] = {}
+    for name in EXECUTORS:
+        own = [__file__, "one", "--one", name, "--runs", options.runs, "--out", options.out]
+        process = subprocess.Popen(
+            [sys.executable, *map(str, own), "--wait", str(options.wait)], stdout=subprocess.PIPE, text=True
+        )
+        family = Family(process.pid)
+        memory = Memory(family)
+        printed, _ = process.communicate()
+        if process.returncode:
+            sys.exit(f"{name} ended with {process.returncode}")
+        took = json.loads(printed.splitlines()[-1])
+        figures[name] = took | {"processor": round(family.seconds(), 1), "memory_mb": memory.most()}
+        print(f"{name}: {figures[name]}", flush=True)
+    first, *others = [files_in(options.out / name.replace(" ", "-")) for name in EXECUTORS]
+    figures |= {"files": len(first), "equal": all(one == first for one in others)}
+    return figures
+
+
+def node(options: argparse.Namespace) -> dict[str, Any]:
+    """Two Ray nodes beside the driver's, one of which is killed in the middle of each command."""
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports]
+
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as package, importable(Path(package)):
+        sizes = {"object_store_memory": STORE, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **sizes})
+        cluster.add_node(num_cpus=1, object_store_memory=STORE)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        try:
+            for name, command in COMMANDS.items():
+                doomed = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+                work = Watched(options.runs_before, lambda node=doomed: _kill(cluster, node))
+                scorer = SlowScorer(options.wait)
+                command(options.runs, options.out / "killed" / name, work, scorer)
+                command(options.runs, options.out / "alone" / name, Threads(1), scorer)
+                figures[name] = {"results": work.results, "killed_after": work.killed_after}
+                print(f"{name}: {figures[name]}", flush=True)
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+    alone, killed = files_in(options.out / "alone"), files_in(options.out / "killed")
+    return figures | {"files": len(alone), "equal": alone == killed}
+
+
+def _kill(cluster: Any, doomed: Any) -> None:
+    cluster.remove_node(doomed, allow_graceful=False)
+
+
+class Watched:
+    """Ray through our seam; after so many results something is done, once."""
+
+    def __init__(self, after: int, act: Callable[[], None]) -> None:
+        self._after, self._act = after, act
+        self.results = self.killed_after = 0
+
+    def map(
+        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign
+    ) -> Iterator[Done[Any]]:
+        for done in RayActors(actors=2, parallel=2).map(job, items, key, stop):
+            self.results += 1
+            if self.results == self._after:
+                self._act()
+                self.killed_after = self.results
+            yield done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["compare", "node", "one"])
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="New folder.")
+    parser.add_argument("--wait", type=float, default=0.05)
+    parser.add_argument("--runs-before", type=int, default=100, help="Results before the node is killed.")
+    parser.add_argument("--one", choices=list(EXECUTORS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.what == "one":
+        carried_out(options)
+        return
+    options.out.mkdir(parents=True)
+    figures = {"compare": compare, "node": node}[options.what](options)
+    print(json.dumps(figures | {"wait": options.wait}))
+    sys.exit(0 if figures["equal"] else 1)
+
+
+if __name__ == "__main__":
+    main()
