@@ -248,12 +248,17 @@ def reply_settings(role: str, options: BaseModel) -> ReplySettings:
 
 
 def prompts_in(folder: str | None) -> PromptSet | None:
-    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint; raises SettingsError if
-    there is none."""
+    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint (tinyworld:planner and
+    tinyworld:critic are the shipped ones); raises SettingsError if there is none."""
     from ..backend.prompts import FOLDER_NAME, PromptSet
 
     if folder is None:
         return None
+    kind, _, agent = folder.partition(":")
+    if kind == TINY_WORLD:
+        from ..backend.tinyworld import checkpoint
+
+        folder = str(checkpoint(agent))
     path = Path(folder).expanduser()
     return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
 

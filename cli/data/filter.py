@@ -30,7 +30,7 @@ def command(
         typer.Option(
             "--critic-prompts",
             help="Prompt set of the critic that is to learn: its checkpoint's folder, or that of a prompt "
-            "set; empty: the pack's own wording.",
+            "set, or tinyworld:critic; empty: the pack's own wording.",
         ),
     ] = None,
     scorer: Annotated[
@@ -46,9 +46,11 @@ def command(
         int,
         typer.Option(min=0, max=5000, help="Chains of page.html, for a person to disagree with."),
     ] = 0,
-    words: Annotated[
+    corrections: Annotated[
         Path | None,
-        typer.Option(help="What the page saved: it becomes feedback of the runs first."),
+        typer.Option(
+            "--corrections", "--words", help="What the page saved: it becomes feedback of the runs first."
+        ),
     ] = None,
     guard: Annotated[
         Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
@@ -62,12 +64,12 @@ def command(
     critic-grpo."""
     from ...backend.prompts import default_prompt_set
     from ...training.runs.convert import RunConverter
-    from ...training.runs.page import take_words
+    from ...training.runs.page import take_corrections
     from ...training.runs.scoring import OpenJudge
     from ..open_models import prompts_in
 
-    if words is not None:
-        typer.echo(f"{take_words(words, runs)} words written into the runs")
+    if corrections is not None:
+        typer.echo(f"{take_corrections(corrections, runs)} corrections written into the runs")
     judge = OpenJudge(scorer, settings.score_repeats, settings.match_size) if scorer else None
     converter = RunConverter(
         settings,

@@ -27,7 +27,7 @@ def command(
         typer.Option(
             "--planner-prompts",
             help="Prompt set of the planner that is to learn: its checkpoint's folder, or that of a prompt "
-            "set; empty: the pack's own wording.",
+            "set, or tinyworld:planner; empty: the pack's own wording.",
         ),
     ] = None,
     outside: Annotated[

@@ -1,7 +1,7 @@
 """A page of chains that were taught and of chains that were left out, so that a person can disagree.
 
 Decision: one HTML file with small pictures in it, nothing loaded from anywhere. What a person says there is
-saved as a file of words, which `data filter --words FILE` writes into the runs as the feedback that it is.
+saved as a file of corrections, which `data filter --corrections FILE` writes into the runs as feedback.
 Chains are picked by the digest of their images: the same runs show the same ones, taught and left out in
 equal parts.
 """
@@ -31,11 +31,17 @@ from .run_folders import find_runs
 
 PAGE = "page.html"
 THUMB = 224
+FATES = {
+    "sft": "for fine-tuning",
+    "rl": "for reinforcement",
+    "sft and rl": "for fine-tuning and reinforcement",
+}
+"""How the page says what became of an image; all else is said as it is."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-class PageWord(Feedback):
-    """A line of the page's file: a word, and the run that it is about by its name in the report."""
+class PageCorrection(Feedback):
+    """A line of the page's file: feedback, and the run that it is about by its name in the report."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,14 +90,15 @@ def _chain(chain: Sequence[Decided]) -> str:
 
 def _try(one: Decided) -> str:
     judged = one.judged
-    said = {True: "right", False: "wrong", None: "unread"}[judged.said.success if judged.said else None]
+    success = judged.said.success if judged.said else None
+    said = {True: "right", False: "wrong", None: "not understood"}[success]
     score = f", score {judged.score.overall:.1f}" if judged.score else ""
     key = {"run": judged.run, "step": judged.step, "attempt": judged.attempt, "image": judged.after}
     name = html.escape(json.dumps(key), quote=True)
     reasoning = html.escape(judged.said.reasoning if judged.said else "")
     return (
         f'<div class=try data-key="{name}">{_figure(judged, judged.after, f"try {judged.attempt + 1}")}'
-        f"<p><b>{html.escape(one.fate)}</b>: {html.escape(one.reason)}</p>"
+        f"<p><b>{html.escape(FATES.get(one.fate, one.fate))}</b>: {html.escape(one.reason)}</p>"
         f"<p>critic: {said}{score}</p><details><summary>reasoning, prompt</summary><p>{reasoning}</p>"
         f"<p>{html.escape(judged.used)}</p></details>"
         "<p class=say><button data-say=true>right</button> <button data-say=false>wrong</button></p>"
@@ -114,26 +121,27 @@ def _figure(judged: Judged, digest: str, caption: str) -> str:
     )
 
 
-def take_words(path: Path, runs: Sequence[Path]) -> int:
-    """Write the words of a page's file into the runs that they are about; returns how many.
+def take_corrections(path: Path, runs: Sequence[Path]) -> int:
+    """Write a page's corrections into the runs that they are about; returns how many.
 
-    Raises SettingsError for a line that is no such word or names no run of these, JournalError where a run
+    Raises SettingsError for a line that is no correction or names no run of these, JournalError where a run
     cannot take it; nothing is written if a line is wrong.
     """
     folders = {name: folder for folder, name in find_runs(runs)}
-    words: list[tuple[Path, Feedback]] = []
+    corrections: list[tuple[Path, Feedback]] = []
     for place, item in read_lines(path):
         if isinstance(item, RowProblem):
             raise SettingsError(f"{path.name}, {item}")
         try:
-            word = PageWord.model_validate(item)
+            correction = PageCorrection.model_validate(item)
         except ValidationError as error:
             raise SettingsError(f"{path.name}, {place}{first_fault(error)}") from error
-        if word.run not in folders:
+        if correction.run not in folders:
             raise SettingsError(
-                f"{path.name}, {place}: there is no run {word.run!r} here.", "Give the runs of that page."
+                f"{path.name}, {place}: there is no run {correction.run!r} here.",
+                "Give the runs of that page.",
             )
-        words.append((folders[word.run], Feedback(**word.model_dump(exclude={"run"}))))
-    for folder, word in words:
-        record_feedback(folder, word)
-    return len(words)
+        corrections.append((folders[correction.run], Feedback(**correction.model_dump(exclude={"run"}))))
+    for folder, correction in corrections:
+        record_feedback(folder, correction)
+    return len(corrections)

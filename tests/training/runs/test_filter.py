@@ -26,7 +26,7 @@ from interleave_thinker.training.data.trajectories.outcomes import Outcome, writ
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.runs.convert import MadeData, RunConverter
-from interleave_thinker.training.runs.page import PAGE, take_words
+from interleave_thinker.training.runs.page import PAGE, take_corrections
 from interleave_thinker.training.runs.repeated_scorer import RepeatedScorer
 from interleave_thinker.training.runs.settings import FilterData
 
@@ -208,16 +208,16 @@ def test_words_of_the_page_become_feedback(tmp_path: Path) -> None:
     assert page.count("<section") == 8 and page.count('class="left"') == 3
     keys = [json.loads(html.unescape(one)) for one in re.findall(r'data-key="([^"]*)"', page)]
     chosen = next(one for one in keys if one["run"].endswith("one-bad-try"))
-    words = tmp_path / "words.jsonl"
-    words.write_text(json.dumps(chosen | {"accepted": True, "note": "it is fine"}) + "\n")
-    assert take_words(words, [tmp_path / "runs"]) == 1
+    corrections = tmp_path / "corrections.jsonl"
+    corrections.write_text(json.dumps(chosen | {"accepted": True, "note": "it is fine"}) + "\n")
+    assert take_corrections(corrections, [tmp_path / "runs"]) == 1
     (said,) = read_feedback(tmp_path / "runs" / "one-bad-try")
     assert said.accepted is True and said.note == "it is fine"
     assert "one-bad-try" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
     for bad in ("{}", "nonsense", json.dumps(chosen | {"run": "../other"})):
-        words.write_text(bad + "\n")
-        with pytest.raises(SettingsError, match=r"words\.jsonl"):
-            take_words(words, [tmp_path / "runs"])
+        corrections.write_text(bad + "\n")
+        with pytest.raises(SettingsError, match=r"corrections\.jsonl"):
+            take_corrections(corrections, [tmp_path / "runs"])
 
 
 def test_nothing_of_a_run_is_read_as_markup(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ STYLE = (
     "img{max-width:224px;max-height:224px;margin-right:.6rem}.role{color:#777;margin:.4rem 0 0}"
 )
 
+HEAD = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    f"<title>Rows</title><style>{STYLE}</style>"
+)
+
 
 @dataclass
 class Contents:
@@ -130,7 +135,7 @@ def inspect(
 
 def write_samples(path: Path, found: Sequence[tuple[RowFile, Contents]], images: Path | None = None) -> None:
     """Write the page of the samples; raises SettingsError."""
-    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>Rows</title><style>{STYLE}</style>"]
+    parts = [HEAD]
     for file, contents in found:
         parts.append(
             f"<h1>{html.escape(contents.name)}: {len(contents.samples)} of {contents.rows} rows</h1>"
@@ -147,9 +152,9 @@ def _section(file: RowFile, number: int, row: Any, places: ImagePlaces) -> str:
     if isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns):
         shown = [(str(turn.get("role")), str(turn.get("content"))) for turn in turns]
     else:
-        shown = [("row", json.dumps(row, ensure_ascii=False, indent=1))]
+        shown = [("", json.dumps(row, ensure_ascii=False, indent=1))]
     texts = "".join(
-        f"<p class=role>{html.escape(role)}</p><pre>{html.escape(text[-LONGEST:])}</pre>"
+        f"<p class=role>{html.escape(role)}</p>" * bool(role) + f"<pre>{html.escape(text[-LONGEST:])}</pre>"
         for role, text in shown
     )
     return f"<section><h2>row {number}</h2>{pictures}{texts}</section>"
