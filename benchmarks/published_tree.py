@@ -33,8 +33,8 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.training.data.pack.card import CardData
 from interleave_thinker.training.data.pack.pack import Packing
+from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.build import easy, hard, unfit

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.data.pack.card import CardData
+from ...training.data.pack.settings import CardData
 from ..model_options import with_model_options
 
 

@@ -9,7 +9,7 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.shown_text import one_line
-from ...training.data.prompts.generate import PROMPTS, REPORT, PromptsData
+from ...training.data.prompts.settings import PROMPTS, REPORT, PromptsData
 from ..model_options import with_model_options
 
 

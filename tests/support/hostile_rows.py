@@ -25,9 +25,9 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.pack.card import CardData
 from interleave_thinker.training.data.pack.inspect import inspect, write_samples
 from interleave_thinker.training.data.pack.pack import Packing
+from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.pack.shards import Form
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData

@@ -44,8 +44,8 @@ def test_spoiled_files_give_a_result_or_one_line(tmp_path: Path) -> None:
 )
 def test_values_of_another_kind_are_one_line(row: str, tmp_path: Path) -> None:
     from interleave_thinker.backend.errors import SettingsError
-    from interleave_thinker.training.data.pack.card import CardData
     from interleave_thinker.training.data.pack.pack import Packing
+    from interleave_thinker.training.data.pack.settings import CardData
 
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "critic_sft.json").write_text(f"[{row}]")

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ....backend.shown_text import one_line
 from ..guard.screening import Screened
+from .settings import CardData
 
 CARD = "README.md"
 MOST_NAMED = 50
@@ -28,15 +27,6 @@ MAX_REPORT = 256 * 1024 * 1024
 NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
 NON_COMMERCIAL = re.compile(r"(?:^|[-_ ])nc(?:[-_ ]|$)|non[- ]?commercial|research[- ]only", re.IGNORECASE)
 TERMS = "outputs of this service may be restricted for training: check its terms"
-
-
-class CardData(BaseModel):
-    """What a person says of the data."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    title: str = Field(default="Interleaved stories", max_length=200, description="Title of the card.")
-    license: str = Field(default="unknown", max_length=100, description="Licence of the whole.")
 
 
 def check_sources(sources: Sequence[str]) -> list[tuple[str, str]]:

@@ -15,37 +15,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
-
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_text, writing
 from .banks import FOLDER as BANKS
 from .banks import read_banks
 from .rows import PromptRow
+from .settings import PROMPTS, REPORT, PromptsData
 from .taxonomy import SHIPPED, Taxonomy, read_taxonomy
 from .walk import Walk, WalkSettings
 
 if TYPE_CHECKING:
     from ..guard.index import Guard
 
-PROMPTS, REPORT = "prompts.jsonl", "prompts.report.json"
-MAX_COUNT = 5_000_000
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 MAX_IMAGES = 100_000
-
-
-class PromptsData(BaseModel):
-    """Which requests; field descriptions are the command line's help."""
-
-    count: int = Field(default=40_000, ge=1, le=MAX_COUNT, description="Requests; more keep the first ones.")
-    seed: int = Field(default=0, ge=0, le=2**53, description="Another number, other requests.")
-    variants: int = Field(default=2, ge=1, le=20, description="Most requests about the very same things.")
-    taxonomy: Path | None = Field(default=None, description="Your own categories and templates, a YAML file.")
-    words: Path | None = Field(default=None, description="Folder of banks of your own (NAME.yaml).")
-    images: Path | None = Field(
-        default=None, description="Folder of images: some requests then begin from one of them."
-    )
-    language: str = Field(default="en", description="Language of the shipped taxonomy: en.")
 
 
 @dataclass

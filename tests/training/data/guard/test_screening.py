@@ -20,8 +20,8 @@ pytest.importorskip("imagehash")
 
 from interleave_thinker.training.data.guard.checking import check_file
 from interleave_thinker.training.data.guard.index import Guard, Item
-from interleave_thinker.training.data.pack.card import CardData
 from interleave_thinker.training.data.pack.pack import Packing
+from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.make import make_sequences
