@@ -55,7 +55,7 @@ def check_checkpoint(folder: Path, untested: bool = False) -> None:
     elif not is_tested(family):
         raise ChatError(
             f"{str(folder)!r} is a {family!r} checkpoint; this needs one of {', '.join(TESTED)}.",
-            "Agents of other families plan and judge, but are not trained here.",
+            "Agents of other families plan and judge, and are trained, but not here.",
         )
     _check_weights(folder)
     check_files(folder, ChatError)

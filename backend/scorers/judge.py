@@ -52,17 +52,20 @@ PAIR = re.compile(rf"[\[(]\s*{NUMBER}\s*[,;]\s*{NUMBER}\s*[\])]")
 BARE_PAIR = re.compile(rf"{NUMBER}(?:\s*[,;]\s*|\s+){NUMBER}\s*\.?")
 
 
+JUDGING = ReplySettings(max_tokens=1024)
+"""How a judge answers if nothing else is said: greedily."""
+
+
 class Judge:
     """A scorer over a chat model. `settings` default to greedy decoding of at most 1024 tokens."""
 
     def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
         self.chat = chat
-        self.settings = settings or ReplySettings(max_tokens=1024)
+        self.settings = settings or JUDGING
 
     @property
     def identity(self) -> str:
-        wording = hashlib.blake2b((SEMANTICS + QUALITY + FORM).encode(), digest_size=8).hexdigest()
-        return f"judge:{self.chat.identity}|questions={wording}|{self.settings.key()}"
+        return identity_of(self.chat.identity, self.settings)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Semantics and quality, 0..10 each, from two replies; raises ScorerError, ChatError, Cancelled."""
@@ -102,6 +105,12 @@ class Judge:
             return read_scores(reply.whole)
         except AnswerError as error:
             raise ScorerError(f"The judge's scores cannot be read. {error}") from error
+
+
+def identity_of(chat: str, settings: ReplySettings) -> str:
+    """The identity of a judge over the chat model of this identity."""
+    wording = hashlib.blake2b((SEMANTICS + QUALITY + FORM).encode(), digest_size=8).hexdigest()
+    return f"judge:{chat}|questions={wording}|{settings.key()}"
 
 
 def read_scores(text: str) -> tuple[float, float]:

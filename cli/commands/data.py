@@ -52,7 +52,7 @@ def checkpoint_of(model: str, download: bool) -> Path:
     from ...backend.tinyworld import checkpoint
 
     kind, _, name = model.partition(":")
-    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download)
+    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download, untested=True)
 
 
 def wording_of(model: str | None, download: bool) -> PromptSet:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ...backend.errors import SettingsError
 from ...training.evaluation.gate_rows import GateSettings
 from ...training.grpo.settings import GrpoTraining
 from ...training.reward.critic_reward import RewardSettings
@@ -16,6 +17,7 @@ from ...training.reward.redraw import DrawingSettings
 from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
+from ..rewarder_options import RewarderOptions
 from ..service_options import ServiceOptions
 from .data import checkpoint_of
 from .train_own_critic import Force, HeldOut, Images, Out, log, refused
@@ -195,7 +197,13 @@ def critic_grpo(
     ] = None,
     images: Images = None,
     generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
-    scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
+    scorer: Annotated[
+        str,
+        typer.Option(
+            help="Who scores: tinyworld, judge:CHAT, or judge:base (the model under the adapter that is "
+            "trained: no second copy)."
+        ),
+    ],
     cache: Annotated[
         Path | None,
         typer.Option(help="File of drawn and scored images, to be shared by runs; empty: within --out."),
@@ -205,6 +213,7 @@ def critic_grpo(
     settings: GrpoTraining,
     reward: RewardSettings,
     drawing: DrawingSettings,
+    rewarders: RewarderOptions,
     services: ServiceOptions,
 ) -> None:
     """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
@@ -213,12 +222,15 @@ def critic_grpo(
     from ...training.grpo.critic_task import CriticTask
     from ...training.grpo.settings import check_rows_of, split_held_out
     from ...training.grpo.train import RlData, train
+    from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.critic_reward import RewardSetup
     from ...training.rows.rl import other_sources, read_rl_rows
     from ...training.rows.sft import show_problems
     from ...training.trainer.policy import check_options
 
     check_options(settings)
+    if drawing.take_turns and settings.vllm != "off":
+        raise SettingsError("--take-turns leaves no card to vLLM.", "Give --vllm off, or leave it out.")
     rows, problems = read_rl_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
     if held_out is not None:
@@ -234,11 +246,13 @@ def critic_grpo(
         f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} "
         "held out"
     )
-    redraws, scores = open_generator(generator, **services.given), open_scorer(scorer)
+    folder = checkpoint_of(model, download)
+    redraws = open_generator(generator, **rewarders.generator, **services.given)
+    scores = BaseJudge(folder, settings) if scorer == NAME else open_scorer(scorer, **rewarders.judge)
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
         log(warning)
     made = train(
-        checkpoint_of(model, download),
+        folder,
         RlData(rows, held, data.parent, skip_bad),
         out,
         settings,

@@ -75,6 +75,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraw import DrawingSettings
     from ...training.trainer.policy import check_options
+    from ..rewarder_options import RewarderOptions
     from ..service_options import ServiceOptions
 
     values = read_recipe(recipe, "critic-grpo")
@@ -90,15 +91,15 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
 
     try:
         settings, reward, drawing = part(GrpoTraining), part(RewardSettings), part(DrawingSettings)
-        services = part(ServiceOptions)
+        services, rewarders = part(ServiceOptions), part(RewarderOptions)
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
     check_options(settings)  # found out after the fine-tuning, it would have cost hours
     if values:
         raise SettingsError(f"Recipe {recipe!r}: critic-grpo has no option {sorted(values)[0]!r}.")
-    drawer = open_generator(generator, **services.given)
-    setup = RewardSetup(drawer, open_scorer(scorer), reward, drawing)
+    drawer = open_generator(generator, **rewarders.generator, **services.given)
+    setup = RewardSetup(drawer, open_scorer(scorer, **rewarders.judge), reward, drawing)
     return ReinforcementStage(settings, setup)
 
 

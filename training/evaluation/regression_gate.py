@@ -144,7 +144,7 @@ def answers_of(
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint, untested=True)
     if adapter is not None:
         check_adapter(adapter)
     on_gpu = device != "cpu" and torch.cuda.is_available()

@@ -192,6 +192,7 @@ class Reinforcement(Generic[Row, Found]):
             processing_class=policy.processor,
             peft_config=policy.adapter,
         )
+        reward.begin(trainer, policy.processor)
         trained, whole = counts(trainer.model)
         rollouts = steps_in_all // settings.updates
         self.log(

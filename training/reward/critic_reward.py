@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -37,6 +37,7 @@ from .terms import (
     redraws,
     step_rewards,
 )
+from .turns import Card, UsesPolicy
 
 LAST_VERDICTS = 256
 LEAST_VERDICTS = 64
@@ -118,11 +119,16 @@ class RewardSetup:
     drawing: DrawingSettings
     cache: Path | None = None
     redrawer: type[Redrawer] = Redrawer
+    card: Card | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.drawing.take_turns:
+            object.__setattr__(self, "card", Card(self.generator, self.scorer))
 
     def open_redrawer(self, out: Path) -> Redrawer:
         """The redrawer of a training in the folder `out`; raises SettingsError for an unusable cache."""
         cache = RewardCache(self.cache or out / "rewards.sqlite")
-        return self.redrawer(self.generator, self.scorer, cache, self.drawing)
+        return self.redrawer(self.generator, self.scorer, cache, self.drawing, self.card)
 
 
 class CriticReward(RolloutReward[CriticRlRow, Sample]):
@@ -143,6 +149,14 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         self.settings = settings
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
         self._picture = lru_cache(maxsize=512)(Picture.open)
+
+    def begin(self, trainer: Any, processor: Any) -> None:
+        """Take the trained model into account before its first step: as a judge, and on the card."""
+        redrawer = self.redrawer
+        if isinstance(redrawer.scorer, UsesPolicy):
+            redrawer.scorer.begin(trainer.accelerator.unwrap_model(trainer.model), processor)
+        if redrawer.card is not None:
+            redrawer.card.begin(trainer)
 
     @property
     def problem(self) -> str | None:

@@ -40,6 +40,7 @@ from ...backend.types import Score
 from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
 from .cache import RewardCache, SingleFlight, key_of
+from .turns import Card
 
 WINDOW = 512
 LEAST_SEEN = 32
@@ -67,6 +68,11 @@ class DrawingSettings(BaseModel):
     draw_seconds: float = Field(default=120.0, gt=0, description="Longest time for drawing one image.")
     score_seconds: float = Field(default=120.0, gt=0, description="Longest time for scoring one image.")
     tries: int = Field(default=2, ge=1, le=10, description="Tries of one draw or score that fails.")
+    take_turns: bool = Field(
+        default=False,
+        description="For one card: the trained model, the generator and the judge take turns on it, and wait "
+        "in main memory meanwhile.",
+    )
     max_draws: int | None = Field(
         default=None,
         ge=1,
@@ -112,8 +118,15 @@ class Redrawer:
     batches."""
 
     def __init__(
-        self, generator: Generator, scorer: Scorer, cache: RewardCache, settings: DrawingSettings
+        self,
+        generator: Generator,
+        scorer: Scorer,
+        cache: RewardCache,
+        settings: DrawingSettings,
+        card: Card | None = None,
     ) -> None:
+        """`card`: that on which generator and scorer take turns with the trained model."""
+        self.card = card
         self.generator = generator
         self.scorer = scorer
         self.cache = cache
@@ -155,13 +168,20 @@ class Redrawer:
         SettingsError (the cache cannot be used)."""
         started = time.monotonic()
         counts = BatchCounts(asked=len(redraws))
-        pictures = self._start_drawing(redraws, counts)
-        outcomes = await asyncio.gather(
-            *(
-                self._outcome(redraw, picture, counts)
-                for redraw, picture in zip(redraws, pictures, strict=True)
+        try:
+            pictures = self._start_drawing(redraws, counts)
+            if self.card is not None:
+                # The judge has no place before the generator has left.
+                await asyncio.gather(*pictures, return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(
+                    self._outcome(redraw, picture, counts)
+                    for redraw, picture in zip(redraws, pictures, strict=True)
+                )
             )
-        )
+        finally:
+            if self.card is not None:
+                self.card.give_to("policy")
         for outcome in outcomes:
             self._failures.append(outcome.score is None)
             counts.not_drawn += outcome.picture is None
@@ -224,6 +244,8 @@ class Redrawer:
 
         def draw() -> list[Picture]:
             with boundary(GeneratorError, "The generator failed"):
+                if self.card is not None:
+                    self.card.give_to("generator")
                 if len(redraws) == 1 or not isinstance(generator, DrawsMany):
                     pictures = [
                         generator.draw(redraw.prompt, redraw.before, redraw.seed) for redraw in redraws
@@ -288,6 +310,8 @@ class Redrawer:
             started = time.monotonic()
             try:
                 with boundary(ScorerError, "The scorer failed"):
+                    if self.card is not None:
+                        self.card.give_to("judge")
                     value = self.scorer.score(redraw.before, after, redraw.original_prompt)
                     if not isinstance(value, Score):
                         raise ScorerError(f"The scorer gave {type(value).__name__} instead of a score.")

@@ -68,6 +68,9 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         self.tokens = (0, 0)
         """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
 
+    def begin(self, trainer: Any, processor: Any) -> None:
+        """The trainer is there, with its model, and its first step has not begun. Nothing, for most."""
+
     @property
     def problem(self) -> str | None:
         """Why rewards cannot be had for now, such as a judge that is down, and how to mend it; else None."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
-from ...backend.pictures import size_of
+from ...backend.pictures import Picture, size_of
 from .conversations import as_prompt_completion
 from .sft import RowProblem, show_problems
 
@@ -174,7 +175,19 @@ def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXEL
     reader = processor.image_processor
     scale = min(1.0, (area / (width * height)) ** 0.5)
     shape = max(1, int(height * scale)), max(1, int(width * scale))
-    return reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+    if hasattr(reader, "merge_size") and hasattr(reader, "get_number_of_image_patches"):
+        return reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
+    return _counted(processor, *shape)
+
+
+@lru_cache(maxsize=4096)
+def _counted(processor: Any, height: int, width: int) -> int:
+    """Tokens of an image of that size in a family whose reader does not say: an empty one is shown to it."""
+    turns = [{"role": "user", "content": [{"type": "image"}]}]
+    text = processor.apply_chat_template(turns, tokenize=False)
+    image = Picture.white((width, height)).image
+    whole = processor(text=[text], images=[[image]])["input_ids"][0]
+    return len(whole) - len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) + 1
 
 
 def most_tokens(texts: Sequence[str], sizes: Sequence[tuple[int, int]], processor: Any) -> int:

@@ -1,11 +1,11 @@
 """The model that is trained: loaded in the right arithmetic, what trains of it chosen.
 
-Decisions. Adapters (LoRA, QLoRA) go by an expression over module names, because "all-linear" would put a
-third of them into the vision tower. The vision tower and the projectors are one module here and are trained
-or frozen together. What is loaded is an instance that knows the folder it came from: a trainer that needs a
-reference model reads it from there. It is loaded after the trainer's arguments are made, which start the
-process group: only then is a share of the weights what a rank of ZeRO-3 holds. Under FSDP2 every rank reads
-all of them first (transformers 5.23, tried with two ranks).
+Decisions. Adapters (LoRA, QLoRA) go to the linear layers of the language model, found in the model itself
+(model_parts.py), because "all-linear" would put a third of them into the vision tower. The vision tower and
+the projectors are trained or frozen together. What is loaded is an instance that knows the folder it came
+from: a trainer that needs a reference model reads it from there. It is loaded after the trainer's arguments
+are made, which start the process group: only then is a share of the weights what a rank of ZeRO-3 holds.
+Under FSDP2 every rank reads all of them first (transformers 5.23, tried with two ranks).
 """
 
 from __future__ import annotations
@@ -21,13 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.checkpoints.checkpoint import check_checkpoint
 from ...backend.errors import SettingsError
+from .model_parts import ModelParts
 from .requirements import TRAINERS, missing, require
-
-LANGUAGE_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
-VISION_TARGETS = r".*visual\.(blocks|merger|deepstack_merger_list).*\.(qkv|proj|linear_fc1|linear_fc2)"
-# A bare "visual" is ignored silently, and naming it alone would quantise the output layer.
-NOT_QUANTIZED = ["model.visual", "lm_head"]
-
 
 TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
 """What `--report-to` passes on to the trainer."""
@@ -135,7 +130,7 @@ def load_processor(checkpoint: Path) -> Any:
     right end."""
     from transformers import AutoProcessor
 
-    check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint, untested=True)
     processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True, trust_remote_code=False)
     processor.tokenizer.padding_side = "left"
     return processor
@@ -153,7 +148,7 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
         "dtype": torch.bfloat16 if frozen and settings.precision == "bf16" else torch.float32
     }
     if settings.quantization == "4bit":
-        options["quantization_config"] = quantized(settings)
+        options["quantization_config"] = quantized(settings, empty_model(checkpoint))
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
     model = AutoModelForImageTextToText.from_pretrained(
         checkpoint, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
@@ -161,8 +156,24 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
     if settings.quantization == "4bit" and on_cpu(settings):
         _unpacked(model)
     if settings.freeze_vision:
-        model.model.visual.requires_grad_(False)
-    return Policy(model, processor, adapter_config(settings))
+        ModelParts(model).freeze_seeing()
+    return Policy(model, processor, adapter_config(settings, model))
+
+
+def empty_model(checkpoint: Path | Any) -> Any:
+    """The model of a checkpoint folder, or of a configuration, with all of its modules and no memory (meta
+    device)."""
+    import torch
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    config = checkpoint
+    if isinstance(checkpoint, Path):
+        config = AutoConfig.from_pretrained(checkpoint, local_files_only=True, trust_remote_code=False)
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        model = AutoModelForImageTextToText.from_config(config)
+        model.tie_weights()
+        return model
 
 
 def _unpacked(model: Any) -> None:
@@ -190,32 +201,34 @@ def libraries_of(settings: ModelTraining) -> list[str]:
     return (["peft"] if settings.lora_rank else []) + (["bitsandbytes"] if quantizes else [])
 
 
-def quantized(settings: ModelTraining) -> Any:
-    """NF4 with doubly quantised scales for everything but the vision tower and the output layer."""
+def quantized(settings: ModelTraining, model: Any) -> Any:
+    """NF4 with doubly quantised scales for everything of a model (`empty_model`) but what it sees with and
+    the output layer."""
     import torch
     from transformers import BitsAndBytesConfig
 
+    parts = ModelParts(model)
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16 if settings.precision == "bf16" else torch.float32,
-        llm_int8_skip_modules=NOT_QUANTIZED,
+        # A bare "visual" would be ignored silently, and naming it alone would quantise the output layer.
+        llm_int8_skip_modules=[*parts.seeing, parts.head],
     )
 
 
-def adapter_config(settings: ModelTraining) -> Any | None:
-    """The LoRA configuration, None for full training."""
+def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
+    """The LoRA configuration for a model, None for full training."""
     if not settings.lora_rank:
         return None
     from peft import LoraConfig
 
-    targets = LANGUAGE_TARGETS if settings.freeze_vision else f"({LANGUAGE_TARGETS}|{VISION_TARGETS})"
     return LoraConfig(
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
-        target_modules=targets,
+        target_modules=ModelParts(model).adapter_targets(with_seeing=not settings.freeze_vision),
         task_type="CAUSAL_LM",
     )
 

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ....backend.vram.agent_shapes import agent_shape
 from ....backend.vram.footprint import GB
 from ...grpo.settings import GrpoTraining, vllm_length
 from ...sft.train import SftTraining
 from ...trainer.policy import ModelTraining
-from .vram import PROMPT_TOKENS, Memory, image_tokens
+from .vram import PROMPT_TOKENS, Memory, cache_bytes_per_token, image_tokens
 
 KEPT = 3
 """Checkpoints on the disk at once: two are kept, and a third is written before the older one goes."""
@@ -58,7 +57,7 @@ def disk(memory: Memory, settings: ModelTraining, devices: int) -> float:
 def vllm_need(config: Any, memory: Memory, settings: GrpoTraining) -> float:
     """Bytes on each card without which a colocated vLLM does not start: 16-bit weights, the cache of one
     question and answer as long as they may be, and the rest."""
-    cache = vllm_length(settings) * agent_shape(config.to_dict()).kv_bytes_per_token
+    cache = vllm_length(settings) * cache_bytes_per_token(config)
     return (memory.whole * 2.0 + cache) / settings.vllm_tensor_parallel + VLLM_REST
 
 

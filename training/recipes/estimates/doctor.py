@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ....backend.checkpoints.checkpoint import read_json
+from ....backend.checkpoints.families import check_family
 from ....backend.errors import SettingsError
 from ....backend.tinyworld import checkpoint
 from ....backend.vram.agent_shapes import SHAPES, published_config
@@ -102,13 +103,16 @@ def settings_of(values: dict[str, Any], stage: str) -> SftTraining | GrpoTrainin
 def config_of(model: str) -> Any | None:
     """The configuration of a published model, of the tiny world's or of a folder; None if it is not at
     hand."""
-    from transformers import Qwen3VLConfig
-
     if model in SHAPES:
         return published_config(model)
     kind, _, name = model.partition(":")
     folder = checkpoint(name) if kind == "tinyworld" else Path(model)
-    return Qwen3VLConfig(**read_json(folder / "config.json")) if (folder / "config.json").is_file() else None
+    if not (folder / "config.json").is_file():
+        return None
+    from transformers import AutoConfig
+
+    check_family(read_json(folder / "config.json").get("model_type"), repr(str(folder)))
+    return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _stage(

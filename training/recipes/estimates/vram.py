@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....backend.vram.agent_shapes import agent_shape
 from ....backend.vram.footprint import GB, NF4_DOUBLE
 from ...grpo.settings import GrpoTraining
 from ...sft.train import SftTraining
-from ...trainer.policy import NOT_QUANTIZED, ModelTraining, adapter_config
+from ...trainer.model_parts import ModelParts
+from ...trainer.policy import ModelTraining, adapter_config, empty_model
 
 PROMPT_TOKENS = 512
 """Words of a critic's question: the shipped template has 288, and the two prompts."""
@@ -30,22 +30,17 @@ CHUNK_LOGITS = 1024
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
     """The model without memory (meta device), frozen and with adapters as `settings` say."""
-    import warnings
-
     import torch
-    from transformers import Qwen3VLForConditionalGeneration
 
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        model = Qwen3VLForConditionalGeneration(config)
-        model.tie_weights()
-        if settings.freeze_vision:
-            model.model.visual.requires_grad_(False)
-        adapter = adapter_config(settings)
-        if adapter is None:
-            return model
-        from peft import get_peft_model
+    model = empty_model(config)
+    if settings.freeze_vision:
+        ModelParts(model).freeze_seeing()
+    adapter = adapter_config(settings, model)
+    if adapter is None:
+        return model
+    from peft import get_peft_model
 
+    with torch.device("meta"):
         return get_peft_model(model, adapter, low_cpu_mem_usage=True)
 
 
@@ -53,23 +48,17 @@ def groups(model: Any) -> dict[str, tuple[int, int]]:
     """(weights that train, weights in all) of each part of the model."""
     trained: Counter[str] = Counter()
     whole: Counter[str] = Counter()
+    parts = parts_of(model)
     for name, weight in model.named_parameters():
-        part = _part(name)
+        part = parts.part_of(name)
         whole[part] += weight.numel()
         trained[part] += weight.numel() if weight.requires_grad else 0
     return {part: (trained[part], whole[part]) for part in whole}
 
 
-def _part(name: str) -> str:
-    if "lora_" in name:
-        return "adapter, vision" if "visual" in name else "adapter, language"
-    if "visual" in name:
-        return "projectors (mergers)" if "merger" in name else "vision tower"
-    if "embed_tokens" in name:
-        return "embeddings"
-    if "lm_head" in name:
-        return "output layer"
-    return "language layers" if "layers" in name else "language, last norm"
+def parts_of(model: Any) -> ModelParts:
+    """The parts of a model, also of one with adapters."""
+    return ModelParts(model.get_base_model() if hasattr(model, "get_base_model") else model)
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ def reckon(
     trained, whole, quantised = _weights(model, settings)
     full = settings.lora_rank == 0
     held = 4.0 if full or settings.precision == "fp32" else 2.0
-    text = config.text_config
+    text = config.get_text_config()
     tokens, sequences = _tokens(config, settings)
     layers, width = text.num_hidden_layers, text.hidden_size
     active = 2.0 if settings.precision == "bf16" else 4.0
@@ -110,10 +99,10 @@ def reckon(
     }
     if not settings.freeze_vision:
         vision = config.vision_config
-        patches = _image_tokens_in(config, settings) * sequences * vision.spatial_merge_size**2
+        patches = _image_tokens_in(config, settings) * sequences * _merge(config) ** 2
         parts["activations of the vision tower"] = _activations(
             patches,
-            vision.depth,
+            _first(vision, "depth", "num_hidden_layers"),
             vision.hidden_size,
             vision.intermediate_size,
             active,
@@ -127,7 +116,7 @@ def reckon(
         around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
     if isinstance(settings, GrpoTraining):
-        each = agent_shape(config.to_dict()).kv_bytes_per_token
+        each = cache_bytes_per_token(config)
         answers = settings.prompts * settings.group / devices
         if settings.vllm == "colocate":
             parts["vLLM (its share of the card)"] = settings.vllm_memory * card
@@ -142,20 +131,46 @@ def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
     """(trained, all, held in 4 bits): what is quantised are the frozen matrices outside the parts that are
     skipped."""
     trained = whole = quantised = 0
-    skipped = [name.rpartition(".")[2] for name in NOT_QUANTIZED]
+    parts = parts_of(model)
     for name, weight in model.named_parameters():
         whole += weight.numel()
         trained += weight.numel() if weight.requires_grad else 0
-        linear = weight.dim() == 2 and "embed" not in name and "lora_" not in name
-        if settings.quantization == "4bit" and linear and not any(part in name for part in skipped):
+        linear = weight.dim() == 2 and parts.part_of(name) == "language layers"
+        if settings.quantization == "4bit" and linear:
             quantised += weight.numel()
     return trained, whole, quantised
 
 
 def image_tokens(config: Any, pixels: int) -> int:
-    """Tokens of an image of this area."""
-    vision = config.vision_config
-    return pixels // (vision.patch_size * vision.spatial_merge_size) ** 2
+    """Tokens of an image of this area: one for so many patches as are merged."""
+    side = config.vision_config.patch_size
+    side = side if isinstance(side, int) else side[0]
+    return pixels // (side * _merge(config)) ** 2
+
+
+def _merge(config: Any) -> int:
+    """Patches that become one token, along one side."""
+    ratio = getattr(config, "downsample_ratio", None)
+    if ratio:
+        return round(1 / ratio)
+    merge = getattr(config.vision_config, "spatial_merge_size", None) or getattr(config, "scale_factor", None)
+    return merge or 1
+
+
+def cache_bytes_per_token(config: Any) -> int:
+    """Bytes of one token in the key/value cache at 16 bits: key and value of each layer that keeps every
+    token. Layers with a state of fixed size have none."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
+    layers = sum("linear" not in kind for kind in kinds)
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    return layers * heads * width * 2 * 2
+
+
+def _first(config: Any, *names: str) -> int:
+    """The first of these fields that the configuration has."""
+    return next(int(value) for name in names if (value := getattr(config, name, None)) is not None)
 
 
 def _image_tokens_in(config: Any, settings: SftTraining | GrpoTraining) -> int:

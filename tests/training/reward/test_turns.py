@@ -1,0 +1,177 @@
+"""One card for the trained model, the generator and the judge: who is where in each phase, and that nothing
+else differs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
+from support.tiny_checkpoint import build_adapter, build_checkpoint, question
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+import torch
+
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.chat.local.chat import TransformersChat
+from interleave_thinker.backend.errors import ScorerError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Score
+from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.reward import turns
+from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
+from interleave_thinker.training.reward.cache import RewardCache
+from interleave_thinker.training.reward.redraw import DrawingSettings, Redraw, Redrawer
+from interleave_thinker.training.reward.turns import Card
+
+CARD, MEMORY = "cpu", "main memory"
+
+
+class Watched(torch.nn.Module):
+    """A module that says where it was sent; it begins on the card."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.place = CARD
+
+    def to(self, device: Any) -> Watched:  # type: ignore[override]
+        self.place = str(device)
+        return self
+
+
+class Together:
+    """The three of a rollout, and where each was whenever something was drawn or scored."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(turns, "MAIN_MEMORY", MEMORY)
+        self.policy, self.painter, self.judge = Watched(), Watched(), Watched()
+        self.drawing: list[tuple[str, str, str]] = []
+        self.scoring: list[tuple[str, str, str]] = []
+        self.artist = ManyArtist(lambda prompt: self.drawing.append(self.places))
+        self.artist.modules = [self.painter]  # type: ignore[attr-defined]
+        self.taste = Taste(self._scored)
+        self.taste.chat = SimpleNamespace(leave=lambda: self.judge.to(MEMORY))  # type: ignore[attr-defined]
+        self.trainer = SimpleNamespace(
+            accelerator=SimpleNamespace(num_processes=1, unwrap_model=lambda model: model),
+            model=self.policy,
+            optimizer=None,
+        )
+
+    @property
+    def places(self) -> tuple[str, str, str]:
+        return self.policy.place, self.painter.place, self.judge.place
+
+    def _scored(self) -> None:
+        self.judge.to(CARD)  # a chat comes by itself
+        self.scoring.append(self.places)
+
+
+def redraws(count: int = 5) -> list[Redraw]:
+    return [Redraw(WHITE, "a boat", f"boat {number % 3}", number) for number in range(count)]
+
+
+def scores(engine: Redrawer, asked: Sequence[Redraw]) -> list[Score | None]:
+    outcomes, _ = asyncio.run(engine.score_all(asked))
+    return [outcome.score for outcome in outcomes]
+
+
+def test_each_phase_has_the_card_to_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    together = Together(monkeypatch)
+    card = Card(together.artist, together.taste)
+    assert together.places == (CARD, MEMORY, MEMORY), "the model that is trained is loaded next"
+    card.begin(together.trainer)
+    settings = DrawingSettings(take_turns=True, draw_batch=2)
+    engine = Redrawer(together.artist, together.taste, RewardCache(tmp_path / "a"), settings, card)
+    found = scores(engine, redraws())
+    assert set(together.drawing) == {(MEMORY, CARD, MEMORY)} and len(together.drawing) == 5
+    assert set(together.scoring) == {(MEMORY, MEMORY, CARD)} and len(together.scoring) == 5
+    assert together.places == (CARD, MEMORY, MEMORY) and card.holder == "policy"
+    assert dict(card.moves) == {"generator": 1, "judge": 1, "policy": 1}
+    plain = Redrawer(ManyArtist(), Taste(), RewardCache(tmp_path / "b"), DrawingSettings(draw_batch=2))
+    assert found == scores(plain, redraws()) and None not in found
+    assert scores(engine, redraws()) == found and dict(card.moves)["generator"] == 1, "all from the cache"
+
+
+def test_the_card_is_given_back_when_nothing_could_be_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    together = Together(monkeypatch)
+    together.artist.fault = lambda prompt: "no picture"
+    card = Card(together.artist, together.taste)
+    card.begin(together.trainer)
+    settings = DrawingSettings(take_turns=True, tries=1)
+    engine = Redrawer(together.artist, together.taste, RewardCache(tmp_path / "a"), settings, card)
+    assert scores(engine, redraws(2)) == [None, None]
+    assert together.places == (CARD, MEMORY, MEMORY) and not together.scoring
+
+
+def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
+    card = Card(Artist(), Taste())
+    engine = Redrawer(Artist(), Taste(), RewardCache(tmp_path / "a"), DrawingSettings(), card)
+    assert None not in scores(engine, redraws(2)) and card.holder == "policy"
+    spread = SimpleNamespace(accelerator=SimpleNamespace(num_processes=2))
+    with pytest.raises(SettingsError, match="one card"):
+        card.begin(spread)
+
+
+def test_the_optimisers_tensors_move_with_the_weights() -> None:
+    weight = torch.nn.Parameter(torch.ones(4, 4))
+    optimizer = torch.optim.AdamW([weight])
+    assert turns.optimizer_tensors(optimizer) == [] and turns.optimizer_tensors(None) == []
+    weight.grad = torch.ones(4, 4)
+    optimizer.step()
+    assert [one.shape for one in turns.optimizer_tensors(optimizer)] == [(4, 4), (4, 4)]
+
+
+def test_the_base_under_an_adapter_answers_as_the_base_does(tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    base = build_checkpoint(tmp_path / "base")
+    adapter = build_adapter(base, tmp_path / "adapter", 1, 0.5)
+    loaded = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+    trained = PeftModel.from_pretrained(loaded, str(adapter), is_trainable=True)
+    trained.train()
+    settings, asked = ReplySettings(max_tokens=24), question(20, 240)
+    own = TransformersChat(TrainedBase(base, trained, AutoProcessor.from_pretrained(base)))
+    alone = open_chat(f"transformers:{base}", device="cpu", dtype="float32")
+    adapted = open_chat(f"transformers:{base}", device="cpu", dtype="float32", adapter=str(adapter))
+    wanted = alone.reply(asked, settings).text
+    assert own.reply(asked, settings).text == wanted != adapted.reply(asked, settings).text
+    assert trained.training and sum(weight.requires_grad for weight in trained.parameters()) > 0
+    ids = torch.tensor([[5, 6, 7, 8]])
+    trained(input_ids=ids, labels=ids).loss.backward()
+    assert any(weight.grad is not None for weight in trained.parameters()), "it is trained on as before"
+
+
+class Told:
+    """A chat model that always says the same."""
+
+    identity = "told"
+    prompt_set = None
+
+    def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
+        return SimpleNamespace(text="<answer>[8, 6]</answer>", whole="<answer>[8, 6]</answer>")
+
+
+def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave_thinker.backend.scorers.judge import Judge
+
+    base = build_checkpoint(tmp_path / "base")
+    with pytest.raises(SettingsError, match="--lora-rank"):
+        BaseJudge(base, GrpoTraining())
+    judge = BaseJudge(base, GrpoTraining(lora_rank=4))
+    assert judge.identity.startswith("judge:base:base:") and judge.identity != Judge(Told()).identity  # type: ignore[arg-type]
+    with pytest.raises(ScorerError, match="before there is a model"):
+        judge.score(None, Picture.white((8, 8)), "a boat")
+    assert isinstance(judge, turns.UsesPolicy)
+    card = Card(Artist(), judge)
+    card.give_to("generator")
+    card.give_to("judge")
+    assert card.holder == "policy", "it scores on the trained model's place"

@@ -1,0 +1,144 @@
+"""Other families of vision-language models are trained as Qwen3-VL is: what adapters go to, what is frozen,
+counted and quantised is read off the model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.small_families import FAMILIES, save_family
+from support.small_grpo import SMALL, make_data
+from support.small_grpo import run as reinforce
+from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, question
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.training.recipes.estimates.vram import (
+    cache_bytes_per_token,
+    groups,
+    image_tokens,
+    meta_model,
+    reckon,
+)
+from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.rows.lengths import row_lengths, shown_of
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining
+from interleave_thinker.training.sft.train import train
+from interleave_thinker.training.trainer.model_parts import ModelParts
+from interleave_thinker.training.trainer.policy import load_policy, load_processor
+
+TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
+FAST = SftTraining(
+    max_steps=1,
+    batch=2,
+    rate=1e-2,
+    warm_up=0,
+    lora_rank=4,
+    device="cpu",
+    samples=0,
+    tensorboard=False,
+)
+
+
+@pytest.fixture(scope="module", params=TRAINED)
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base") / request.param
+    return build_checkpoint(folder) if request.param == "qwen3_vl" else save_family(request.param, folder)
+
+
+def row_set(folder: Path) -> RowSet:
+    for grey in (0, 255):
+        page(grey).image.save(folder / f"{grey}.png")
+    rows = [
+        SftRow(
+            messages=[
+                SftMessage(role="user", content=f"<image><image>Is it light? {number}"),
+                SftMessage(role="assistant", content=answer),
+            ],
+            images=["0.png", f"{grey}.png"],
+        )
+        for number, (grey, answer) in enumerate(((255, ACCEPTED), (0, REFUSED)))
+    ]
+    return RowSet(rows, folder)
+
+
+def tensors(folder: Path, name: str) -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(folder / name)
+
+
+def test_an_adapter_learns_and_opens_on_its_base(base: Path, tmp_path: Path) -> None:
+    final = train(base, SftData(row_set(tmp_path)), tmp_path / "run", FAST, log=lambda line: None)
+    learned = tensors(final, "adapter_model.safetensors")
+    parts = ModelParts(load_policy(base, FAST).model)
+    prefix = f"base_model.model.{parts.language}."
+    assert learned and all(name.startswith(prefix) for name in learned)
+    assert all(bool(weight.any()) for name, weight in learned.items() if "lora_B" in name), "all took part"
+    chat = open_chat(f"transformers:{base}", device="cpu", dtype="float32", adapter=str(final))
+    assert isinstance(chat.reply(question(0, 255), ReplySettings(max_tokens=3)).text, str)
+
+
+def test_rows_are_measured_in_the_familys_own_tokens(base: Path, tmp_path: Path) -> None:
+    rows, processor = row_set(tmp_path), load_processor(base)
+    shown = [shown_of(row, tmp_path) for row in rows.rows]
+    exact = row_lengths(shown, processor, limit=1)
+    for one, length in zip(shown, exact, strict=True):
+        text = processor.apply_chat_template(one.conversation(), tokenize=False)
+        images = [[page(0).image, page(0).image]]
+        assert length == len(processor(text=[text], images=images)["input_ids"][0])
+
+
+def test_a_critic_is_reinforced(base: Path, tmp_path: Path) -> None:
+    small = {"group": 2, "updates": 1, "micro_batch": 4, "rollouts": 1, "answer_tokens": 6, "lora_rank": 4}
+    settings = SMALL.model_copy(update={**small, "tensorboard": False, "check_rows": 2})
+    reward = RewardSettings(semantic_weight=0, quality_weight=0)
+    final = reinforce(make_data(tmp_path, 4, 4), tmp_path / "run", settings, model=base, reward=reward)
+    assert (final / "adapter_model.safetensors").is_file()
+
+
+def test_only_the_language_model_is_quantised(base: Path) -> None:
+    pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
+    model = load_policy(base, FAST.model_copy(update={"quantization": "4bit"})).model
+    quantised = [name for name, one in model.named_modules() if type(one).__name__ == "Linear4bit"]
+    language = ModelParts(model).language
+    assert quantised and all(name.startswith(f"{language}.") for name in quantised)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_targets_are_exactly_the_linear_layers(name: str) -> None:
+    from torch.nn import Linear
+
+    model, _ = FAMILIES[name]()
+    parts = ModelParts(model)
+    linear = {path for path, one in model.named_modules() if isinstance(one, Linear) and one.out_features > 1}
+    language = {path for path in linear if path.startswith(f"{parts.language}.")}
+    for targets, wanted in (
+        (parts.adapter_targets(with_seeing=False), language),
+        (parts.adapter_targets(with_seeing=True), linear - {parts.head}),
+    ):
+        matched = {path for path, _ in model.named_modules() if re.fullmatch(targets, path)}
+        assert matched == wanted and wanted, f"{name}: {matched ^ wanted}"
+        assert len(targets) < 2000 and not re.search(r"\.\d+\.", targets)
+    parts.freeze_seeing()
+    free = {path for path, weight in model.named_parameters() if weight.requires_grad}
+    kept = {path for path, weight in model.named_parameters() if not weight.requires_grad}
+    assert kept and not any(path.startswith((parts.language, parts.head)) for path in kept)
+    assert all(path.startswith((f"{parts.language}.", f"{parts.head}.")) for path in free)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_memory_is_reckoned_from_the_model(name: str) -> None:
+    model, _ = FAMILIES[name]()
+    whole = sum(weight.numel() for weight in model.parameters())
+    memory = reckon(model.config, FAST)
+    assert memory.whole == whole + memory.trained and 0 < memory.trained < whole
+    counted = groups(meta_model(model.config, FAST))
+    assert "other" not in counted and "vision tower" in counted and "adapter, vision" not in counted
+    assert counted["adapter, language"][0] == memory.trained
+    assert image_tokens(model.config, 112 * 112) > 0 and cache_bytes_per_token(model.config) > 0
