@@ -17,8 +17,7 @@ from ...training.reward.redraw import DrawingSettings
 from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
-from ..rewarder_options import RewarderOptions
-from ..service_options import ServiceOptions
+from ..service_options import RewarderOptions, ServiceOptions
 from .data import checkpoint_of
 from .train_own_critic import Force, HeldOut, Images, Out, log, refused
 from .train_own_critic import command as own_critic

@@ -75,8 +75,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraw import DrawingSettings
     from ...training.trainer.policy import check_options
-    from ..rewarder_options import RewarderOptions
-    from ..service_options import ServiceOptions
+    from ..service_options import RewarderOptions, ServiceOptions
 
     values = read_recipe(recipe, "critic-grpo")
     for name in ("devices", "model"):  # the critic is the one that was just fine-tuned

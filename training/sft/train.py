@@ -22,7 +22,6 @@ from ...backend.prompts import PromptSet
 from ..rows.conversations import as_dataset
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.row_sets import RowSet
-from ..trainer.held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import (
     arguments,
@@ -40,6 +39,7 @@ from ..trainer.saving import save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORED, Shown
 from .data import SftData
+from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from .settings import FREE_TO_CHANGE, SftTraining, steps_in_all
 
 SHOWN_TOKENS = 24
@@ -194,7 +194,8 @@ class _FineTuning:
         from transformers import PrinterCallback
         from trl.trainer.sft_config import SFTConfig
 
-        from ..trainer.callbacks import HeldOutLoss, Progress
+        from ..trainer.callbacks import Progress
+        from .early_stop import HeldOutLoss
         from .trainer import RowTrainer
 
         settings = self.settings

@@ -14,7 +14,6 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from .held_out_loss import is_to_stop, lowest, measured_losses
 from .progress_line import LineParts, Pace, line, number
 from .step_clock import StepClock
 
@@ -60,29 +59,6 @@ class Progress(TrainerCallback):
         left = (now - begun) / max(1, state.global_step - first) * (state.max_steps - state.global_step)
         pace = Pace(state.global_step, state.max_steps, seconds / steps, left)
         self.log(line(logs, self.parts, pace, rates))
-
-
-class HeldOutLoss(TrainerCallback):
-    """Says the loss on held-out rows whenever it is measured, and asks for a stop after `patience` of them
-    without a lower one (None: never)."""
-
-    def __init__(self, log: Log, patience: int | None) -> None:
-        self.log = log
-        self.patience = patience
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-        losses = measured_losses(state.log_history)
-        best, step = lowest(losses), state.global_step
-        if best is None or step not in losses:
-            self.log(f"step {step} held out: the loss is not a number")
-            return control
-        known = "the lowest so far" if best == step else f"lowest {losses[best]:.4f} at step {best}"
-        self.log(f"step {step} held out: loss {losses[step]:.4f} ({known})")
-        if is_to_stop(losses, self.patience):
-            count = sum(measured > best for measured in losses)
-            self.log(f"STOPPING: no lower held-out loss at {count} checkpoints since step {best}")
-            control.should_training_stop = True
-        return control
 
 
 class Stopwatch(TrainerCallback):

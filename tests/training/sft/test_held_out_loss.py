@@ -16,9 +16,9 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.held_out_loss import is_to_stop, lowest, measured_losses
 from interleave_thinker.training.sft.settings import SftTraining, steps_in_all
 from interleave_thinker.training.sft.train import train
-from interleave_thinker.training.trainer.held_out_loss import is_to_stop, lowest, measured_losses
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
 FAST = SftTraining(

@@ -23,6 +23,7 @@ from interleave_thinker.training.recipes.estimates.vram import (
     reckon,
 )
 from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.training.reward.redraw import DrawingSettings
 from interleave_thinker.training.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow
@@ -98,7 +99,8 @@ def test_a_critic_is_reinforced(base: Path, tmp_path: Path) -> None:
     small = {"group": 2, "updates": 1, "micro_batch": 4, "rollouts": 1, "answer_tokens": 6, "lora_rank": 4}
     settings = SMALL.model_copy(update={**small, "tensorboard": False, "check_rows": 2})
     reward = RewardSettings(semantic_weight=0, quality_weight=0)
-    final = reinforce(make_data(tmp_path, 4, 4), tmp_path / "run", settings, model=base, reward=reward)
+    data, drawing = make_data(tmp_path, 4, 4), DrawingSettings(tries=1, take_turns=True)
+    final = reinforce(data, tmp_path / "run", settings, model=base, reward=reward, drawing=drawing)
     assert (final / "adapter_model.safetensors").is_file()
 
 

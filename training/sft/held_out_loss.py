@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .progress_line import number
-from .resume import is_whole
+from ..trainer.progress_line import number
+from ..trainer.resume import is_whole
 
 LOSS = "eval_loss"
 """As the trainer logs it."""
