@@ -152,6 +152,9 @@ def _run(
             for jobs in ([plan.parts] if plan.parts else []) + [[job] for job in plan.whole]:
                 bridge.asking.begin()
                 processes.run(jobs)
+        except KeyboardInterrupt:
+            log("stopped; the same command goes on from the answers that are there")
+            raise
         finally:
             log(f"{judge.asked} questions put to the judge, {judge.remembered} answers known before")
     judged = Judged(judge=judge.identity, checkout=at, official=dict(plan.figures()))
