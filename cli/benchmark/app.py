@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .figures import collect, compare, score
+from .figures import collect, compare, score, table
 from .judges import bridge
 from .run import command
 
@@ -33,4 +33,5 @@ for _name, _help in KINDS.items():
 app.command("collect")(collect)
 app.command("score")(score)
 app.command("compare")(compare)
+app.command("table")(table)
 app.command("judge-bridge")(bridge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ..model_options import with_model_options
 from .judges import JudgeOptions
+
+if TYPE_CHECKING:
+    from ...training.evaluation.benchmarks.figures import Scores
 
 Folder = Annotated[
     Path, typer.Argument(help="The --out folder of a benchmark.", exists=True, file_okay=False)
@@ -55,23 +58,68 @@ def score(
     silence: Annotated[
         float, typer.Option(min=1.0, help="Seconds without a question after which an evaluator is ended.")
     ] = 900.0,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=20, help="Ask --judge so often, to see how far it agrees with itself.")
+    ] = 1,
+    order_swap: Annotated[
+        bool,
+        typer.Option("--order-swap", help="Ask --judge in both orders where two images are compared (RISE)."),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask a hosted judge, which may cost money, without being asked.")
+    ] = False,
     judge: JudgeOptions,
 ) -> None:
-    """Write the figures with their intervals: OUT/scores.json, and scores.md, which is printed."""
+    """Write the figures with their intervals: OUT/scores.json, and scores.md, which is printed.
+
+    From --results of the benchmark's own evaluator, by --official, which runs it with --judge, or by --judge
+    alone in our own words: those figures are not comparable with published tables.
+    """
     from ...training.evaluation.benchmarks.figures import as_lines
     from ...training.evaluation.benchmarks.figures import score as scored
 
+    if results is not None and (official is not None or judge.judge is not None):
+        made_by = "--judge" if official is None else "--official"
+        raise SettingsError(f"{made_by} makes the results.", "Leave out --results.")
+    own = official is None and judge.judge is not None
+    if not own and (repeats > 1 or order_swap):
+        raise SettingsError(
+            "--repeats and --order-swap are of our own questions.",
+            "Give --judge without --official, or leave them out.",
+        )
     if official is not None:
         from ...training.evaluation.benchmarks.official.scoring import ANSWERS, Official, score_officially
 
-        if results is not None:
-            raise SettingsError("--official makes the results.", "Leave out --results.")
+        _ask_first(judge, "The evaluator's questions go", yes)
         how = Official(official, python or sys.executable, judge.judge_parallel, silence)
         found = score_officially(out, how, lambda: judge.open(out / ANSWERS), _say)
     else:
-        found = scored(out, results)
+        found = _by_judge(out, judge, repeats, order_swap, yes) if own else scored(out, results)
     for line in as_lines(found):
         _say(line)
+
+
+def _ask_first(judge: JudgeOptions, what: str, yes: bool) -> None:
+    """End where a hosted judge was not agreed to."""
+    from ...backend.remote.hosted import hosted_specs
+
+    if hosted_specs([judge.judge or ""]) and not yes:
+        _say(f"{what} to {judge.judge}, which is hosted and may cost money. Add --yes to begin.")
+        raise typer.Exit(3)
+
+
+def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> Scores:
+    """The figures of our own questions; what the judge said is kept in OUT/answers.sqlite."""
+    from ...training.evaluation.benchmarks.own.scoring import Asking, score, to_ask
+
+    asked = to_ask(out)
+    opened = judge.open(out / "answers.sqlite")
+    try:
+        asking = Asking(opened, repeats, order_swap, judge.judge_parallel)
+        _ask_first(judge, f"{asked.calls(asking)} questions go, those answered before among them,", yes)
+        return score(asked, asking, _say)
+    finally:
+        opened.close()
 
 
 def compare(
@@ -90,6 +138,18 @@ def compare(
         from ...training.evaluation.benchmarks.pages import comparison
 
         _say(f"page: {comparison.write(first, second, page)}")
+
+
+def table(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Scored folders of one benchmark, judged alike.", exists=True)
+    ],
+) -> None:
+    """Several folders in one table: figures, draws and seconds an item, steps that nobody accepted."""
+    from ...training.evaluation.benchmarks.pages.table import table as tabled
+
+    for line in tabled(folders):
+        _say(line)
 
 
 def _say(line: str) -> None:

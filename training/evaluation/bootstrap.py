@@ -1,8 +1,11 @@
 """Intervals of means over items that fall into categories, by resampling.
 
-Decision: items are drawn anew within their category, so that a category keeps its weight; the seed is fixed,
+Decisions. Items are drawn anew within their category, so that a category keeps its weight; the seed is fixed,
 so that the same values give the same interval. Two means are of interest: over all items, and over the
-categories' means.
+categories' means. A plain bootstrap of small categories is too narrow. So one item less is drawn than there
+are (J. Rao and C. Wu, 1988), which makes the variance right, and the interval is as much wider as Student's t
+is than the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). How often it holds
+the truth is measured by benchmarks/interval_coverage.py.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pydantic import BaseModel
+
+from ..trainer.requirements import require
+from .intervals import Z
 
 RESAMPLES = 10_000
 AT_ONCE = 500
@@ -40,7 +46,8 @@ class Means(BaseModel):
 def stratified_means(
     values: Mapping[str, Sequence[float]], seed: int = 0, resamples: int = RESAMPLES
 ) -> Means:
-    """Both means of the values by category, with percentile intervals. Raises ValueError without a value."""
+    """Both means of the values by category, with their intervals. Raises ValueError without a value,
+    SettingsError where scipy is not installed."""
     groups = [np.asarray(ones, dtype=np.float64) for _, ones in sorted(values.items()) if len(ones)]
     if not groups:
         raise ValueError("no value")
@@ -50,16 +57,35 @@ def stratified_means(
     for at, group in enumerate(groups):
         for begin in range(0, resamples, AT_ONCE):
             count = min(AT_ONCE, resamples - begin)
-            chosen = random.integers(0, len(group), size=(count, len(group)))
+            chosen = random.integers(0, len(group), size=(count, max(1, len(group) - 1)))
             drawn[begin : begin + count, at] = group[chosen].mean(axis=1)
     means = np.array([group.mean() for group in groups])
-    weights = sizes / sizes.sum()
-    return Means(
-        items=_mean(float(means @ weights), drawn @ weights, int(sizes.sum())),
-        macro=_mean(float(means.mean()), drawn.mean(axis=1), int(sizes.sum())),
+    variances = np.array([group.var(ddof=1) / len(group) if len(group) > 1 else 0.0 for group in groups])
+    both = (sizes / sizes.sum(), np.full(len(groups), 1 / len(groups)))
+    lowest = min(float(group.min()) for group in groups)
+    highest = max(float(group.max()) for group in groups)
+    # Shares and differences of shares have bounds, which a wider interval must not leave.
+    bounds = (0.0 if lowest >= 0 else -1.0, 1.0) if lowest >= -1 and highest <= 1 else (-np.inf, np.inf)
+    items, macro = (
+        _mean(float(means @ weights), drawn @ weights, _wider(weights**2 * variances, sizes), bounds)
+        for weights in both
     )
+    count = int(sizes.sum())
+    return Means(items=items.model_copy(update={"n": count}), macro=macro.model_copy(update={"n": count}))
 
 
-def _mean(mean: float, drawn: np.ndarray, count: int) -> Mean:
-    low, high = np.percentile(drawn, LEVEL)
-    return Mean(mean=mean, low=float(low), high=float(high), n=count)
+def _wider(parts: np.ndarray, sizes: np.ndarray) -> float:
+    """How much wider Student's t makes an interval whose variance has these parts."""
+    known = parts > 0
+    if not known.any():
+        return 1.0
+    require("scipy")
+    from scipy.stats import t
+
+    freedom = parts.sum() ** 2 / (parts[known] ** 2 / (sizes[known] - 1)).sum()
+    return float(t.ppf(0.975, freedom)) / Z
+
+
+def _mean(mean: float, drawn: np.ndarray, wider: float, bounds: tuple[float, float]) -> Mean:
+    low, high = (mean + wider * (float(end) - mean) for end in np.percentile(drawn, LEVEL))
+    return Mean(mean=mean, low=max(low, bounds[0]), high=min(high, bounds[1]), n=0)

@@ -29,3 +29,20 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
         found = stratified_means(values, seed=one, resamples=600).items
         covered += found.low <= (60 * 2 / 3 + 30 / 3) / 90 <= found.high
     assert 0.91 <= covered / 300 <= 0.98
+
+
+def test_intervals_of_small_categories_are_as_wide_as_they_must_be() -> None:
+    random = np.random.default_rng(1)
+    covered = 0
+    for one in range(300):
+        values = {str(at): random.normal(0.5, 0.1, 4).tolist() for at in range(3)}
+        found = stratified_means(values, seed=one, resamples=600).macro
+        covered += found.low <= 0.5 <= found.high
+    assert 0.92 <= covered / 300 <= 0.98
+
+
+def test_an_interval_stays_where_a_mean_can_be() -> None:
+    found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
+    assert 0.0 <= found.low < found.mean < found.high <= 1.0
+    assert stratified_means({"a": [1.0], "b": [0.5]}).items.low == 0.75
+    assert stratified_means({"a": [-1.0, 1.0]}).items.low == -1.0

@@ -6,6 +6,7 @@ one of the settings. Metrics of yes and no get McNemar's exact test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -32,15 +33,39 @@ class Compared(BaseModel):
     largest: list[tuple[str, float, float]]
 
 
-def compare(first: Path, second: Path) -> list[Compared]:
-    """How the second folder differs from the first. Raises SettingsError for folders without scores, or of
-    other benchmarks or data."""
-    one, other = read_scores(first), read_scores(second)
-    for name in ("benchmark", "data_digest"):
-        if getattr(one.setting, name) != getattr(other.setting, name):
+def alike(folders: Sequence[Path]) -> list[Scores]:
+    """The scores of folders whose figures may stand beside each other. Raises SettingsError for folders
+    without scores, of other benchmarks or data, and where they were not judged alike."""
+    scores = [read_scores(folder) for folder in folders]
+    for folder, one in zip(folders[1:], scores[1:], strict=True):
+        for name in ("benchmark", "data_digest"):
+            if getattr(one.setting, name) != getattr(scores[0].setting, name):
+                raise SettingsError(
+                    f"{str(folders[0])!r} and {str(folder)!r} are of another {name.replace('_', ' ')}."
+                )
+        if one.judged.is_like != scores[0].judged.is_like:
             raise SettingsError(
-                f"{str(first)!r} and {str(second)!r} are of another {name.replace('_', ' ')}."
+                f"{str(folders[0])!r} and {str(folder)!r} were not judged alike: "
+                f"{scores[0].judged.lines()[0]}, and {one.judged.lines()[0]}.",
+                "Score them in the same way.",
             )
+    return scores
+
+
+def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
+    """Models and settings that are not the same in all of these, with the value of each."""
+    flat = [
+        {**one.setting.models, **one.setting.settings.model_dump(), "preset": one.setting.preset}
+        for one in scores
+    ]
+    names = dict.fromkeys(name for one in flat for name in one)
+    found = {name: [str(one.get(name)) for one in flat] for name in names}
+    return {name.replace("_", " "): values for name, values in found.items() if len(set(values)) > 1}
+
+
+def compare(first: Path, second: Path) -> list[Compared]:
+    """How the second folder differs from the first. Raises SettingsError as `alike`."""
+    one, other = alike((first, second))
     return [_compared(figure.metric, figure.yes_no, one, other) for figure in one.figures]
 
 

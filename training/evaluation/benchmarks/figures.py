@@ -7,7 +7,8 @@ can be compared item by item.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -17,8 +18,10 @@ from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json
 from ..bootstrap import Mean, stratified_means
 from ..intervals import share
+from ..licences import ROLES, UNKNOWN, licences_of
 from .collect import SUBMISSION, Collected, read_collected
-from .kinds.benchmark import Benchmark, Values
+from .judged import Judged
+from .kinds.benchmark import Benchmark, Item, Values
 from .setting import Setting, open_folder
 
 FILE = "scores.json"
@@ -35,23 +38,16 @@ class Figure(BaseModel):
     categories: dict[str, Mean]
 
 
-class Judged(BaseModel):
-    """By whom an official evaluator was run: the judge, the commit of the checkout, and the evaluator's own
-    figures by name."""
-
-    judge: str
-    checkout: str
-    official: dict[str, float] = {}
-
-
 class Scores(BaseModel):
-    """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `values`: by
-    item and metric; a metric that does not apply to an item is missing there; `judged`: where the evaluator
-    was run by this package."""
+    """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `terms`: of the
+    benchmark; `licences`: of the models by role, as far as they are known; `values`: by
+    item and metric; a metric that does not apply to an item is missing there."""
 
     benchmark: str
     title: str
-    judged_by: str
+    judged: Judged
+    terms: str
+    licences: dict[str, str]
     setting: Setting
     items: int
     of: int
@@ -63,35 +59,59 @@ class Scores(BaseModel):
     figures: list[Figure]
     categories: dict[str, str]
     values: dict[str, dict[str, float]]
-    judged: Judged | None = None
+
+    @property
+    def had_critic(self) -> bool:
+        """Whether images were judged during the runs."""
+        return self.setting.settings.max_attempts > 1 and self.setting.models.get("critic") != "none"
 
 
-def score(out: Path, results: Path | None = None, judged: Judged | None = None) -> Scores:
-    """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
-    written to `out`/scores.json and scores.md. Raises SettingsError."""
+@dataclass(frozen=True)
+class Folder:
+    """A collected folder with what it is about."""
+
+    out: Path
+    setting: Setting
+    benchmark: Benchmark
+    items: list[Item]
+    collected: list[Collected]
+
+
+def opened(out: Path) -> Folder:
+    """A collected folder. Raises SettingsError where it was not collected, or run further since."""
     setting, benchmark, items = open_folder(out)
     collected = read_collected(out)
     if {one.id for one in collected} != {item.id for item in items}:
         raise SettingsError(f"{str(out)!r} was run further since.", "Call benchmark collect again.")
-    found = benchmark.values(out / SUBMISSION, results, items)
-    if not set(found) & {item.id for item in items}:
+    return Folder(out, setting, benchmark, items, collected)
+
+
+def score(out: Path, results: Path | None = None, judged: Judged | None = None) -> Scores:
+    """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
+    written as write_scores does. `judged`: where this package ran the evaluator. Raises SettingsError."""
+    folder = opened(out)
+    found = folder.benchmark.values(out / SUBMISSION, results, folder.items)
+    how = "built in" if results is None else "official code"
+    return write_scores(folder, found, judged or Judged(how=how, evaluator=folder.benchmark.terms.evaluator))
+
+
+def write_scores(folder: Folder, found: Mapping[str, Values], judged: Judged) -> Scores:
+    """The figures out of the items' values, written to scores.json and scores.md of the folder. Raises
+    SettingsError where none of the values is of one of its items."""
+    out, setting, benchmark = folder.out, folder.setting, folder.benchmark
+    if not set(found) & {item.id for item in folder.items}:
         raise SettingsError(
             "The results say nothing about any of these items.", "Are they of this submission?"
         )
     whole = len(benchmark.items(setting.where()))
-    scores = _scores(setting, benchmark, collected, found, whole).model_copy(update={"judged": judged})
+    scores = _scores(folder, found, judged, whole)
     write_text(out / FILE, scores.model_dump_json(indent=1) + "\n", SettingsError, "Scores")
     write_text(out / TABLE, "\n".join(as_lines(scores)) + "\n", SettingsError, "Table")
     return scores
 
 
-def _scores(
-    setting: Setting,
-    benchmark: Benchmark,
-    collected: Sequence[Collected],
-    found: Mapping[str, Values],
-    whole: int,
-) -> Scores:
+def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: int) -> Scores:
+    setting, benchmark, collected = folder.setting, folder.benchmark, folder.collected
     zero = dict.fromkeys(benchmark.metrics, 0.0)
     values = {one.id: dict(zero if one.gap else found.get(one.id) or zero) for one in collected}
     categories = {one.id: one.category for one in collected}
@@ -100,7 +120,9 @@ def _scores(
     return Scores(
         benchmark=setting.benchmark,
         title=benchmark.terms.title,
-        judged_by=benchmark.terms.evaluator,
+        judged=judged,
+        terms=benchmark.terms.licences,
+        licences=licences_of(setting.models),
         setting=setting,
         items=len(collected),
         of=whole,
@@ -146,37 +168,49 @@ def _share(ones: Sequence[float]) -> Mean:
     return Mean(mean=found.rate, low=found.low, high=found.high, n=found.n)
 
 
+def head_of(scores: Scores, skip: Collection[str] = ()) -> list[str]:
+    """What a reader must know before any figure: benchmark and version, who judged and how, terms, models
+    with their licences, settings but for those to `skip`, the package's version and commit."""
+    setting = scores.setting
+    models = [role for role in ROLES if role not in skip]
+    settings = {
+        "preset": setting.preset,
+        "max attempts": setting.settings.max_attempts,
+        "seed": setting.settings.seed,
+    }
+    shown = [f"{name} {value}" for name, value in settings.items() if name not in skip]
+    part = scores.items < scores.of or setting.split
+    return [
+        scores.title,
+        *(["Only a part of the benchmark: not to be set beside published figures."] if part else []),
+        *scores.judged.lines(),
+        f"terms of the benchmark: {scores.terms}",
+        *(f"{one}: {setting.models.get(one)} ({scores.licences.get(one, UNKNOWN)})" for one in models),
+        f"{', '.join(shown)}, interleave-thinker {setting.version} ({setting.commit[:12]})",
+    ]
+
+
 def as_lines(scores: Scores) -> list[str]:
     """The head and the table."""
-    setting = scores.setting
     lines = [
-        f"{scores.title}, judged by: {scores.judged_by}",
-        ", ".join(f"{role} {setting.models.get(role)}" for role in ("planner", "critic", "generator")),
-        f"preset {setting.preset}, attempts {setting.settings.max_attempts}, seed {setting.settings.seed}, "
-        f"interleave-thinker {setting.version} ({setting.commit[:12]})",
+        *head_of(scores),
         f"{scores.items} of {scores.of} items; {scores.gaps} gaps and {scores.unscored} unscored count zero",
         f"{scores.draws_an_item:.2f} draws and {scores.seconds_an_item:.2f} s an item; "
-        f"{scores.forced_share:.1%} of drawn steps kept an image that the critic did not accept",
+        + (
+            f"{scores.forced_share:.1%} of drawn steps kept an image that the critic did not accept"
+            if scores.had_critic
+            else "no critic was asked"
+        ),
         "",
         "| metric | category | mean | 95 % interval | items |",
         "|---|---|---|---|---|",
     ]
-    if scores.judged is not None:
-        lines[1:1] = _judged_lines(scores.judged)
-    if scores.items < scores.of or setting.split:
-        lines.insert(4, "Only a part of the benchmark: not to be set beside published figures.")
     for figure in scores.figures:
         lines.append(_row(figure.metric, "all items", figure.items))
         if len(figure.categories) > 1:
             lines.append(_row(figure.metric, "mean of categories", figure.macro))
             lines += [_row(figure.metric, name, mean) for name, mean in figure.categories.items()]
     return lines
-
-
-def _judged_lines(judged: Judged) -> list[str]:
-    own = ", ".join(f"{name} {value:g}" for name, value in judged.official.items())
-    lines = [f"official code at {judged.checkout[:12]}, unchanged; judge {judged.judge}"]
-    return [*lines, f"the evaluator's own figures: {own}"] if own else lines
 
 
 def _row(metric: str, category: str, mean: Mean) -> str:

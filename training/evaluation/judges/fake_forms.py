@@ -51,6 +51,11 @@ def _final_score(question: Question, decide: Decide) -> str:
     return f"**Final Score:** **{best if decide(question) else worst}**"
 
 
+def _whole_number(question: Question, decide: Decide) -> str:
+    worst, best = re.findall(r"whole number from (\d+) to (\d+)", question.text)[-1]
+    return best if decide(question) else worst
+
+
 def _checklist(question: Question, decide: Decide) -> str:
     answers = [
         {"id": one["id"], "answer": "Yes" if decide(replace(question, about=str(one))) else "No"}
@@ -104,5 +109,6 @@ FORMS: list[tuple[str, Callable[[Question, Decide], str]]] = [
     ("<Description_", _descriptions),
     ("Final Score", _final_score),
     ("Score: 0", _binary_score),
+    ("one whole number from", _whole_number),
 ]
 """What a question contains, and what answers it."""

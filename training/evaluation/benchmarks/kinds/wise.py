@@ -1,11 +1,12 @@
 """WISE (Verified): one image for a prompt that needs knowledge, judged right or wrong.
 
-Decision: the first version of this benchmark (0 to 2 points, other prompts) is another one, and is not read
-here.
+Decision: the first version of this benchmark (0 to 2 points, other prompts) is another one: its data and its
+results are recognized, and refused by name.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,13 @@ CATEGORIES = (
 )
 """The last id of each category. Their official weights, 0.40 and five of 0.12, are their shares of the 1,000
 prompts, so the mean over all items is the official overall score."""
+LEGACY = "WISE_legacy"
+LEGACY_ENDS = {"time": 520, "Space": 640, "Biology": 760, "Physical Knowledge": 880}
+"""The last id of a category's name in the data; the first version has higher ones."""
+LEGACY_PROMPTS = frozenset({"269119c1709c8d56", "deb285c26a74fa8a", "63dca3f95923b2d0"})
+"""Digests of three of its prompts of culture, whose ids are those of Verified."""
+LEGACY_SCORES = ("consistency", "realism", "aesthetic_quality")
+IS_LEGACY = "is of WISE's first version (legacy, 0 to 2 points by GPT-4o), which is another benchmark."
 FIELDS = ("Prompt", "Explanation", "prompt_id")
 
 
@@ -42,7 +50,10 @@ class Wise(OnePicture):
 
     def items(self, data: Data) -> list[Item]:
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
-        return checked([_item(row) for row in read_rows(path, FIELDS)], data.split)
+        rows = read_rows(path, FIELDS, ("Category",))
+        if LEGACY in path.absolute().parts or any(map(_is_legacy, rows)):
+            raise SettingsError(f"{str(path)!r} {IS_LEGACY}", "Give data_verified/merge.json.")
+        return checked([_item(row) for row in rows], data.split)
 
     def judge_calls(self, item: Item) -> int:
         return 1
@@ -54,6 +65,8 @@ class Wise(OnePicture):
         found: dict[str, Values] = {}
         for file in files:
             for place, row in read_lines(file):
+                if isinstance(row, dict) and any(name in row for name in LEGACY_SCORES):
+                    raise SettingsError(f"{str(file)!r} {IS_LEGACY}", "Evaluate with vllm_eval.py.")
                 score = None if isinstance(row, RowProblem) or not isinstance(row, dict) else row.get("score")
                 if score not in (0, 1) or isinstance(row, RowProblem):
                     raise SettingsError(
@@ -63,6 +76,15 @@ class Wise(OnePicture):
         return found
 
 
+def _is_legacy(row: dict[str, object]) -> bool:
+    number, prompt = row["prompt_id"], row["Prompt"]
+    last = LEGACY_ENDS.get(str(row.get("Category")))
+    if last is not None and isinstance(number, int) and number > last:
+        return True
+    digest = hashlib.blake2b(str(prompt).encode("utf-8", "replace"), digest_size=8)
+    return digest.hexdigest() in LEGACY_PROMPTS
+
+
 def _item(row: dict[str, object]) -> Item:
     number = row["prompt_id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= CATEGORIES[-1][0]:
@@ -70,7 +92,8 @@ def _item(row: dict[str, object]) -> Item:
             f"{str(number)[:80]!r} is no prompt_id of WISE Verified (1 to 1000).", "Is it the right file?"
         )
     category = next(name for last, name in CATEGORIES if number <= last)
-    return Item(str(number), text_in(row, "Prompt"), category=category)
+    more = {"Explanation": text_in(row, "Explanation")}
+    return Item(str(number), text_in(row, "Prompt"), category=category, row=more)
 
 
 BENCHMARK = Wise()

@@ -21,7 +21,8 @@ from ...checkout import commit
 from ...judges import Judge
 from ...judges.bridge import Bridge
 from ..collect import SUBMISSION, read_collected
-from ..figures import Judged, Scores, score
+from ..figures import Scores, score
+from ..judged import Judged
 from ..kinds.benchmark import Benchmark, Data, Item
 from ..kinds.rows import data_path, read_rows
 from ..setting import open_folder
@@ -157,7 +158,13 @@ def _run(
             raise
         finally:
             log(f"{judge.asked} questions put to the judge, {judge.remembered} answers known before")
-    judged = Judged(judge=judge.identity, checkout=at, official=dict(plan.figures()))
+    judged = Judged(
+        how="official code",
+        evaluator=benchmark.terms.evaluator,
+        judge=judge.identity,
+        checkout=at,
+        official=dict(plan.figures()),
+    )
     return judged, plan.results
 
 

@@ -18,7 +18,8 @@ from .....backend.loop.replay import load_trajectory
 from .....backend.pictures import Picture
 from .....backend.report.telling import PLAIN
 from ....data.trajectories.unit import is_done
-from ..compare import MOST_SHOWN, Compared, compare
+from ...licences import ROLES
+from ..compare import MOST_SHOWN, Compared, compare, differing
 from ..figures import Scores, read_scores
 from ..kinds.benchmark import Answer, Item
 from ..running import row_of
@@ -45,7 +46,7 @@ def write(first: Path, second: Path, page: Path) -> Path:
         HERE,
         title=sides[0][1].title,
         sides=[_side(folder, scores) for folder, scores in sides],
-        settings=_differing(sides[0][1], sides[1][1]),
+        settings=[(name, *values) for name, values in differing([scores for _, scores in sides]).items()],
         figures=found,
         items=[_item(item, sides) for item in chosen],
         changed=found[0].changed if found else 0,
@@ -62,25 +63,14 @@ def _largest(found: Sequence[Compared]) -> list[str]:
 
 def _side(folder: Path, scores: Scores) -> dict[str, Any]:
     setting = scores.setting
-    about = [("judged by", scores.judged_by)]
-    about += [(role, str(setting.models.get(role))) for role in ("planner", "critic", "generator")]
+    about = [("judged by", scores.judged.lines()[0])]
+    about += [(role, str(setting.models.get(role))) for role in ROLES]
     about += [("items", f"{scores.items}, {scores.gaps} of them without an answer")]
     about += [
         ("draws an item", f"{scores.draws_an_item:.2f}"),
         ("seconds an item", f"{scores.seconds_an_item:.1f}"),
     ]
     return {"name": folder.resolve().name, "about": about}
-
-
-def _differing(one: Scores, other: Scores) -> list[tuple[str, str, str]]:
-    """What the settings of the two differ in, data and places apart."""
-    flat = [
-        {**scores.setting.models, **scores.setting.settings.model_dump(), "preset": scores.setting.preset}
-        for scores in (one, other)
-    ]
-    names = dict.fromkeys([*flat[0], *flat[1]])
-    pairs = [(name, flat[0].get(name), flat[1].get(name)) for name in names]
-    return [(name.replace("_", " "), str(a), str(b)) for name, a, b in pairs if a != b]
 
 
 def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:

@@ -1,0 +1,21 @@
+"""Benchmarks judged by questions of our own, in one file for each.
+
+Decision: who has a judge but no checkout of an evaluator can still rank two runs. The questions ask for the
+same things in other words, so the figures are never set beside published ones, and say so.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .....backend.errors import SettingsError
+from .question import OwnQuestions
+
+REGISTRY = {"wise": ".wise", "ueval": ".ueval", "rise": ".rise", "specv": ".specv", "comm": ".comm"}
+
+
+def own_questions(name: str) -> OwnQuestions:
+    """The questions of the benchmark of this name; raises SettingsError where there are none."""
+    if name not in REGISTRY:
+        raise SettingsError(f"{name!r} is judged without a judge.", "Leave out --judge.")
+    return import_module(REGISTRY[name], __package__).QUESTIONS
