@@ -229,9 +229,11 @@ def test_a_private_authority_is_named_by_the_environment(
                 open_generator(url)
             assert "SSL_CERT_FILE" in refused.value.hint
             monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "names"))
+            certificates.cache_clear()
             with pytest.raises(SettingsError, match="names no certificates"):
                 open_generator(url)
             monkeypatch.setenv("SSL_CERT_FILE", files["ca"])
+            certificates.cache_clear()
             drawn = [open_generator(one).draw("a", None, 1) for one in (url, f"images:fake@{url}")]
             assert drawn == [FakeGenerator(32).draw("a", None, 1)] * 2
         finally:
