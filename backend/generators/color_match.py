@@ -8,6 +8,7 @@ that the step asked for and is left alone.
 
 from __future__ import annotations
 
+import threading
 from copy import copy
 from typing import Literal, TypeVar
 
@@ -15,7 +16,7 @@ from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
-from .protocol import Generator, TakesStepSettings, most_beside
+from .protocol import Generator, TakesStepSettings, draws_at_once, most_beside, stopped_by
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -55,6 +56,17 @@ class _Matched:
     def most_beside(self) -> int:
         """As of the generator inside."""
         return most_beside(self.inner)
+
+    @property
+    def draws_at_once(self) -> int:
+        """As of the generator inside."""
+        return draws_at_once(self.inner)
+
+    def stopped_by(self: Matched, over: threading.Event) -> Matched:
+        """The same around the generator that `over` stops."""
+        other = copy(self)
+        other.inner = stopped_by(self.inner, over)
+        return other
 
     def with_step_settings(self: Matched, settings: StepSettings) -> Matched:
         """The same around the generator with these settings."""

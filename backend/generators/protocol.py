@@ -7,7 +7,8 @@ be its cache key.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import threading
+from typing import Any, Protocol, runtime_checkable
 
 from ..pictures import Picture
 from ..types import StepSettings
@@ -21,9 +22,11 @@ __all__ = [
     "TakesDrawOptions",
     "TakesStepSettings",
     "bounded_identity",
+    "draws_at_once",
     "is_repeatable",
     "most_beside",
     "step_identity",
+    "stopped_by",
 ]
 
 
@@ -116,11 +119,24 @@ class DrawsAtOnce(Protocol):
         """Draws that keep all of them at work, at least 1."""
         ...
 
+    # `stopped_by(over)`, if it has one, gives the same generator, whose draws end once `over` is set.
+
 
 def is_repeatable(generator: Generator) -> bool:
     """Whether the same arguments give the same pixels. Hosted models without seeds do not: what they drew may
     be kept, but one image must not stand for two draws."""
     return bool(getattr(generator, "repeatable", True))
+
+
+def draws_at_once(generator: object) -> int:
+    """Draws at a time that a generator gains from, 1 for one that draws them one after another."""
+    return max(1, int(getattr(generator, "draws_at_once", 1)))
+
+
+def stopped_by(generator: Any, over: threading.Event) -> Any:
+    """The same generator, whose draws end with Cancelled once `over` is set, where it can be stopped so."""
+    stopping = getattr(generator, "stopped_by", None)
+    return generator if stopping is None else stopping(over)
 
 
 def most_beside(generator: object) -> int:

@@ -10,17 +10,26 @@ ahead, wanted or not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..counters import count
 from ..errors import ChatError, GeneratorError
-from ..generators.protocol import DrawsSeveral, Generator, TakesStepSettings, step_identity
+from ..generators.protocol import (
+    DrawsSeveral,
+    Generator,
+    TakesStepSettings,
+    draws_at_once,
+    step_identity,
+    stopped_by,
+)
 from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
 from ..pictures import Picture
 from ..types import MAX_BATCH, Attempt, Fault, StepSettings, Verdict
 from .protocols import BatchCritic, CriticLike
+from .side_by_side import SideBySide
 
 
 class WantedDraw(NamedTuple):
@@ -52,6 +61,7 @@ class CachedCalls:
         self._store = store
         self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self._side_by_side = SideBySide[DrawKey, Drawn]()
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
         """Whether the image of this draw is there already."""
@@ -64,10 +74,30 @@ class CachedCalls:
         if remembered is not None:
             count(draws_kept=1)
             return remembered, True
-        begun = self._begun_ahead(key)
+        begun = self._side_by_side.take(key)
+        if begun is None:
+            begun = self._begun_ahead(key)
         drawn = begun if begun is not None else self._draw_now(key, wanted)
         self._store.keep_drawn(drawn)
         return drawn, False
+
+    @contextmanager
+    def side_by_side(self, wanted: Sequence[WantedDraw]) -> Iterator[None]:
+        """Within the block several draws are made at the same time, where those behind the generator can;
+        `draw` gives each. What was not asked for by its end is stopped and thrown away."""
+        new = {key: one for one in wanted if self._store.drawn(key := self._draw_key(one)) is None}
+        at_once = draws_at_once(self._generator)
+        if at_once == 1 or len(new) < 2:
+            yield
+            return
+        self._begun_ahead(None)
+        self._side_by_side = together = SideBySide[DrawKey, Drawn]()
+        generator = stopped_by(self._generator, together.over)
+        together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
+        try:
+            yield
+        finally:
+            together.leave()
 
     def draw_ahead(self, wanted: WantedDraw) -> None:
         """Begin to draw in a thread of its own; nothing happens if the image is there already."""
@@ -126,21 +156,20 @@ class CachedCalls:
             source=wanted.source.digest if wanted.source else None,
         )
 
-    def _draw_now(self, key: DrawKey, wanted: WantedDraw) -> Drawn:
+    def _draw_now(self, key: DrawKey, wanted: WantedDraw, by: Generator | None = None) -> Drawn:
         count(draws=1)
         began = time.monotonic()
         images: Sequence[Picture] = ()
         error = None
         try:
-            images = self._images(wanted)
+            images = self._images(wanted, by or self._generator)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
         return Drawn(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
 
-    def _images(self, wanted: WantedDraw) -> Sequence[Picture]:
-        generator = self._generator
+    def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
         if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):
             generator = generator.with_step_settings(wanted.settings)
         if not (isinstance(generator, DrawsSeveral) and generator.draws_several):

@@ -285,14 +285,16 @@ class _Run:
     ) -> EventStream[Event, None, StopReason | None]:
         """Make the draws of these numbers; returns why it ended before the last of them, None if it did
         not."""
-        for number in numbers:
-            wanted = drawn_from.wanted(prompt, step_seed(step, number, self.settings))
-            decided = user_selected(self.attempts, pick) is not None
-            if decided and not self.cached_calls.has_drawn(wanted):
-                return StopReason.picked
-            if time.monotonic() >= self.deadline:
-                return StopReason.budget
-            yield from self._draw(step, wanted)
+        draws = [drawn_from.wanted(prompt, step_seed(step, number, self.settings)) for number in numbers]
+        decided = user_selected(self.attempts, pick) is not None
+        with self.cached_calls.side_by_side([] if decided else draws):
+            for wanted in draws:
+                decided = user_selected(self.attempts, pick) is not None
+                if decided and not self.cached_calls.has_drawn(wanted):
+                    return StopReason.picked
+                if time.monotonic() >= self.deadline:
+                    return StopReason.budget
+                yield from self._draw(step, wanted)
         return None
 
     def _draw(self, step: Step, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:

@@ -3,6 +3,7 @@ tokens as they come."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ from ...backend.generators.protocol import (
     FollowsAnchor,
     Generator,
     TakesStepSettings,
+    draws_at_once,
     most_beside,
+    stopped_by,
 )
 from ...backend.pictures import Picture
 from ...backend.types import StepSettings, Verdict
@@ -56,6 +59,14 @@ class InterruptibleGenerator:
     @property
     def most_beside(self) -> int:
         return most_beside(self._generator)
+
+    @property
+    def draws_at_once(self) -> int:
+        return draws_at_once(self._generator)
+
+    def stopped_by(self, over: threading.Event) -> InterruptibleGenerator:
+        """The same around the generator that `over` stops."""
+        return InterruptibleGenerator(stopped_by(self._generator, over))
 
     def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
         """The same around the generator with these settings."""

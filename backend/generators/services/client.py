@@ -113,7 +113,7 @@ class ServiceClient(ABC):
         if not prompts:
             return []
         over = threading.Event()
-        drawer = self._stopped_by(over)
+        drawer = self.stopped_by(over)
         with ThreadPoolExecutor(min(len(prompts), self.draws_at_once), "draws of services") as pool:
             under_way = [pool.submit(drawer.draw, *one) for one in zip(prompts, sources, seeds, strict=True)]
             try:
@@ -124,7 +124,8 @@ class ServiceClient(ABC):
                     one.cancel()
                 raise
 
-    def _stopped_by(self: Client, over: threading.Event) -> Client:
+    def stopped_by(self: Client, over: threading.Event) -> Client:
+        """The same services, whose draws end with Cancelled once `over` is set."""
         other = copy(self)
         asked_before = self.interrupted
         other.interrupted = lambda: over.is_set() or (asked_before is not None and asked_before())

@@ -1,0 +1,78 @@
+"""Candidates over several services: made at the same time, and the same as one after another."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from support.image_service import ImageService, image_service
+from support.small_agents import STORY, OneInThree
+
+from interleave_thinker.backend.errors import Cancelled
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.color_match import OFF, TO_SOURCE, color_matched
+from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import Request, RunSettings, Trajectory
+
+SETTINGS = RunSettings(candidates=3, max_attempts=6)
+
+
+def story(services: list[ImageService], match: str = OFF) -> Trajectory:
+    for one in services:
+        one.health = {"identity": "painter/1", "workers": {"alive": 1}}
+    generator = open_generator("http:" + ",".join(one.url for one in services))
+    events = run(Request(text="a"), None, color_matched(generator, match), OneInThree(), SETTINGS, plan=STORY)
+    last = list(events)[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def without_seconds(trajectory: Trajectory) -> Any:
+    written = trajectory.model_dump(mode="json")
+    for result in written["results"]:
+        for attempt in result["attempts"]:
+            del attempt["seconds"]
+    return written
+
+
+@pytest.mark.parametrize("match", [OFF, TO_SOURCE])
+def test_candidates_meet_at_several_services_and_are_those_of_one(match: str) -> None:
+    with image_service() as alone:
+        alone.faults = []
+        expected = story([alone], match)
+    with image_service() as one, image_service() as other:
+        meets = threading.Barrier(3)
+        one.meets = other.meets = meets  # nobody is answered before three are there
+        found = story([one, other], match)
+        assert one.requests and other.requests
+    assert without_seconds(found) == without_seconds(expected)
+
+
+def test_a_draw_that_fails_is_one_candidates_fault() -> None:
+    with image_service() as one, image_service() as other:
+        one.faults = [(200, b'{"success": false, "error": "no boat"}')]
+        attempts = [attempt for result in story([one, other]).results for attempt in result.attempts]
+    failed = [attempt.error for attempt in attempts if attempt.error]
+    assert len(failed) == 1 and "no boat" in failed[0].message
+
+
+def test_who_stops_in_the_middle_stops_the_others() -> None:
+    with image_service() as one, image_service() as other:
+        for service in (one, other):
+            service.health = {"identity": "painter/1", "workers": {"alive": 2}}
+        asked = threading.Event()
+        generator = open_generator(f"http:{one.url},{other.url}", interrupted=asked.is_set)
+        events = run(Request(text="a"), None, generator, OneInThree(), SETTINGS, plan=STORY)
+        for event in events:
+            if isinstance(event, AttemptDrawn):
+                break
+        one.hangs_at = other.hangs_at = "/edit"
+        asked.set()
+        with pytest.raises(Cancelled):
+            list(events)
+        left = [thread for thread in threading.enumerate() if thread.name.startswith("draws side by side")]
+        for thread in left:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in left)
