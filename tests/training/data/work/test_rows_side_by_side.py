@@ -7,9 +7,10 @@ import json
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.made_runs import accepted_story, grey_page, made_run
@@ -25,7 +26,7 @@ from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.row_folder import check_shared
 from interleave_thinker.training.data.sequences.make import make_sequences
-from interleave_thinker.training.data.work import StopSign, Work
+from interleave_thinker.training.data.work import Done, LocalStopSign, StopSign, Work
 from interleave_thinker.training.data.work.ordered import in_order
 from interleave_thinker.training.data.work.ray_actors import RayActors
 from interleave_thinker.training.data.work.threads import Threads
@@ -54,10 +55,35 @@ class ByShade:
         return Score(semantics=light, quality=light)
 
 
-@pytest.fixture(params=["threads", "ray"])
+class Travelled:
+    """Threads, with everything that would go to another process and come back pickled on the way."""
+
+    def map(
+        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign
+    ) -> Iterator[Done[Any]]:
+        packed = [(key(item), pickle.dumps(item)) for item in items]
+        for done in Threads(3).map(Unpacking(pickle.dumps(job)), packed, lambda pair: pair[0], stop):
+            yield Done(done.key, pickle.loads(done.result))  # noqa: S301 - made here
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """What a worker does with a job that came to it."""
+
+    job: bytes
+
+    def open(self, stop: StopSign) -> Callable[[tuple[str, bytes]], bytes]:
+        function = pickle.loads(self.job).open(stop)  # noqa: S301 - made here
+        return lambda pair: pickle.dumps(function(pickle.loads(pair[1])))  # noqa: S301 - made here
+
+
+@pytest.fixture(params=["threads", "pickled", "ray"])
 def side_by_side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Work]:
     if request.param == "threads":
         yield Threads(4)
+        return
+    if request.param == "pickled":
+        yield Travelled()
         return
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     if not os.environ.get(ASKED):
