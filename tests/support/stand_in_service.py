@@ -25,6 +25,8 @@ class StandInService(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seconds, self.most_at_once = 0.0, 1000
         self.unlike_itself = self.only_edits = False
+        self.status = "healthy"
+        """What its page of health says."""
         self.pause = "2"
         """Seconds after which whoever is refused may ask again, as text."""
         self.stalls_at: int | None = None
@@ -49,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections += 1
 
     def do_GET(self) -> None:
-        self._answer(200, {"status": "healthy", "gpu_manager_ready": True, "identity": "painter"})
+        self._answer(200, {"status": self.server.status, "gpu_manager_ready": True, "identity": "painter"})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -13,12 +13,16 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from ....backend.errors import GeneratorError
 from ....backend.remote.balanced import retry_after
 from ....backend.remote.server import certificates
+from .check import MAX_HEALTH_BYTES, Health
 from .load_settings import LoadSettings, pixels
 from .questions import Outcome, body_of, outcome_of, photograph_like
 
@@ -74,7 +78,8 @@ class Load:
         self._source = photograph_like(size).base64_png() if size else None
 
     def run(self) -> Measured:
-        """Put the load on; what was measured. Ctrl-C ends it. Raises GeneratorError if nothing listens."""
+        """Put the load on; what was measured. Ctrl-C ends it. Raises GeneratorError if nothing listens, or
+        the service says that it is loading."""
         return asyncio.run(self.put_on())
 
     async def put_on(self) -> Measured:
@@ -102,13 +107,20 @@ class Load:
     async def _look(self, client: httpx.AsyncClient) -> None:
         import httpx
 
+        service = self._url[: -len(ROUTE)]
         try:
-            await client.get(self._url[: -len(ROUTE)] + "/health", timeout=CONNECT_SECONDS)
-        except httpx.TransportError as error:
+            said = await asyncio.wait_for(_health(client, service), CONNECT_SECONDS)
+        except (asyncio.TimeoutError, httpx.TransportError, httpx.StreamError) as error:
             raise GeneratorError(
-                f"{self._url[: -len(ROUTE)]} does not answer ({type(error).__name__}).",
+                f"{service} does not answer ({type(error).__name__}).",
                 "Is the service running and reachable?",
             ) from error
+        # A loading service lets requests wait, and the wait would be measured as its drawing.
+        with suppress(ValidationError):
+            if Health.model_validate_json(said or b"").status == "loading":
+                raise GeneratorError(
+                    f"{service} is still loading its models.", "Ask again once its /health says healthy."
+                )
 
     def _due(self) -> Iterator[tuple[int, float | None]]:
         """Number and due time of the next request; no time means at once. One source for all clients."""
@@ -164,11 +176,22 @@ class Load:
 
     async def _answer(self, client: httpx.AsyncClient, number: int) -> tuple[Outcome, float | None]:
         async with client.stream("POST", self._url, json=self._body(number)) as response:
-            body = bytearray()
-            async for part in response.aiter_raw():
-                body += part
-                if len(body) > MAX_ANSWER_BYTES:
-                    return Outcome(TOO_LARGE), None
-            return outcome_of(response.status_code, bytes(body)), retry_after(
-                response.headers.get("retry-after")
-            )
+            body = await _read(response, MAX_ANSWER_BYTES)
+            if body is None:
+                return Outcome(TOO_LARGE), None
+            return outcome_of(response.status_code, body), retry_after(response.headers.get("retry-after"))
+
+
+async def _health(client: httpx.AsyncClient, service: str) -> bytes | None:
+    async with client.stream("GET", service + "/health") as response:
+        return await _read(response, MAX_HEALTH_BYTES)
+
+
+async def _read(response: httpx.Response, most: int) -> bytes | None:
+    """The answer's body, or None once it has more than `most` bytes."""
+    body = bytearray()
+    async for part in response.aiter_raw():
+        body += part
+        if len(body) > most:
+            return None
+    return bytes(body)

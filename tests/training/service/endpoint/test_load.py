@@ -73,6 +73,13 @@ def test_a_service_that_is_too_slow_is_a_time_out(service: StandInService) -> No
     assert found["images_a_second"] == 0
 
 
+def test_a_service_that_is_loading_is_not_measured(service: StandInService) -> None:
+    service.status = "loading"
+    with pytest.raises(GeneratorError, match="still loading"):
+        Load(service.url, LoadSettings(clients=1, seconds=0.2)).run()
+    assert not service.bodies
+
+
 def test_nobody_there_is_an_error() -> None:
     with pytest.raises(GeneratorError, match="does not answer"):
         Load("http://127.0.0.1:9", LoadSettings(clients=1, seconds=0.1)).run()
