@@ -11,9 +11,19 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.runs.settings import EXACT, RunsData
 from ..data import filter as filtering
-from ..data import guard, pack, planner_rows, prompts, sequences, tinyworld, trajectories
+from ..data import (
+    guard,
+    pack,
+    planner_rl,
+    planner_rows,
+    prompts,
+    sequences,
+    tinyworld,
+    trajectories,
+)
 from ..model_options import with_model_options
 from .data_feedback import command as feedback
+from .stages.options import PageRows, PageSeed, PagesOf, checkpoint_of
 
 if TYPE_CHECKING:
     from ...backend.prompts import PromptSet
@@ -34,25 +44,10 @@ Score = Annotated[
     ),
 ]
 
-PageRows = Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")]
-PagesOf = Annotated[
-    Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
-]
-PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
-
 
 @app.callback()
 def data() -> None:
     """Make training data, from prompts to packed rows."""
-
-
-def checkpoint_of(model: str, download: bool) -> Path:
-    """The folder that `--model` names; raises SettingsError or ChatError."""
-    from ...backend.checkpoints.checkpoint import find_checkpoint
-    from ...backend.tinyworld import checkpoint
-
-    kind, _, name = model.partition(":")
-    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download, untested=True)
 
 
 def wording_of(model: str | None, download: bool) -> PromptSet:
@@ -122,11 +117,13 @@ app.add_typer(guard.app, name="guard")
 app.command("trajectories")(trajectories.command)
 app.command("filter")(filtering.command)
 app.command("planner-rows")(planner_rows.command)
+app.command("planner-rl")(planner_rl.command)
 app.command("sequences")(sequences.command)
 app.command("pack")(pack.command)
 app.command("inspect")(pack.inspect)
 app.command("tinyworld-prompts")(tinyworld.prompts)
 app.command("tinyworld-planner")(tinyworld.planner)
+app.command("tinyworld-planner-rl")(planner_rl.tinyworld)
 
 
 @app.command("tinyworld-critic")

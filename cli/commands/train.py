@@ -1,4 +1,4 @@
-"""`train`: fine-tuning of any planner or critic, and reinforcement learning of the critic."""
+"""`train`: fine-tuning of any planner or critic, and reinforcement learning of both."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
 from ..service_options import RewarderOptions, ServiceOptions
-from .data import checkpoint_of
-from .train_own_critic import Force, HeldOut, Images, Out, log, refused
+from .stages.options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from .stages.planner_grpo import command as planner_grpo
+from .stages.tinyworld import TINYWORLD
+from .train_own_critic import Force, HeldOut, refused
 from .train_own_critic import command as own_critic
-from .train_tinyworld import TINYWORLD
 
 if TYPE_CHECKING:
     from ...training.rows.row_sets import RowSet
@@ -30,22 +31,10 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
 )
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "--init",
-        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, or tinyworld:critic.",
-    ),
-]
-Download = Annotated[bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")]
 Data = Annotated[
     Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)
 ]
 RlData = Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, counted and listed.")
-]
 
 
 class MergeFormat(str, Enum):
@@ -176,6 +165,7 @@ def critic_sft(
 
 
 app.command("own-critic")(own_critic)
+app.command("planner-grpo")(planner_grpo)
 
 
 @app.command("critic-grpo")

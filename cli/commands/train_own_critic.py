@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...backend.errors import SettingsError
-from ...backend.shown_text import one_line, shown_text
+from ...backend.shown_text import one_line
 from ...training.evaluation.gate_rows import GateSettings
 from ...training.own_critic import ReinforcementStage
 from ...training.runs.rehearsal import Rehearsal
@@ -17,12 +16,12 @@ from ...training.runs.settings import RunsData
 from ...training.sft.train import SftTraining
 from ..config_option import Config
 from ..model_options import with_model_options
-from .data import Runs, Score, SkipBadRuns, checkpoint_of, oracle_of
+from .data import Runs, Score, SkipBadRuns, oracle_of
+from .stages.options import Images, checkpoint_of, log
 
 REFUSED = 3
 """Exit code of a training whose critic was not published."""
 
-Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
 HeldOut = Annotated[
     Path | None,
     typer.Option(
@@ -34,28 +33,10 @@ HeldOut = Annotated[
         dir_okay=False,
     ),
 ]
-Images = Annotated[
-    Path | None,
-    typer.Option(
-        "--images",
-        help=(
-            "Folder below which the images of rows are looked for, too, by the end of their paths; empty: "
-            "only beside the data file."
-        ),
-        exists=True,
-        file_okay=False,
-    ),
-]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Publish the critic even if it is worse on held-out rows than allowed."),
 ]
-
-
-def log(line: str) -> None:
-    """Say a line, in one process of several."""
-    if os.environ.get("RANK", "0") == "0":
-        typer.echo(shown_text(line))
 
 
 def refused(error: Exception) -> typer.Exit:

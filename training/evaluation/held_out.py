@@ -41,8 +41,9 @@ class HeldOutCheck(BaseModel):
         """Entries of a training's log, beside the rewards."""
         raise NotImplementedError
 
-    def low(self, floor: float) -> str | None:
-        """What lies below the floor, for which a training stops; None if nothing does."""
+    def low(self, floor: float, first: HeldOutCheck) -> str | None:
+        """For what a training stops, such as a share below the floor; `first` is the check before its first
+        step. None if it goes on."""
         raise NotImplementedError
 
 
@@ -74,7 +75,7 @@ class Check(HeldOutCheck):
         }
         return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
 
-    def low(self, floor: float) -> str | None:
+    def low(self, floor: float, first: HeldOutCheck) -> str | None:
         """The recalls below the floor."""
         low = [
             f"{name} recall {recall:.2f}"
@@ -160,13 +161,21 @@ def _shown(images: Sequence[str | Picture]) -> list[Any]:
 
 
 def greedy_answers(
-    model: Any, processor: Any, questions: Sequence[dict[str, Any]], tokens: int, batch: int
+    model: Any,
+    processor: Any,
+    questions: Sequence[dict[str, Any]],
+    tokens: int,
+    batch: int,
+    temperature: float = 0.0,
 ) -> tuple[list[str], list[int]]:
-    """Answers to questions (`as_question`) and their lengths in tokens, decoded greedily in batches."""
+    """Answers to questions (`as_question`) and their lengths in tokens, decoded in batches: greedily, or
+    drawn at a temperature above 0."""
     import torch
 
     answers: list[str] = []
     lengths: list[int] = []
+    draws = temperature > 0
+    decoding = {"do_sample": draws, "temperature": temperature or None, "top_k": 0 if draws else None}
     training = model.training
     model.eval()
     try:
@@ -186,9 +195,7 @@ def greedy_answers(
             )
             inputs = inputs.to(model.device)
             with torch.no_grad():
-                made = model.generate(
-                    **inputs, max_new_tokens=tokens, do_sample=False, temperature=None, top_p=None, top_k=None
-                )
+                made = model.generate(**inputs, max_new_tokens=tokens, **decoding, top_p=None)
             made = made[:, inputs["input_ids"].shape[1] :]
             answers += processor.tokenizer.batch_decode(made, skip_special_tokens=True)
             padding = processor.tokenizer.pad_token_id

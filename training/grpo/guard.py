@@ -116,7 +116,7 @@ class Guard(TrainerCallback):
         check = self.check()
         self.checks.add(step, check)
         self.log(f"step {step} held out: {check}")
-        return check.low(self.floor)
+        return check.low(self.floor, next(iter(self.checks.all.values())))
 
     def _stop(self, control: Any, reason: str) -> Any:
         self.log(f"STOPPING: {reason}.")

@@ -2,6 +2,7 @@
 
 Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
 trainers are made to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`.
+One of trl's own is: `_tokenize_prompts`, without which requests with and without an image cannot be mixed.
 trl divides the sum over tokens by the number of all tokens of a rollout, also those of answers that were left
 out of their group: with a share m of them every gradient would be 1 - m of what the remaining answers alone
 give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs trl and is imported by
@@ -62,6 +63,12 @@ class RewardTrainer(GRPOTrainer):
         self.reward = reward
         self.measured: list[Measured] = []
         super().__init__(reward_funcs=[reward], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
+
+    def _tokenize_prompts(self, prompts: list) -> Any:
+        """trl's, where questions with and without images stand in one batch: it says None for no image, which
+        the processor refuses (trl 1.16)."""
+        ids, images, fields = super()._tokenize_prompts(prompts)
+        return ids, None if images is None else [some or [] for some in images], fields
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log with what was measured beside the trainer."""

@@ -1,4 +1,4 @@
-"""Recipes: settings of the three training stages in a YAML file, the shipped ones by name.
+"""Recipes: settings of the training stages in a YAML file, the shipped ones by name.
 
 Decision: a recipe is nothing but default values of the command line's own options, one section a stage, so
 that there is one description of every setting and one place where it is checked; what is said on the command
@@ -16,7 +16,7 @@ from ..trainer.requirements import require
 from .bounded_yaml import bounded_loader, load_yaml
 
 FOLDER = Path(__file__).parent
-STAGES = ("planner-sft", "critic-sft", "critic-grpo")
+STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")
 MAX_BYTES = 64 * 1024
 RENAMED = {"keep_words": "keep_labelled"}
 """Settings of earlier recipes by the names that they have now."""

@@ -11,7 +11,7 @@ so that the refusal pays for what it does to the image.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,27 +61,33 @@ def format_reward(text: str, verdict_first: bool = False) -> float:
     stands before it (after it, where the critic's wording asks for the verdict first). Source: FORMATS,
     rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
     """
+    value = only_object(text, verdict_first)
+    if value is None:
+        return 0.0
+    verdict = [value[key] for key in VERDICT_KEYS if key in value]
+    refined = [value[key] for key in REFINE_KEYS if key in value]
+    right = len(verdict) == len(refined) == 1 and isinstance(verdict[0], bool) and isinstance(refined[0], str)
+    return float(right)
+
+
+def only_object(text: str, answer_first: bool = False) -> dict[str, Any] | None:
+    """The only object of an answer's only `<answer>`, None if it is not the only one or had to be repaired,
+    or if a `<think>` is not closed or stands on the wrong side of it."""
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
     # What is written within the reasoning is the reasoning's.
-    if verdict_first:
+    if answer_first:
         if tags[2:3] == ["think"] and tags[-1] == "/think" and tags.count("/think") == 1:
             tags = tags[:2]
     elif tags[:1] == ["think"] and "/think" in tags:
         tags = tags[tags.index("/think") + 1 :]
     if tags != ["answer", "/answer"]:
-        return 0.0
+        return None
     try:
         places = split_reply(text).places
         found = [item for place in places for item in find_objects(place)]
     except AnswerError:
-        return 0.0
-    if len(found) != 1 or found[0].repaired:
-        return 0.0
-    value = found[0].value
-    verdict = [value[key] for key in VERDICT_KEYS if key in value]
-    refined = [value[key] for key in REFINE_KEYS if key in value]
-    right = len(verdict) == len(refined) == 1 and isinstance(verdict[0], bool) and isinstance(refined[0], str)
-    return float(right)
+        return None
+    return found[0].value if len(found) == 1 and not found[0].repaired else None
 
 
 def accuracy_reward(verdict: bool | None, truth: bool) -> float:

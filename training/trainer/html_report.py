@@ -36,6 +36,9 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("accuracy", "reward/accuracy"),
             ("semantic", "reward/semantic"),
             ("quality", "reward/quality"),
+            ("match", "reward/match"),
+            ("consistency", "reward/consistency"),
+            ("length", "reward/length"),
         ),
     ),
     ("Better semantics where redrawn", (("semantic", "reward/semantic_redrawn"),)),
@@ -51,8 +54,10 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Spread of rewards in a group", (("spread", "reward/spread"),)),
     (
         "Share of dead groups, of failed redraws",
-        (("dead", "reward/dead"), ("failed", "redraw/failed")),
+        (("dead", "reward/dead"), ("failed", "redraw/failed"), ("not judged", "plan/failed")),
     ),
+    ("Plans: exact, copied", (("exact", "plan/exact"), ("copied", "plan/copied"))),
+    ("Steps of a plan", (("mean", "plan/steps"),)),
     ("Share of images from the cache", (("served", "redraw/served"),)),
     (
         "Seconds of a step",

@@ -32,6 +32,19 @@ GRPO_PARTS: LineParts = (
     ("cached", "redraw/served", 2),
     ("failed", "redraw/failed", 2),
 )
+PLANNER_GRPO_PARTS: LineParts = (
+    ("reward", "reward/overall", 3),
+    ("format", "reward/format", 2),
+    ("match", "reward/match", 3),
+    ("consistency", "reward/consistency", 2),
+    ("length", "reward/length", 2),
+    ("exact", "plan/exact", 2),
+    ("spread", "reward/spread", 3),
+    ("dead", "reward/dead", 2),
+    ("copied", "plan/copied", 2),
+    ("tokens", "completions/mean_length", 0),
+    ("failed", "plan/failed", 2),
+)
 
 
 def number(logs: Mapping[str, Any], key: str) -> float | None:

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.vram.footprint import GB
+from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, vllm_length
 from ...sft.train import SftTraining
 from ...trainer.policy import ModelTraining
-from .vram import PROMPT_TOKENS, Memory, cache_bytes_per_token, image_tokens
+from .vram import Memory, cache_bytes_per_token, question_tokens
 
 KEPT = 3
 """Checkpoints on the disk at once: two are kept, and a third is written before the older one goes."""
 VLLM_REST = 2 * GB
 """Activations and graphs of a colocated vLLM; an assumption."""
 ANSWER_TOKENS = 600
-"""A usual answer of a critic."""
+"""A usual answer: of a critic, or a plan of four or five steps."""
 H100 = 989e12
 """Operations a second in bf16, dense (NVIDIA's data sheet); an A100 has a third."""
 SHARE_OF_PEAK = 0.35
@@ -62,9 +63,8 @@ def vllm_need(config: Any, memory: Memory, settings: GrpoTraining) -> float:
 
 
 def hours(config: Any, memory: Memory, settings: SftTraining | GrpoTraining, devices: int) -> float:
-    """Hours for 1,000 rows on H100s, at least: what a critic's row takes, with two images and a usual
-    answer."""
-    tokens = 2 * image_tokens(config, settings.image_pixels) + PROMPT_TOKENS + ANSWER_TOKENS
+    """Hours for 1,000 rows on H100s, at least: what a usual question and a usual answer take."""
+    tokens = question_tokens(config, settings) + ANSWER_TOKENS
     # Forward, backward to the activations, backward to the weights that train, and forward again for what was
     # not kept.
     passes = 2 + 2 + 2 * (memory.trained / memory.whole) + (2 if settings.gradient_checkpointing else 0)
@@ -97,7 +97,8 @@ class Machine:
 def lines(
     config: Any, memory: Memory, settings: SftTraining | GrpoTraining, machine: Machine, parallel: int
 ) -> Iterator[str]:
-    """The report, line by line; `parallel` redraws run at once on each device."""
+    """The report, line by line; `parallel` redraws or judgements run at once on each
+    device."""
     devices, card, ram, free = machine.devices, machine.card, machine.ram, machine.free
     host = host_memory(memory, settings, devices)
     small = "" if host < 0.9 * ram else f"; here are {ram / GB:.0f}"
@@ -128,7 +129,8 @@ def lines(
     )
     if isinstance(settings, GrpoTraining):
         each = settings.epochs * 1000 * settings.group / (parallel * devices) / 3600
-        yield f"      and {each:.2g} hours more at most for every second that a redraw with its score takes"
+        what = "a judgement" if isinstance(settings, PlannerGrpoTraining) else "a redraw with its score"
+        yield f"      and {each:.2g} hours more at most for every second that {what} takes"
 
 
 def _gb(size: float) -> str:

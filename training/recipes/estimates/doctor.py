@@ -21,7 +21,9 @@ from ....backend.errors import SettingsError
 from ....backend.tinyworld import checkpoint
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
+from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, batches
+from ...reward.plans.judging import JudgingSettings
 from ...reward.redraw import DrawingSettings
 from ...sft.train import SftTraining
 from ...trainer.policy import ModelTraining, libraries_of
@@ -43,6 +45,11 @@ LIBRARIES = (
     "deepspeed",
 )
 SPARE = 0.9
+KINDS: dict[str, type[SftTraining] | type[GrpoTraining]] = {
+    "critic-grpo": GrpoTraining,
+    "planner-grpo": PlannerGrpoTraining,
+}
+"""Settings of the stages that are no fine-tuning."""
 
 
 def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[str]:
@@ -91,7 +98,7 @@ def _cards() -> list[tuple[str, float]]:
 
 def settings_of(values: dict[str, Any], stage: str) -> SftTraining | GrpoTraining:
     """The training settings among a recipe's values; raises SettingsError naming the field."""
-    kind = GrpoTraining if stage == "critic-grpo" else SftTraining
+    kind = KINDS.get(stage, SftTraining)
     given = {key: value for key, value in values.items() if key in kind.model_fields}
     try:
         return kind(**given)
@@ -139,7 +146,9 @@ def _stage(
         for part, (trained, whole) in groups(meta_model(config, settings)).items():
             yield f"      {part}: {trained:,} of {whole:,}"
     yield f"    about {memory.total / GB:.1f} GB each (reckoned): {_parts(memory)}"
-    parallel = int(values.get("parallel_draws", DrawingSettings().parallel_draws))
+    plans = isinstance(settings, PlannerGrpoTraining)
+    usual = JudgingSettings().parallel_scores if plans else DrawingSettings().parallel_draws
+    parallel = int(values.get("parallel_scores" if plans else "parallel_draws", usual))
     free = float(shutil.disk_usage(Path.cwd()).free)
     machine = costs.Machine(wanted, card, _ram(), free)
     for line in costs.lines(config, memory, settings, machine, parallel):

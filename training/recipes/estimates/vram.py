@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.vram.footprint import GB, NF4_DOUBLE
+from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining
 from ...sft.train import SftTraining
 from ...trainer.model_parts import ModelParts
 from ...trainer.policy import ModelTraining, adapter_config, empty_model
 
-PROMPT_TOKENS = 512
-"""Words of a critic's question: the shipped template has 288, and the two prompts."""
+PROMPT_TOKENS, PLANNER_PROMPT_TOKENS = 512, 1024
+"""Tokens of the words of a critic's question (the shipped template has 288, and the two prompts) and of a
+planner's (579 words of template, and the request)."""
 AROUND = ("embeddings", "output layer", "language, last norm")
 CHUNK_LOGITS = 1024
 """Positions whose logits are held at once; trl's fused head works in chunks."""
@@ -173,17 +175,23 @@ def _first(config: Any, *names: str) -> int:
     return next(int(value) for name in names if (value := getattr(config, name, None)) is not None)
 
 
+def question_tokens(config: Any, settings: SftTraining | GrpoTraining) -> int:
+    """Tokens of a usual question: a critic's with two images, or a planner's with one."""
+    words = PLANNER_PROMPT_TOKENS if isinstance(settings, PlannerGrpoTraining) else PROMPT_TOKENS
+    return _image_tokens_in(config, settings) + words
+
+
 def _image_tokens_in(config: Any, settings: SftTraining | GrpoTraining) -> int:
-    """Image tokens of a row: the critic's two images."""
-    return 2 * image_tokens(config, settings.image_pixels)
+    """Image tokens of a row: the critic's two images, or the one that a planner is given."""
+    images = 1 if isinstance(settings, PlannerGrpoTraining) else 2
+    return images * image_tokens(config, settings.image_pixels)
 
 
 def _tokens(config: Any, settings: SftTraining | GrpoTraining) -> tuple[int, int]:
     """(tokens of the longest row, rows in one forward pass)."""
     if isinstance(settings, SftTraining):
         return settings.cutoff, settings.batch
-    pair = _image_tokens_in(config, settings)
-    return pair + PROMPT_TOKENS + settings.answer_tokens, settings.micro_batch
+    return question_tokens(config, settings) + settings.answer_tokens, settings.micro_batch
 
 
 def _is_twice(settings: ModelTraining) -> bool:

@@ -11,17 +11,16 @@ from typing import Annotated
 
 import typer
 
-from ...training.tinyworld.models.generator_batches import GeneratorTraining
-from ...training.tinyworld.models.recipes import BaseRecipe, CriticRecipe, PlannerRecipe
-from ..model_options import with_model_options
-from .data import PageRows, PageSeed, PagesOf
-from .train_own_critic import Out, log
+from ....training.tinyworld.models.generator_batches import GeneratorTraining
+from ....training.tinyworld.models.recipes import BaseRecipe, CriticRecipe, PlannerRecipe
+from ...model_options import with_model_options
+from .options import Out, PageRows, PageSeed, PagesOf, log
 
 
 @with_model_options
 def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     """Make the tiny world's generator."""
-    from ...training.tinyworld.models.generator import train
+    from ....training.tinyworld.models.generator import train
 
     typer.echo(f"pipeline: {train(settings, out, log)}")
 
@@ -29,10 +28,10 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
 @with_model_options
 def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
     """Make agents that can read and see and have never planned a story nor judged a page: to begin from."""
-    from ...training.trainer.requirements import TRAINERS, require
+    from ....training.trainer.requirements import TRAINERS, require
 
     require(*TRAINERS)
-    from ...training.tinyworld.models.base import train_base
+    from ....training.tinyworld.models.base import train_base
 
     for checkpoint in train_base(out, recipe, log):
         typer.echo(f"checkpoint: {checkpoint}")
@@ -41,10 +40,10 @@ def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
 @with_model_options
 def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
     """Make the tiny world's planner."""
-    from ...training.trainer.requirements import TRAINERS, require
+    from ....training.trainer.requirements import TRAINERS, require
 
     require(*TRAINERS)
-    from ...training.tinyworld.models.recipes import train_planner
+    from ....training.tinyworld.models.recipes import train_planner
 
     typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
 
@@ -59,11 +58,11 @@ def tinyworld_critic(
     recipe: CriticRecipe,
 ) -> None:
     """Make the tiny world's critic, from a generator's real pages."""
-    from ...backend.tinyworld import checkpoint
-    from ...training.trainer.requirements import TRAINERS, require
+    from ....backend.tinyworld import checkpoint
+    from ....training.trainer.requirements import TRAINERS, require
 
     require(*TRAINERS)
-    from ...training.tinyworld.models.recipes import train_critic
+    from ....training.tinyworld.models.recipes import train_critic
 
     typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
 
@@ -76,8 +75,8 @@ def tinyworld_rl_data(
     seed: PageSeed = 0,
 ) -> None:
     """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
-    from ...backend.generators import open_generator
-    from ...training.tinyworld.data.rl_rows import make_rl
+    from ....backend.generators import open_generator
+    from ....training.tinyworld.data.rl_rows import make_rl
 
     drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
     typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]

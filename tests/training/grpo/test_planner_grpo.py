@@ -1,0 +1,140 @@
+"""Reinforcement of the tiny planner, run small: requests with and without an image in one rollout, resumed
+after a kill, one command from a recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
+from interleave_thinker.training.grpo.planner_task import PlannerTask
+from interleave_thinker.training.grpo.train import RlData, train
+from interleave_thinker.training.reward.plans.judging import JudgingSettings
+from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
+from interleave_thinker.training.rows.planner_rl import read_planner_rl
+from interleave_thinker.training.tinyworld.planning.rows import StoryKind, make_planner_rl
+from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
+
+SMALL = PlannerGrpoTraining(
+    rate=1e-4,
+    prompts=4,
+    group=2,
+    updates=2,
+    micro_batch=4,
+    rollouts=2,
+    answer_tokens=120,
+    temperature=1.5,
+    save_every=1,
+    check_rows=2,
+    check_batch=2,
+    floor=0.0,
+    freeze_vision=False,
+    tensorboard=False,
+    device="cpu",
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Short stories, of which the first rollout has some that go on from a page and some that do not."""
+    path = make_planner_rl(tmp_path_factory.mktemp("rl"), 40, 1, StoryKind(1, 2))
+    rows, _ = read_planner_rl(path)
+    paged = [row for row in rows if row.images]
+    plain = [row for row in rows if not row.images]
+    mixed = [row for pair in zip(plain[:5], paged[:5], strict=True) for row in pair]
+    path.write_text("\n".join(row.line() for row in mixed) + "\n")
+    return path
+
+
+def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, **changes) -> Path:
+    settings = SMALL.model_copy(update=changes)
+    rows, held = split_planner_rows(read_planner_rl(data)[0], settings)
+    task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), data.parent)
+    return train(checkpoint("planner"), RlData(rows, held, data.parent), out, settings, task, log)
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone: nothing catches it."""
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Path) -> None:
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    lines: list[str] = []
+    final = run(data, straight, lines.append)
+
+    def killer(line: str) -> None:
+        if line.startswith("step 3/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(data, killed, killer)
+    assert weights(run(data, killed)) == weights(final) != weights(checkpoint("planner"))
+    first = (straight / "rollouts" / "step_000000.jsonl").read_text().splitlines()
+    asked = {json.loads(line)["request"] for line in first}
+    paged = {row.request for row in read_planner_rl(data)[0] if row.images}
+    assert asked & paged and asked - paged, "one rollout asks with and without an image"
+    for name in ("checks.json", "rollouts/step_000000.jsonl", "rollouts/step_000002.jsonl"):
+        assert (killed / name).read_text() == (straight / name).read_text(), name
+    (live,) = [line for line in lines if line.startswith("step 1/4")]
+    for part in ("reward", "match", "consistency", "length", "exact", "spread", "copied", "left"):
+        assert f" {part} " in live, part
+    assert sorted(map(int, json.loads((straight / "checks.json").read_text()))) == [0, 2, 4]
+    page = (straight / "report.html").read_text()
+    assert "The planner&#39;s reinforcement" in page and "asked for:" in page and "Plans: exact" in page
+    with pytest.raises(TrainingError, match="other rate"):
+        run(data, straight, rate=2e-4)
+
+
+def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave_thinker.training.grpo import planner_task
+
+    checked, found = [0.9, 0.9, 0.2], planner_task.plan_check
+
+    def worse(*arguments):
+        return found(*arguments).model_copy(update={"match": checked.pop(0)})
+
+    monkeypatch.setattr(planner_task, "plan_check", worse)
+    with pytest.raises(TrainingError, match=r"match of 0\.20.*last good"):
+        run(data, tmp_path, floor=0.8)
+    assert (tmp_path / "final" / "prompt_set").is_dir()
+
+
+def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from interleave_thinker.cli.commands.data import app as data_app
+    from interleave_thinker.cli.commands.train import app
+
+    made = tmp_path / "rows"
+    given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1", "--wording", "other"]
+    assert CliRunner().invoke(data_app, given).exit_code == 0
+    told = "--config tiny --rollouts 1 --prompts 2 --group 2 --micro-batch 4 --check-rows 2"
+    out = tmp_path / "run"
+    given = [
+        "planner-grpo",
+        *told.split(),
+        "--floor",
+        "0",
+        "--answer-tokens",
+        "64",
+        "--data",
+        str(made / "planner_rl.jsonl"),
+    ]
+    result = CliRunner().invoke(app, [*given, "--out", str(out)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert result.output.splitlines()[-1] == f"checkpoint: {out / 'final'}"
+    refused = CliRunner().invoke(app, [*given, "--judge", "nobody:x", "--out", str(tmp_path / "other")])
+    assert isinstance(refused.exception, SettingsError)

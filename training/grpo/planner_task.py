@@ -1,0 +1,113 @@
+"""A planner's reinforcement as a task of the engine: a request a question, the plan judged, nothing drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...backend.pictures import Picture
+from ...backend.prompts import PromptSet
+from ..evaluation.held_out import CheckLog
+from ..reward.plans.checks import PlanCheck, plan_check
+from ..reward.plans.judges import PlanJudge
+from ..reward.plans.judging import JudgingSettings, PlanJudging
+from ..reward.plans.reward import PlannerReward, plan_samples
+from ..reward.plans.terms import PlanRewardSettings
+from ..reward.rollout_reward import RolloutReading
+from ..rows.lengths import ShownRow
+from ..rows.planner_rl import PlannerRlRow, planner_question, planner_shown
+from ..trainer.html_report import Answered, Points
+from ..trainer.progress_line import PLANNER_GRPO_PARTS
+from ..trainer.step_clock import StepClock
+from .settings import GrpoTraining
+
+CURVES = ("match", "exact", "consistency", "length", "format", "copies")
+
+
+@dataclass(frozen=True)
+class PlannerTask:
+    """A planner that is rewarded for its plans by `judge`; images of rows are relative to `images`."""
+
+    judge: PlanJudge
+    terms: PlanRewardSettings
+    judging: JudgingSettings
+    images: Path
+    stage = "planner-grpo"
+    agent = "planner"
+    check = PlanCheck
+    parts = PLANNER_GRPO_PARTS
+
+    def require(self) -> None:
+        """Nothing beside the trainers."""
+
+    def identity(self) -> dict[str, Any]:
+        """The judge and the reward's terms."""
+        return {**self.rewarders(), **self.terms.model_dump(mode="json")}
+
+    def rewarders(self) -> dict[str, str]:
+        """Who judges."""
+        return {"judge": self.judge.identity}
+
+    def settings(self) -> Sequence[BaseModel]:
+        """The reward's terms and how its judge is called."""
+        return self.terms, self.judging
+
+    def written(self, row: PlannerRlRow) -> str:
+        """The row as JSON."""
+        return row.line()
+
+    def shown(self, row: PlannerRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
+        """The row as it is measured; raises SettingsError for one that the judge cannot judge by."""
+        self.judge.check(row)
+        return planner_shown(row, images, prompt_set, pixels)
+
+    def question(
+        self, row: PlannerRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
+    ) -> dict[str, Any]:
+        """The row as trl's trainer wants it."""
+        return planner_question(row, images, shown, prompt_set, pixels)
+
+    def check_rows(self, rows: Sequence[PlannerRlRow], settings: GrpoTraining) -> list[PlannerRlRow]:
+        """The first rows."""
+        return list(rows[: settings.check_rows])
+
+    def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> PlannerReward:
+        """The planner's reward; a chat judge's answers are kept in `out`."""
+        self.judge.keep_in(out / "judgements.sqlite")
+        return PlannerReward(PlanJudging(self.judge, self.judging), self.terms, reading, rollouts, clock)
+
+    def summarise(
+        self,
+        rows: Sequence[PlannerRlRow],
+        answers: Sequence[str],
+        lengths: Sequence[int],
+        prompt_set: PromptSet,
+    ) -> PlanCheck:
+        """The held-out plans, judged as rewarded ones are."""
+        judging = PlanJudging(self.judge, self.judging)
+        samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
+        return plan_check(samples, lengths, self.terms.most_copied)
+
+    def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
+        """The held-out measures over steps."""
+        measured = {
+            name: [(float(step), getattr(check, name)) for step, check in checks.all.items()]
+            for name in CURVES
+        }
+        return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
+
+    def answered(self, row: PlannerRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
+        """A held-out request with what a plan for it must have."""
+        asked = [step.prompt or step.auxiliary_text or "" for step in row.reference] or row.checklist
+        return Answered(
+            question=row.request,
+            images=tuple(Picture.open(path) for path in question["images"]),
+            truth="asked for: " + "; ".join(asked),
+            before=before,
+            after=after,
+        )

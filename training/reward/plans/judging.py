@@ -1,0 +1,112 @@
+"""Plans judged by the batch: equal ones once, several at a time, each call with a deadline, failures counted.
+
+Decision: a judge that fails leaves its sample out of the group and is no reason to stop before many have
+failed; a training without a judge learns nothing and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ....backend.errors import Cancelled, InterleaveError, ScorerError, SettingsError, boundary
+from ....backend.pictures import Picture
+from ....backend.types import Plan
+from ...rows.planner_rl import PlannerRlRow
+from ..bounded_calls import BoundedCalls, CallTimeout
+from .judges import PlanJudge, PlanScore
+
+WINDOW, LEAST_SEEN = 512, 32
+RETRY_SECONDS = 1.0
+
+
+class JudgingSettings(BaseModel):
+    """How the judge of plans is called."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    parallel_scores: int = Field(
+        default=8, ge=1, le=256, description="Plans that the judge is asked about at once."
+    )
+    score_seconds: float = Field(
+        default=300.0, gt=0, le=86400, description="Longest wait for one judgement, in seconds."
+    )
+    tries: int = Field(default=3, ge=1, le=10, description="Times that a failed judgement is asked for.")
+    max_failures: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Share of the last 512 judgements that may fail; past it training stops.",
+    )
+
+
+@dataclass(frozen=True)
+class PlanOutcome:
+    """What came of a judgement: the score, or None and the reason."""
+
+    score: PlanScore | None
+    fault: str = ""
+
+
+class PlanJudging:
+    """Judges batches of plans with one judge; keeps count of failures over the last ones."""
+
+    def __init__(self, judge: PlanJudge, settings: JudgingSettings) -> None:
+        self.judge = judge
+        self.settings = settings
+        self._calls = BoundedCalls(f"The judge {judge.identity!r}", settings.parallel_scores)
+        self._failures: deque[bool] = deque(maxlen=WINDOW)
+        self._last_fault = ""
+        self._picture = lru_cache(maxsize=512)(Picture.open)
+
+    @property
+    def problem(self) -> str | None:
+        """Why training should stop, None while failures are few."""
+        failed, seen = sum(self._failures), len(self._failures)
+        if seen < LEAST_SEEN or failed / seen <= self.settings.max_failures:
+            return None
+        return f"{failed} of the last {seen} judgements failed, the last one because: {self._last_fault}"
+
+    async def score_all(
+        self, rows: Sequence[PlannerRlRow], plans: Sequence[Plan | None], folder: Path
+    ) -> list[PlanOutcome | None]:
+        """An outcome for every plan, in order; None where there is no plan. Images of rows are relative to
+        `folder`. Raises only Cancelled and SettingsError."""
+        keys = [
+            (row.line(), plan.model_dump_json()) if plan is not None else None
+            for row, plan in zip(rows, plans, strict=True)
+        ]
+        asked: dict[tuple[str, str], tuple[PlannerRlRow, Plan]] = {}
+        for key, row, plan in zip(keys, rows, plans, strict=True):
+            if key is not None and plan is not None:
+                asked.setdefault(key, (row, plan))
+        found = await asyncio.gather(*(self._outcome(row, plan, folder) for row, plan in asked.values()))
+        outcomes = dict(zip(asked, found, strict=True))
+        for outcome in found:
+            self._failures.append(outcome.score is None)
+            self._last_fault = outcome.fault or self._last_fault
+        return [None if key is None else outcomes[key] for key in keys]
+
+    async def _outcome(self, row: PlannerRlRow, plan: Plan, folder: Path) -> PlanOutcome:
+        def score() -> PlanScore:
+            with boundary(ScorerError, "The judge failed"):
+                return self.judge.score(row, plan, [self._picture(folder / name) for name in row.images])
+
+        for number in range(self.settings.tries):
+            try:
+                return PlanOutcome(await self._calls.call(score, self.settings.score_seconds))
+            except (Cancelled, SettingsError):
+                raise
+            except CallTimeout as error:
+                return PlanOutcome(None, str(error))
+            except InterleaveError as error:
+                if number + 1 == self.settings.tries:
+                    return PlanOutcome(None, str(error))
+                await asyncio.sleep(RETRY_SECONDS * 2**number)
+        raise AssertionError("the last try returns")

@@ -1,0 +1,144 @@
+"""A planner's reward for a batch of answers: the plan as it would be read, judged, and nothing drawn.
+
+Decision: an answer that cannot be read as a plan earns its form alone, which is 0 then, and needs no judge;
+neither does one that copies its request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....backend.types import Plan
+from ...rows.planner_rl import PlannerRlRow
+from ...trainer.step_clock import StepClock
+from ..rollout_reward import Rewarded, RolloutReading, RolloutReward, mean
+from .judging import PlanJudging, PlanOutcome
+from .terms import (
+    PlanRewardSettings,
+    asked_steps,
+    combine_plan,
+    copied_share,
+    length_fit,
+    plan_format,
+    plan_in,
+)
+
+LAST_PLANS = 256
+LEAST_PLANS = 64
+OFTEN = 0.1
+"""Share of the last plans that copy their requests above which a planner is said to copy."""
+
+
+class PlanSample(Rewarded):
+    """One answer with its parts, 0..1 each; `exact` None where that cannot be known."""
+
+    request: str
+    steps: int = 0
+    format: float
+    match: float = 0.0
+    consistency: float = 0.0
+    length: float = 0.0
+    copied: float = 0.0
+    exact: bool | None = None
+
+
+class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
+    """Rewards of a planner's answers."""
+
+    row_type = PlannerRlRow
+
+    def __init__(
+        self,
+        judging: PlanJudging,
+        settings: PlanRewardSettings,
+        reading: RolloutReading,
+        rollouts: Path | None = None,
+        clock: StepClock | None = None,
+    ) -> None:
+        super().__init__(reading, rollouts, clock)
+        self.judging = judging
+        self.settings = settings
+        self._copies: deque[bool] = deque(maxlen=LAST_PLANS)
+
+    @property
+    def problem(self) -> str | None:
+        """Why too many judgements fail to go on, else None."""
+        return self.judging.problem
+
+    @property
+    def warning(self) -> str | None:
+        """That the planner copies requests into prompts, else None."""
+        share = sum(self._copies) / len(self._copies) if len(self._copies) >= LEAST_PLANS else 0.0
+        if share < OFTEN:
+            return None
+        return f"{share:.0%} of the last {len(self._copies)} plans copy their requests into a prompt"
+
+    async def judged(
+        self, answers: Sequence[str], rows: Sequence[PlannerRlRow]
+    ) -> tuple[list[PlanSample], dict[str, float]]:
+        """A sample for every answer to the row beside it, and what is logged of them."""
+        samples = await plan_samples(answers, rows, self.judging, self.settings, self.reading.images)
+        self._copies.extend(sample.copied > self.settings.most_copied for sample in samples)
+        return samples, plan_measures(samples)
+
+
+async def plan_samples(
+    answers: Sequence[str],
+    rows: Sequence[PlannerRlRow],
+    judging: PlanJudging,
+    settings: PlanRewardSettings,
+    folder: Path,
+) -> list[PlanSample]:
+    """A sample for every answer to the row beside it. Raises SettingsError, Cancelled."""
+    plans = [plan_in(answer) for answer in answers]
+    copied = [copied_share(plan, row.request) if plan else 0.0 for plan, row in zip(plans, rows, strict=True)]
+    judged = [
+        plan if share <= settings.most_copied else None for plan, share in zip(plans, copied, strict=True)
+    ]
+    outcomes = await judging.score_all(rows, judged, folder)
+    return [
+        _sample(one, row, plan, share, outcome, settings)
+        for one, row, plan, share, outcome in zip(answers, rows, plans, copied, outcomes, strict=True)
+    ]
+
+
+def _sample(
+    answer: str,
+    row: PlannerRlRow,
+    plan: Plan | None,
+    copied: float,
+    outcome: PlanOutcome | None,
+    settings: PlanRewardSettings,
+) -> PlanSample:
+    form = plan_format(answer)
+    count = len(plan.steps) if plan else 0
+    sample = PlanSample(answer=answer, request=row.request, steps=count, format=form, copied=copied)
+    if plan is None or outcome is None:
+        worth = combine_plan(format=form, match=0.0, consistency=0.0, length=0.0, weights=settings)
+        return sample.model_copy(update={"overall": worth, "exact": False if row.reference else None})
+    if outcome.score is None:
+        return sample.model_copy(update={"fault": outcome.fault})
+    length = length_fit(count, asked_steps(row))
+    score = outcome.score
+    overall = combine_plan(
+        format=form, match=score.match, consistency=score.consistency, length=length, weights=settings
+    )
+    return sample.model_copy(update={**score.model_dump(), "length": length, "overall": overall})
+
+
+def plan_measures(samples: Sequence[PlanSample]) -> dict[str, float]:
+    """What is logged of a batch: means of the parts over the samples that count, and what failed."""
+    counted = [sample for sample in samples if sample.overall is not None]
+    parts = {
+        f"reward/{name}": mean([float(getattr(sample, name) or 0.0) for sample in counted])
+        for name in ("format", "match", "consistency", "length", "overall")
+    }
+    known = [sample.exact for sample in counted if sample.exact is not None]
+    return parts | {
+        "plan/exact": mean([float(exact) for exact in known]),
+        "plan/copied": mean([sample.copied for sample in samples]),
+        "plan/steps": mean([float(sample.steps) for sample in samples if sample.steps]),
+        "plan/failed": 1.0 - len(counted) / len(samples) if samples else 0.0,
+    }
