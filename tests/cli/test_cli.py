@@ -92,6 +92,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         accept_at=0.25,
         keep="last",
         source="anchor",
+        most_images=3,
         seed=7,
         seed_rule="every step",
         on_failure="stop",
