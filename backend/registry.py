@@ -20,7 +20,7 @@ def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: o
     Options that the module's `open` does not take are an error too, unless they are None (not set by the
     user).
     """
-    name, argument = _parts(registry, spec)
+    name, argument = split_spec(spec)
     accepted = option_names(kind, registry, spec)
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
@@ -32,18 +32,16 @@ def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: o
 def option_names(kind: str, registry: Mapping[str, str], spec: str) -> frozenset[str]:
     """Names of the options that `open` behind `NAME[:ARGUMENT]` takes; raises SettingsError. A module may
     give those of `**options` as fields of a model named OPTIONS."""
-    module = _module(kind, registry, _parts(registry, spec)[0])
+    module = _module(kind, registry, split_spec(spec)[0])
     parameters = list(inspect.signature(module.open).parameters.values())[1:]
     named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
     return frozenset(named.union(module.OPTIONS.model_fields if hasattr(module, "OPTIONS") else ()))
 
 
-def _parts(registry: Mapping[str, str], spec: str) -> tuple[str, str]:
+def split_spec(spec: str) -> tuple[str, str]:
     """Name and argument. An address alone names who speaks to it, `https://HOST` as well as `http://HOST`."""
     name, _, argument = spec.partition(":")
-    if name == "https" and name not in registry and argument.startswith("//"):
-        return "http", spec
-    return name, argument
+    return ("http", spec) if name == "https" and argument.startswith("//") else (name, argument)
 
 
 def _module(kind: str, registry: Mapping[str, str], name: str) -> Any:

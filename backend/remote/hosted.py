@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from ..registry import split_spec
 from .addresses import FILE_MARK
 
 OWN_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa", ".svc")
@@ -35,7 +36,7 @@ def hosted_specs(specs: Iterable[str]) -> list[str]:
 
 
 def _hosts(spec: str) -> list[str]:
-    name, _, argument = spec.partition(":")
+    name, argument = split_spec(spec)
     if name not in BY_ADDRESS:
         return []
     if name != "http":

@@ -15,6 +15,7 @@ from typing import Any
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
 from ..checkpoints.weights import Tensors, tensors_of
 from ..errors import ChatError, SettingsError, boundary
+from ..registry import split_spec
 from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
 from .image_shapes import (
     HUB_IDS,
@@ -30,7 +31,7 @@ from .image_shapes import (
 
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
 """Short names of the known agents, such as qwen3-vl-8b."""
-ELSEWHERE = ("openai", "scripted", "http", "fake", "painted", "none")
+ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "painted", "none")
 """Kinds of agents and generators that put nothing on the card that is planned for."""
 SAME = 0.01
 """How far the numbers of weights of two files of one model may differ, as a share."""
@@ -63,7 +64,7 @@ def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
 
     None if it is not on this card (openai:MODEL@URL). Raises SettingsError.
     """
-    kind, _, argument = spec.partition(":")
+    kind, argument = split_spec(spec)
     if kind in ELSEWHERE:
         return None
     if kind == "tinyworld" and shipped is not None:
@@ -114,7 +115,7 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
 
     None if it is not on this card (http:URL). Raises SettingsError.
     """
-    kind, _, argument = spec.partition(":")
+    kind, argument = split_spec(spec)
     if kind in ELSEWHERE:
         return None
     if kind == "tinyworld" and shipped is not None:

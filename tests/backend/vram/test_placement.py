@@ -146,6 +146,7 @@ def test_planner_and_critic_that_are_one_model_count_once() -> None:
 
 
 def test_what_is_elsewhere_takes_nothing() -> None:
+    assert named_image_model("https://somewhere") is named_image_model("images:a@https://somewhere") is None
     plan = plan_memory(named_image_model("http:somewhere"), named_agent("openai:big@url"), two_agents()[0])
     assert [part.name for part in plan.parts["bf16 + bf16"]] == ["critic"]
     assert plan.generator == plan.planner == "not on this card"

@@ -120,6 +120,8 @@ def test_a_hosted_model_is_asked_about_and_a_local_one_is_not(tmp_path: Path) ->
         ("images:gpt-image@https://api.openai.com/v1", True),
         ("http:http://gpu-1:8011,https://draw.example.com", True),
         ("http://8.8.8.8:80", True),
+        ("https://draw.example.com", True),
+        ("https://gpu-1:8011", False),
         ("openai:qwen@http://127.0.0.1:8000/v1", False),
         ("openai:qwen@http://[::1]:8000/v1", False),
         ("http:http://gpu-1:8011,//10.0.0.7:8011", False),
