@@ -16,7 +16,7 @@ from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
-from .protocol import Generator, TakesStepSettings, draws_at_once, most_beside, stopped_by
+from .protocol import Generator, TakesStepSettings, idle_workers, most_beside, stopped_by
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -58,9 +58,9 @@ class _Matched:
         return most_beside(self.inner)
 
     @property
-    def draws_at_once(self) -> int:
+    def idle_workers(self) -> int:
         """As of the generator inside."""
-        return draws_at_once(self.inner)
+        return idle_workers(self.inner)
 
     def stopped_by(self: Matched, over: threading.Event) -> Matched:
         """The same around the generator that `over` stops."""

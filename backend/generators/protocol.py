@@ -22,7 +22,7 @@ __all__ = [
     "TakesDrawOptions",
     "TakesStepSettings",
     "bounded_identity",
-    "draws_at_once",
+    "idle_workers",
     "is_repeatable",
     "most_beside",
     "step_identity",
@@ -119,7 +119,8 @@ class DrawsAtOnce(Protocol):
         """Draws that keep all of them at work, at least 1."""
         ...
 
-    # `stopped_by(over)`, if it has one, gives the same generator, whose draws end once `over` is set.
+    # If it has them: `idle_workers`, how many draws would be begun at once, and `stopped_by(over)`, the same
+    # generator, whose draws end once `over` is set.
 
 
 def is_repeatable(generator: Generator) -> bool:
@@ -128,9 +129,10 @@ def is_repeatable(generator: Generator) -> bool:
     return bool(getattr(generator, "repeatable", True))
 
 
-def draws_at_once(generator: object) -> int:
-    """Draws at a time that a generator gains from, 1 for one that draws them one after another."""
-    return max(1, int(getattr(generator, "draws_at_once", 1)))
+def idle_workers(generator: object) -> int:
+    """Draws that a generator would begin at once, 1 for one that draws them one after another. Fewer than
+    `draws_at_once`, which keeps a queue: a draw in a queue spends its deadline there."""
+    return max(1, int(getattr(generator, "idle_workers", 1)))
 
 
 def stopped_by(generator: Any, over: threading.Event) -> Any:

@@ -21,7 +21,7 @@ from ..generators.protocol import (
     DrawsSeveral,
     Generator,
     TakesStepSettings,
-    draws_at_once,
+    idle_workers,
     step_identity,
     stopped_by,
 )
@@ -85,9 +85,10 @@ class CachedCalls:
     def side_by_side(self, wanted: Sequence[WantedDraw]) -> Iterator[None]:
         """Within the block several draws are made at the same time, where those behind the generator can;
         `draw` gives each. What was not asked for by its end is stopped and thrown away."""
-        new = {key: one for one in wanted if self._store.drawn(key := self._draw_key(one)) is None}
-        at_once = draws_at_once(self._generator)
-        if at_once == 1 or len(new) < 2:
+        at_once = idle_workers(self._generator) if len(wanted) > 1 else 1
+        several = wanted if at_once > 1 else ()
+        new = {key: one for one in several if self._store.drawn(key := self._draw_key(one)) is None}
+        if len(new) < 2:
             yield
             return
         self._begun_ahead(None)

@@ -13,7 +13,7 @@ from ...backend.generators.protocol import (
     FollowsAnchor,
     Generator,
     TakesStepSettings,
-    draws_at_once,
+    idle_workers,
     most_beside,
     stopped_by,
 )
@@ -61,8 +61,8 @@ class InterruptibleGenerator:
         return most_beside(self._generator)
 
     @property
-    def draws_at_once(self) -> int:
-        return draws_at_once(self._generator)
+    def idle_workers(self) -> int:
+        return idle_workers(self._generator)
 
     def stopped_by(self, over: threading.Event) -> InterruptibleGenerator:
         """The same around the generator that `over` stops."""

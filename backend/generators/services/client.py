@@ -101,6 +101,13 @@ class ServiceClient(ABC):
         workers = sum(one.workers for one in self._endpoints.now() if not one.must_greet)
         return max(1, min(MOST_AT_ONCE, AHEAD * workers))
 
+    @property
+    def idle_workers(self) -> int:
+        """Draws that would be begun at once beside those under way, 1 to MOST_AT_ONCE."""
+        greeted = [one for one in self._endpoints.now() if not one.must_greet]
+        idle = sum(max(0, one.workers - one.in_flight) for one in greeted)
+        return max(1, min(MOST_AT_ONCE, idle))
+
     @abstractmethod
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """One image; raises GeneratorError, Cancelled."""

@@ -7,9 +7,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
+from typing import cast
 
 import pytest
 from support.image_service import ImageService, image_service, paint
@@ -17,6 +19,7 @@ from support.image_service import ImageService, image_service, paint
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.services import client
+from interleave_thinker.backend.generators.services.published import HttpGenerator
 from interleave_thinker.backend.remote import balanced, endpoints
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
@@ -287,7 +290,16 @@ def test_a_size_that_is_none_is_a_settings_error(services: list[ImageService], s
 def test_a_service_says_how_many_it_draws_at_once(services: list[ImageService]) -> None:
     services[0].health = {"identity": "painter/1 digest", "workers": {"alive": 3, "dead": 1}}
     services[1].health = {"identity": "painter/1 digest", "workers": "lots"}
-    assert open_generator(spec(*services[:2])).draws_at_once == 8  # type: ignore[attr-defined]
+    generator = cast(HttpGenerator, open_generator(spec(*services[:2])))
+    assert (generator.draws_at_once, generator.idle_workers) == (8, 4)
+    over = threading.Event()
+    services[0].hangs_at = services[1].hangs_at = "/edit"
+    with ThreadPoolExecutor(1) as pool:
+        drawing = pool.submit(generator.stopped_by(over).draw, "a boat", None, 1)
+        while not any(one.hanging.wait(0.01) for one in services[:2]):
+            assert not drawing.done()
+        assert generator.idle_workers == 3
+        over.set()
 
 
 # Files of addresses

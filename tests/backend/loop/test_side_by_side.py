@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,9 +20,23 @@ from interleave_thinker.backend.types import Request, RunSettings, Trajectory
 SETTINGS = RunSettings(candidates=3, max_attempts=6)
 
 
-def story(services: list[ImageService], match: str = OFF) -> Trajectory:
+class Alone(threading.Barrier):
+    """Notes whether a draw meets another one."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.met = False
+
+    def wait(self, timeout: float | None = None) -> int:
+        with suppress(threading.BrokenBarrierError):
+            super().wait(0.3)
+            self.met = True
+        return 0
+
+
+def story(services: list[ImageService], match: str = OFF, workers: int = 2) -> Trajectory:
     for one in services:
-        one.health = {"identity": "painter/1", "workers": {"alive": 1}}
+        one.health = {"identity": "painter/1", "workers": {"alive": workers}}
     generator = open_generator("http:" + ",".join(one.url for one in services))
     events = run(Request(text="a"), None, color_matched(generator, match), OneInThree(), SETTINGS, plan=STORY)
     last = list(events)[-1]
@@ -48,6 +63,13 @@ def test_candidates_meet_at_several_services_and_are_those_of_one(match: str) ->
         found = story([one, other], match)
         assert one.requests and other.requests
     assert without_seconds(found) == without_seconds(expected)
+
+
+def test_no_candidate_spends_its_deadline_behind_another() -> None:
+    with image_service() as one:
+        one.meets = alone = Alone()
+        story([one], workers=1)
+        assert len(one.requests) >= 3 and not alone.met
 
 
 def test_a_draw_that_fails_is_one_candidates_fault() -> None:
