@@ -122,7 +122,8 @@ def _run(
     out: Path, work: Path, official: Official, judge: Judge, task: Task, log: Callable[[str], None]
 ) -> tuple[Judged, Path]:
     benchmark, evaluator, items, rows, data = task
-    token = secrets.token_urlsafe(24)
+    # Digits and letters alone: an evaluator takes a key that begins with "-" for an option.
+    token = secrets.token_hex(24)
     bridge = Bridge(judge, official.parallel, token)
 
     def check() -> None:
