@@ -86,15 +86,23 @@ class Processes:
         """Where everything is printed."""
         return self.work / LOG
 
+    @property
+    def _executable(self) -> str:
+        """The Python by its whole path, for children begin in folders of their own; not resolved, since a
+        virtual environment is a link. A bare name is looked for in PATH."""
+        return os.path.abspath(self.python) if os.path.dirname(self.python) else self.python
+
     def require(self, packages: Sequence[str]) -> None:
         """Raise SettingsError where the Python is none, or lacks one of the packages."""
         try:
             found = subprocess.run(
-                [self.python, "-B", "-s", "-c", FIND, *packages],
+                [self._executable, "-B", "-s", "-c", FIND, *packages],
                 capture_output=True,
                 text=True,
                 timeout=60.0,
                 env=self._environment({}),
+                # With -c a Python also finds packages where it is called.
+                cwd=self.work,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             reason = one_line(str(error))[:SHOWN]
@@ -120,14 +128,19 @@ class Processes:
             with self.log.open("ab") as log:
                 for job in jobs:
                     running.append(self._started(job, log))
-                while any(one.poll() is None for one in running):
-                    self._look(running)
-                    if time.monotonic() > until:
+                while running:
+                    ended = [one for one in running if one.poll() is not None]
+                    self._look(ended)
+                    # At once: the number of a process that has ended can be another's hours later.
+                    for one in ended:
+                        running.remove(one)
+                        _end(one)
+                    if running and time.monotonic() > until:
                         raise EvaluatorError(
                             f"The evaluator did not end within {self.seconds:g} s.", f"See {self.log}."
                         )
-                    time.sleep(LOOKED_EVERY)
-                self._look(running)
+                    if running:
+                        time.sleep(LOOKED_EVERY)
         except OSError as error:
             raise EvaluatorError(f"The evaluator cannot be run ({error.strerror or error}).") from error
         finally:
@@ -137,7 +150,7 @@ class Processes:
     def _started(self, job: Job, log: IO[bytes]) -> subprocess.Popen[bytes]:
         job.cwd.mkdir(parents=True, exist_ok=True)
         child = subprocess.Popen(
-            [self.python, "-u", "-B", "-s", str(CHILD)],
+            [self._executable, "-u", "-B", "-s", str(CHILD)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -152,7 +165,7 @@ class Processes:
         return child
 
     def _environment(self, more: dict[str, str]) -> dict[str, str]:
-        home = self.work / "home"
+        home = self.work.absolute() / "home"
         with suppress(OSError):
             home.mkdir(parents=True, exist_ok=True)
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -171,10 +184,10 @@ class Processes:
         }
         return {**inherited, **fixed, **more}
 
-    def _look(self, running: Sequence[subprocess.Popen[bytes]]) -> None:
+    def _look(self, ended: Sequence[subprocess.Popen[bytes]]) -> None:
         # The judge's fault comes first: an evaluator that fails for it says less.
         self.check()
-        failed = next((one.returncode for one in running if one.poll()), None)
+        failed = next((one.returncode for one in ended if one.returncode), None)
         if failed is None:
             return
         how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"

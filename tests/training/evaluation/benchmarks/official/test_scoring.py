@@ -137,6 +137,42 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     assert "judging" in log and seen["key"] not in log + lines
 
 
+def test_paths_are_meant_from_where_one_is(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout(tmp_path / "wise")
+    monkeypatch.chdir(tmp_path)
+    python = os.path.relpath(sys.executable)
+    found, _ = scored(Path("out"), Official(Path("wise"), python), Words())
+    assert found.unscored == 0
+    environment = json.loads((out / "official" / "results" / "seen.json").read_text())["environment"]
+    assert environment["HOME"] == environment["TMPDIR"] == str(out / "official" / "home")
+
+
+def test_what_a_job_leaves_behind_ends_with_it_and_not_with_the_last(tmp_path: Path) -> None:
+    """The number of a process that has ended can be another's by then."""
+    leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '600']).pid, file=open('../left', 'w'))\n"
+    waits = """import os, pathlib, time
+for _ in range(3000):
+    left = pathlib.Path("../left")
+    if left.exists() and (pid := left.read_text().strip()):
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            raise SystemExit(0)
+        stat = pathlib.Path(f"/proc/{pid}/stat")
+        if stat.exists() and "Z" in stat.read_text().rpartition(")")[2][:3]:
+            raise SystemExit(0)
+    time.sleep(0.01)
+raise SystemExit("it runs on")
+"""
+    jobs = []
+    for name, content in (("leaves", leaves), ("waits", waits)):
+        (tmp_path / f"{name}.py").write_text(content)
+        jobs.append(Job(tmp_path / f"{name}.py", [], tmp_path / "in"))
+    Processes(tmp_path, seconds=60.0).run(jobs)
+
+
 @pytest.mark.parametrize(
     ("mood", "chat", "kind", "words"),
     [
