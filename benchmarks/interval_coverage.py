@@ -83,7 +83,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=1000)
     given = parser.parse_args()
-    found = {name: coverage(strata, given.samples, 7) for name, strata in CASES.items()}
     found: dict[str, dict[str, float]] = {}
     for name, strata in CASES.items():
         found[name] = coverage(strata, given.samples, 7)
