@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -78,7 +79,7 @@ def bridge(
 
     opened = judge.open(Path("judge-answers.sqlite"))
     one = Bridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))
-    with one.serving(port) as address:
+    with closing(opened), one.serving(port) as address:
         _say(f"{opened.identity} answers at:")
         _say(f"  {address}/v1  OpenAI's form (WISE --api_base; CoMM OPENAI_BASE_URL)")
         _say(f"  {address}/v1/chat/completions  the same in full (RISEBench's api_base)")
