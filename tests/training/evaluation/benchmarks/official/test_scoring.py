@@ -121,7 +121,7 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     command = ["benchmark", "score", str(out), "--official", str(here), "--judge", "fake:0.5"]
     lines = call(*command).output
     assert "9 questions put to the judge, 0 answers known" in lines
-    assert "judge fake:0.5" in lines and "of 9 items" in lines
+    assert "judge: fake:0.5" in lines and "of 9 items" in lines
     first = json.loads((out / "scores.json").read_text())
     assert 0 < sum(one["right"] for one in first["values"].values()) < 9
     assert first["judged"]["judge"] == "fake:0.5"
@@ -132,6 +132,7 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     seen = json.loads((out / "official" / "results" / "seen.json").read_text())
     assert "sk-very-secret" not in json.dumps(seen)
     assert seen["environment"]["HOME"] != os.environ.get("HOME")
+    assert seen["key"].isalnum(), "an argument that begins with a dash is taken for an option"
     assert seen["key"] not in seen["command"], "who lists processes sees no key"
     log = (out / "official" / "evaluator.log").read_text()
     assert "judging" in log and seen["key"] not in log + lines
