@@ -20,6 +20,11 @@ YES_NO = "Answer with one word: yes or no."
 NUMBER = "Answer with one whole number from {low} to {high} and nothing else."
 DECORATION = re.compile(r"[*_`\"'#>()\[\]{}“”]+")
 WORD = re.compile(r"(?:answer\s*[:=]\s*)?(yes|no)(?:[.,;:!]|\s*$|\s+[-–—])", re.IGNORECASE)
+CONTRARY = {
+    "yes": re.compile(r"\bno(?:[.,;:!]|\s*$)", re.IGNORECASE),
+    "no": re.compile(r"\byes(?:[.,;:!]|\s*$)", re.IGNORECASE),
+}
+"""The other answer further on in the line ("yes, no"), and not a "no" within a sentence."""
 POINTS = re.compile(
     r"(?:(?:the |my |final )*(?:answer|score|rating|points)\s*(?:is|[:=])?\s*)?"
     r"(\d{1,3})(?:\.0)?(?:\s*(?:/|out of)\s*(\d{1,3}))?(?:\s*points?)?\s*[.!]?",
@@ -53,7 +58,9 @@ class Scale:
     def _read(self, line: str) -> int | None:
         if self.is_yes_no:
             word = WORD.match(line)
-            return None if word is None else int(word[1].lower() == "yes")
+            if word is None or CONTRARY[word[1].lower()].search(line, word.end()):
+                return None
+            return int(word[1].lower() == "yes")
         number = POINTS.fullmatch(line)
         if number is None or (number[2] is not None and int(number[2]) != self.high):
             return None
