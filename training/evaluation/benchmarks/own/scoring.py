@@ -8,10 +8,10 @@ itself. A judge of whom no answer can be read gives no figures at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 
 from .....backend.chat.protocol import Message, ReplySettings
 from .....backend.errors import PictureError, SettingsError
@@ -57,7 +57,7 @@ class Asking:
 
 @dataclass
 class _Tally:
-    """What the answers of all items amount to."""
+    """What the answers of all items amount to; once it is `stopped`, no further question is asked."""
 
     questions: int = 0
     unread: int = 0
@@ -66,6 +66,7 @@ class _Tally:
     repeats: tuple[int, int] = (0, 0)
     orders: tuple[int, int] = (0, 0)
     lock: Lock = field(default_factory=Lock)
+    stopped: Event = field(default_factory=Event)
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,13 @@ def score(asked: ToAsk, asking: Asking, log: Log = print) -> Scores:
     with ThreadPoolExecutor(asking.parallel, thread_name_prefix="judge") as pool:
         futures = {pool.submit(_judged, one, asked.own, asking, tally): one[0].id for one in asked.items}
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         finally:
+            tally.stopped.set()
             for future in futures:
                 future.cancel()
         for future, name in futures.items():
-            if future.done() and not future.cancelled():
+            if future in done:
                 found[name] = future.result()
     if tally.questions and not tally.read:
         raise SettingsError(
@@ -148,6 +150,8 @@ def _judged(
     opened_ones: dict[Path, Picture] = {}
     for question in questions:
         for repeat, answers in enumerate(by_repeat):
+            if tally.stopped.is_set():
+                raise CancelledError
             answers[question.key] = _answer(question, asking, repeat, opened_ones, tally)
         said = [answers[question.key] for answers in by_repeat]
         if asking.repeats > 1:

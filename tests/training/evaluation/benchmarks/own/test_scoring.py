@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -179,6 +181,21 @@ def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> Non
     third = Saying(lambda words, pictures, seed: "yes")
     scored(third, out)
     assert third.asked == 0
+
+
+def test_one_failure_ends_the_asking_about_all_items(tmp_path: Path) -> None:
+    out = collected("comm", tmp_path)
+
+    def down_for_one(words: str, pictures: list[Picture], seed: int) -> str:
+        if threading.current_thread().name == "judge_0":
+            raise ChatError("The judge is down.")
+        time.sleep(0.2)
+        return "10"
+
+    chat = Saying(down_for_one)
+    with pytest.raises(ChatError, match="is down"):
+        scored(chat, out)
+    assert chat.asked - 2 < 3 * 6, "items that were begun are not asked about to their ends"
 
 
 def test_repeats_show_how_far_a_judge_agrees_with_itself(tmp_path: Path) -> None:
