@@ -18,6 +18,10 @@ IMAGES = "images"
 
 def check_place(out: Path, ours: Collection[str]) -> None:
     """Raise SettingsError if `out` cannot be replaced by a folder of these names, or holds anything else."""
+    if out.name in ("", ".."):
+        raise SettingsError(
+            f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out, by its own name."
+        )
     try:
         found = {entry.name for entry in out.iterdir()} if out.is_dir() else set()
     except OSError as error:
