@@ -140,7 +140,7 @@ class RunConverter:
             )
             try:
                 if scorer is not None and opened is not None:
-                    sound = sound_runs(runs, reader)
+                    sound = sound_runs(runs, reader, self.skip_bad)
                     opened.ask(sound, self.open_scorer or (lambda: scorer), self.work, self.log)
                 steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
                 return steps, problems, reader.counts, screening.report()

@@ -89,15 +89,22 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
         yield from _below(entry, depth - 1)
 
 
-def sound_runs(given: Sequence[Path], reader: RunReader) -> Iterator[Trajectory]:
-    """The trajectories of all runs that `read_runs` is going to read; a damaged one is passed over here."""
+def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False) -> Iterator[Trajectory]:
+    """The trajectories of all runs that `read_runs` is going to read. Raises JournalError for the first
+    damaged run unless `skip_bad`, which passes over it."""
     for folder, name in find_runs(given):
         try:
             trajectory = load_run(folder)
             if not reader.in_benchmark(name, trajectory):
                 yield trajectory
-        except (JournalError, PictureError):
-            continue
+        except (JournalError, PictureError) as error:
+            if not skip_bad:
+                raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: JournalError | PictureError) -> JournalError:
+    hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
+    return JournalError(f"Run {name!r}: {error.message}", hint)
 
 
 def read_runs(
@@ -115,8 +122,7 @@ def read_runs(
             steps += reader.read(folder if (folder / RUN).is_file() else _of_record(folder), name)
         except (JournalError, PictureError) as error:
             if not skip_bad:
-                hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
-                raise JournalError(f"Run {name!r}: {error.message}", hint) from error
+                raise _damaged(name, error) from error
             problems.append(RowProblem(f"run {name}", "journal", str(error)))
         if number % 50 == 0:
             log(f"{number}/{len(runs)} runs read")
