@@ -99,8 +99,9 @@ def length_fit(count: int, asked: StepRange | None) -> float:
 
 
 def copied_share(plan: Plan, request: str) -> float:
-    """The longest run of the request's words in one prompt, as a share of the request's words, 0..1; 0 for a
-    short request and a plan of one step, which may well repeat it."""
+    """The longest run of the request's words in one prompt, as a share of the request's words (of as many as
+    are looked at in a prompt, if it has more), 0..1; 0 for a short request and a plan of one step, which may
+    well repeat it."""
     words = _words(request, MOST_WORDS)
     prompts = [step.prompt for step in plan.steps if step.prompt]
     if len(words) < LEAST_WORDS or len(prompts) < 2:
@@ -108,7 +109,7 @@ def copied_share(plan: Plan, request: str) -> float:
     text, longest = f" {' '.join(words)} ", 0
     for prompt in prompts:
         longest = _longest_run(text, _words(prompt, PROMPT_WORDS), longest)
-    return longest / len(words)
+    return longest / min(len(words), PROMPT_WORDS)
 
 
 def _words(text: str, most: int) -> list[str]:

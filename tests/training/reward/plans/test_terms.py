@@ -78,6 +78,8 @@ def test_a_prompt_that_repeats_its_request_is_seen_and_a_step_of_it_is_not() -> 
     assert 0.5 < copied_share(plan(first, "an owl"), REQUEST) < 0.8
     assert copied_share(plan(REQUEST), REQUEST) == 0.0, "one step may be the request"
     assert copied_share(plan("a red boat", "a red boat"), "a red boat") == 0.0
+    long = " ".join(f"word{number}" for number in range(900))
+    assert copied_share(plan(long, "an owl"), long) == 1.0, "a long request is copied no less"
 
 
 @given(
