@@ -20,6 +20,9 @@ MOST_GROWTH = 2.0
 MOST_COPIES = 0.2
 """Share of held-out plans that copy their requests past which training stops, above the first check's."""
 
+LEAST_JUDGED = 0.5
+"""Share of held-out plans without which a check says nothing."""
+
 
 class PlanCheck(HeldOutCheck):
     """Means over held-out plans, 0..1; `exact` None where that cannot be known, `copies` the share of plans
@@ -62,11 +65,14 @@ class PlanCheck(HeldOutCheck):
 
 
 def plan_check(samples: Sequence[PlanSample], tokens: Sequence[int], most_copied: float) -> PlanCheck:
-    """The check of these held-out answers; raises TrainingError if none could be judged."""
+    """The check of these held-out answers; raises TrainingError if too few could be judged."""
     counted = [sample for sample in samples if sample.overall is not None]
-    if samples and not counted:
+    # A mean of the few that an outage leaves would stop the training for good.
+    if len(counted) < LEAST_JUDGED * len(samples):
+        fault = next(sample.fault for sample in samples if sample.overall is None)
         raise TrainingError(
-            f"No held-out plan could be judged: {samples[0].fault}", "Mend that and run the same command."
+            f"Only {len(counted)} of {len(samples)} held-out plans could be judged: {fault}",
+            "Mend that and run the same command.",
         )
     known = [sample.exact for sample in counted if sample.exact is not None]
     return PlanCheck(

@@ -13,7 +13,13 @@ import pytest
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat.protocol import Reply
-from interleave_thinker.backend.errors import AnswerError, ChatError, ScorerError, SettingsError
+from interleave_thinker.backend.errors import (
+    AnswerError,
+    ChatError,
+    ScorerError,
+    SettingsError,
+    TrainingError,
+)
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.training.reward.plans import judging as judging_module
@@ -207,6 +213,10 @@ def test_a_planner_that_gets_worse_talks_or_copies_is_stopped() -> None:
     assert "250 tokens" in (plan_check([sample(0.9)] * 4, [250] * 4, 0.8).low(0.8, first) or "")
     copies = plan_check([sample(0.9, 0.9)] * 2 + [sample(0.9)] * 2, [100] * 4, 0.8)
     assert "copy their requests" in (copies.low(0.8, first) or "")
+    failed = PlanSample(answer="", request="", format=1, fault="it is down")
+    assert plan_check([sample(0.9), failed], [100] * 2, 0.8).judged == 1
+    with pytest.raises(TrainingError, match="Only 1 of 4 held-out plans could be judged: it is down"):
+        plan_check([sample(0.0)] + [failed] * 3, [100] * 4, 0.8)
     nothing = plan_check([sample(0.0)] * 4, [100] * 4, 0.8)
     assert "nothing" in (nothing.low(0.8, nothing) or "") or "has anything" in (
         nothing.low(0.8, nothing) or ""
