@@ -26,9 +26,11 @@ class PlannerGrpoTraining(GrpoTraining):
 def split_planner_rows(
     rows: Sequence[PlannerRlRow], settings: GrpoTraining
 ) -> tuple[list[PlannerRlRow], list[PlannerRlRow]]:
-    """(rows to train on, rows to check on): the last ones of the file, at most a fifth. Raises SettingsError
-    if there are too few."""
+    """(rows to train on, rows to check on): the last ones of the file, at most a fifth; rows with the request
+    of a check row are left out of the training. Raises SettingsError if there are too few."""
     held = min(settings.check_rows, int(len(rows) * HELD_OUT))
     if not held:
         raise SettingsError(f"{len(rows)} rows are too few to hold any out.", "Give more, or --held-out.")
-    return list(rows[:-held]), list(rows[-held:])
+    checked = list(rows[-held:])
+    asked = {row.request for row in checked}
+    return [row for row in rows if row.request not in asked], checked

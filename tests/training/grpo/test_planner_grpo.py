@@ -138,3 +138,11 @@ def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
     assert result.output.splitlines()[-1] == f"checkpoint: {out / 'final'}"
     refused = CliRunner().invoke(app, [*given, "--judge", "nobody:x", "--out", str(tmp_path / "other")])
     assert isinstance(refused.exception, SettingsError)
+
+
+def test_no_request_of_a_check_is_trained_on(data: Path) -> None:
+    rows = read_planner_rl(data)[0]
+    again = rows[-1].model_copy(update={"checklist": ["written otherwise"]})
+    trained, held = split_planner_rows([again, *rows], SMALL)
+    assert held == rows[-2:] and again not in trained
+    assert {row.request for row in trained}.isdisjoint(row.request for row in held)
