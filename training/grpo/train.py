@@ -34,6 +34,7 @@ from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, st
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from ..trainer.step_clock import StepClock
+from .ranks import agreed, of_first_rank
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
 
@@ -206,11 +207,10 @@ class Reinforcement(Generic[Row, Found]):
                 answers, lengths = greedy_answers(
                     model, policy.processor, asked, settings.answer_tokens, settings.check_batch
                 )
-            found = task.summarise(held_out, answers, lengths, prompt_set)
-            return _of_first_rank(found, self.devices)
+            return of_first_rank(lambda: task.summarise(held_out, answers, lengths, prompt_set), self.devices)
 
         checks = CheckLog(self.out, task.check)
-        guard = Guard(check, checks, settings, reward, self.log, _agreed(self.devices))
+        guard = Guard(check, checks, settings, reward, self.log, agreed(self.devices))
         trainer.measured += [clock.taken, guard.taken]
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Stopwatch(clock))
@@ -295,24 +295,6 @@ def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tup
     if pixels is not None and not pixels.shape[0]:
         named = {**named, "pixel_values": None, "image_grid_thw": None}
     return arguments, named
-
-
-def _of_first_rank(check: Found, devices: int) -> Found:
-    """The check of the first rank, so that all decide alike."""
-    if devices == 1:
-        return check
-    from accelerate.utils import broadcast_object_list
-
-    return broadcast_object_list([check])[0]
-
-
-def _agreed(devices: int) -> Callable[[str | None], str | None]:
-    """A function that gives every rank the first problem that any of them has."""
-    if devices == 1:
-        return lambda problem: problem
-    from accelerate.utils import gather_object
-
-    return lambda problem: next((one for one in gather_object([problem]) if one is not None), None)
 
 
 def _finished(out: Path, log: Callable[[str], None]) -> Path:
