@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from ...backend.errors import SettingsError
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
@@ -151,9 +152,15 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
     def begin(self, trainer: Any, processor: Any) -> None:
-        """Take the trained model into account before its first step: as a judge, and on the card."""
+        """Take the trained model into account before its first step: as a judge, and on the card. Raises
+        SettingsError if it cannot be that."""
         redrawer = self.redrawer
         if isinstance(redrawer.scorer, UsesPolicy):
+            if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+                raise SettingsError(
+                    "--scorer judge:base needs the whole model on each device, and it is split over them.",
+                    "Give another judge, or train without FSDP and DeepSpeed.",
+                )
             redrawer.scorer.begin(trainer.accelerator.unwrap_model(trainer.model), processor)
         if redrawer.card is not None:
             redrawer.card.begin(trainer)

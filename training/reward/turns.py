@@ -59,12 +59,13 @@ class UsesPolicy(Protocol):
 
 
 class Card:
-    """Who is on the card: one at a time, the trained model first. `moves` counts who came how often."""
+    """Who is on the card: one at a time, the trained model first; nobody after a move that failed. `moves`
+    counts who came how often."""
 
     def __init__(self, generator: Any, scorer: Any) -> None:
         """Generator and judge leave the card onto which they were opened: the model that is trained is loaded
         next."""
-        self.holder: Role = "policy"
+        self.holder: Role | None = "policy"
         self.moves: Counter[Role] = Counter()
         self._places: dict[Role, OnCard] = {}
         self._judge: Role = "policy" if isinstance(scorer, UsesPolicy) else "judge"
@@ -93,14 +94,20 @@ class Card:
             role = self._judge if role == "judge" else role
             if role == self.holder:
                 return
-            before = self._places.get(self.holder)
+            before = None if self.holder is None else self._places.get(self.holder)
             if before is not None:
                 before.leave()
-            self.holder = role
-            self.moves[role] += 1
+            # Nobody's until all of it is here: half moved, the next call would take it for ready.
+            self.holder = None
             after = self._places.get(role)
             if after is not None:
-                after.come()
+                try:
+                    after.come()
+                except BaseException:
+                    after.leave()
+                    raise
+            self.holder = role
+            self.moves[role] += 1
 
 
 class ModulesOnCard:

@@ -26,7 +26,9 @@ from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.reward import turns
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
 from interleave_thinker.training.reward.cache import RewardCache
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
 from interleave_thinker.training.reward.redraw import DrawingSettings, Redraw, Redrawer
+from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.reward.turns import Card
 
 CARD, MEMORY = "cpu", "main memory"
@@ -111,6 +113,31 @@ def test_the_card_is_given_back_when_nothing_could_be_drawn(
     assert together.places == (CARD, MEMORY, MEMORY) and not together.scoring
 
 
+def test_who_could_not_come_is_not_taken_for_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = Together(monkeypatch)
+    full = [True]
+
+    class Large(Watched):
+        def to(self, device: Any) -> Watched:  # type: ignore[override]
+            if full and str(device) == CARD:
+                raise torch.OutOfMemoryError("full")
+            return super().to(device)
+
+    together.painter = Large()
+    second = Watched()
+    together.artist.modules = [second, together.painter]  # type: ignore[attr-defined]
+    card = Card(together.artist, together.taste)
+    card.begin(together.trainer)
+    with pytest.raises(torch.OutOfMemoryError):
+        card.give_to("generator")
+    assert (second.place, *together.places) == (MEMORY,) * 2 + (MEMORY, MEMORY)
+    full.clear()
+    card.give_to("generator")
+    assert (second.place, *together.places) == (CARD, MEMORY, CARD, MEMORY)
+    card.give_to("policy")
+    assert (second.place, *together.places) == (MEMORY, CARD, MEMORY, MEMORY)
+
+
 def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
     card = Card(Artist(), Taste())
     engine = Redrawer(Artist(), Taste(), RewardCache(tmp_path / "a"), DrawingSettings(), card)
@@ -171,6 +198,10 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
     with pytest.raises(ScorerError, match="before there is a model"):
         judge.score(None, Picture.white((8, 8)), "a boat")
     assert isinstance(judge, turns.UsesPolicy)
+    engine = Redrawer(Artist(), judge, RewardCache(tmp_path / "cache"), DrawingSettings())
+    sharded = SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False)
+    with pytest.raises(SettingsError, match="FSDP"):
+        CriticReward(engine, RewardSettings(), RolloutReading(tmp_path, str)).begin(sharded, None)
     card = Card(Artist(), judge)
     card.give_to("generator")
     card.give_to("judge")
