@@ -29,6 +29,8 @@ H100 = 989e12
 SHARE_OF_PEAK = 0.35
 BANDWIDTH = 3.35e12
 SHARE_OF_BANDWIDTH = 0.5
+WAITS = ("weights", "gradients", "optimiser")
+"""Parts of a model's memory that leave the card when another takes its turn."""
 
 
 def host_memory(memory: Memory, settings: ModelTraining, devices: int) -> float:

@@ -153,6 +153,12 @@ def _stage(
     machine = costs.Machine(wanted, card, _ram(), free)
     for line in costs.lines(config, memory, settings, machine, parallel):
         yield f"    {line}"
+    if values.get("take_turns"):
+        waiting = sum(memory.parts[name] for name in costs.WAITS)
+        yield (
+            f"    take turns: main memory also for who waits: {waiting / GB:.1f} GB of this model "
+            "(reckoned), and the generator's and the judge's weights"
+        )
     yield f"    {_verdict(memory, settings, wanted, cards)}"
 
 
