@@ -20,6 +20,7 @@ KINDS = {
     "rise": "RISEBench: edits that need reasoning.",
     "specv": "SpecV, interleaved track: stories of text and images.",
     "comm": "CoMM, tasks 3 and 4: manuals with pictures.",
+    "vistory": "ViStoryBench: the same characters from shot to shot of a story.",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.trajectories.options import TrajectoryOptions
 from ...training.evaluation.benchmarks.setting import BenchmarkOptions
@@ -61,8 +62,8 @@ def command(
 ) -> None:
     from ...training.data.trajectories.usage import read_prices
     from ...training.evaluation.benchmarks.kinds import open_benchmark
-    from ...training.evaluation.benchmarks.running import BenchmarkRun
-    from ...training.evaluation.benchmarks.setting import Setting, digest_of, take_folder
+    from ...training.evaluation.benchmarks.running import BenchmarkRun, ShowingImages
+    from ...training.evaluation.benchmarks.setting import FILE, Setting, digest_of, take_folder
     from ...training.evaluation.checkout import commit
 
     name = called.info_name or ""
@@ -76,24 +77,33 @@ def command(
         limit=settings.limit,
         models=_models(planning, judging, drawing, local),
         preset=settings.preset,
-        settings=settings.run_settings(),
+        settings=settings.run_settings(benchmark.shows_images),
         published_input=settings.published_input,
         one_image=settings.one_image,
         version=_version(),
         commit=commit(),
     )
     items = benchmark.items(setting.where())
+    if settings.one_image and any(item.steps for item in items):
+        raise SettingsError(
+            f"{benchmark.terms.title} says how many steps there are.", "Leave out --one-image."
+        )
     setting = setting.model_copy(update={"data_digest": digest_of(items)})
-    take_folder(out, setting)
     options = TrajectoryOptions(
         shard=shard or _rank(), stop_after=stop_after, budget=budget, retry_failed=retry_failed, go_on=True
     )
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
     named = TeacherOptions(planning, constraints, judging, (drawing,), local)
+    opens = ShowingImages(named) if benchmark.shows_images else named
+    # Threads share the models, also with the planning before the run; Ray's workers open their own.
+    teachers = opens if ray else OpenedOnce(opens)
+    if benchmark.shows_images and not ray and not (out / FILE).exists():
+        # A generator that cannot do it is refused before the folder is its own.
+        teachers()
+    take_folder(out, setting)
     run = BenchmarkRun(
         out,
-        # Threads share the models, also with the planning before the run; Ray's workers open their own.
-        named if ray else OpenedOnce(named),
+        teachers,
         setting.settings,
         options,
         open_work(parallel, ray, workers),

@@ -70,10 +70,11 @@ class PromptRow(BaseModel):
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row with its images found."""
+    """A row with its images found; `steps`: how many its plan must have, 0 leaves it to the planner."""
 
     row: PromptRow
     images: tuple[Path, ...] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True)

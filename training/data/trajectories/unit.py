@@ -152,7 +152,7 @@ class _Unit:
         settings = self._job.settings
         events = run(
             request,
-            ConstrainedPlanner(planner, teachers.constraints),
+            ConstrainedPlanner(planner, _constraints(teachers, prompt)),
             dict(teachers.generators)[name],
             critic,
             settings.model_copy(update={"seed": seed_of(settings.seed, prompt.row.id)}),
@@ -160,6 +160,12 @@ class _Unit:
         )
         # A run is a generator, so that whoever consumes it can stop it.
         return cast("EventStream[Event, None, None]", events)
+
+
+def _constraints(teachers: Teachers, prompt: Prompt) -> PlanConstraints:
+    """What the plan of a prompt is to be like: a count of its own before that of all."""
+    own = {"step_count": prompt.steps} if prompt.steps else {}
+    return teachers.constraints.model_copy(update=own)
 
 
 def seed_of(base: int, name: str) -> int:

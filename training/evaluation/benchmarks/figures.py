@@ -112,7 +112,9 @@ def write_scores(folder: Folder, found: Mapping[str, Values], judged: Judged) ->
 
 def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: int) -> Scores:
     setting, benchmark, collected = folder.setting, folder.benchmark, folder.collected
-    zero = dict.fromkeys(benchmark.metrics, 0.0)
+    given = {metric for one in found.values() for metric in one}
+    metrics = [one for one in benchmark.metrics if one in given or one not in benchmark.optional]
+    zero = dict.fromkeys(metrics, 0.0)
     values = {one.id: dict(zero if one.gap else found.get(one.id) or zero) for one in collected}
     categories = {one.id: one.category for one in collected}
     run = [one for one in collected if one.steps]
@@ -131,9 +133,7 @@ def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: 
         draws_an_item=sum(one.draws for one in run) / max(1, len(run)),
         seconds_an_item=sum(one.seconds for one in run) / max(1, len(run)),
         forced_share=sum(one.forced for one in run) / max(1, drawn),
-        figures=[
-            _figure(metric, metric in benchmark.yes_no, values, categories) for metric in benchmark.metrics
-        ],
+        figures=[_figure(metric, metric in benchmark.yes_no, values, categories) for metric in metrics],
         categories=categories,
         values=values,
     )

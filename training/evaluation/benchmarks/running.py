@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ....backend.errors import SettingsError
+from ....backend.generators.protocol import most_beside
 from ....backend.types import RunSettings
 from ...data.trajectories.engine import Log, Made, Trajectories
 from ...data.trajectories.options import TrajectoryOptions
 from ...data.trajectories.prompt_rows import Prompt, PromptRow, Shard, of_shard
-from ...data.trajectories.unit import OpenTeachers
+from ...data.trajectories.unit import OpenTeachers, Teachers
 from ...data.trajectories.usage import Prices
 from ...data.work import Work
 from ...rows.sft import RowProblem
@@ -53,7 +55,28 @@ class ItemPrompts:
     published_input: bool = False
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        return [Prompt(row_of(item, self.published_input), item.images) for item in self.items], []
+        rows = [row_of(item, self.published_input) for item in self.items]
+        pairs = zip(rows, self.items, strict=True)
+        return [Prompt(row, item.images, item.steps) for row, item in pairs], []
+
+
+@dataclass(frozen=True)
+class ShowingImages:
+    """Opens models whose generators can be shown several images; can be pickled as far as `opens` can."""
+
+    opens: OpenTeachers
+
+    def __call__(self) -> Teachers:
+        """Raises SettingsError for a generator that is shown one image alone, and as `opens` does."""
+        teachers = self.opens()
+        for name, generator in teachers.generators:
+            if not most_beside(generator):
+                raise SettingsError(
+                    f"This benchmark shows every step the images of its characters, and {name} is shown "
+                    "one image alone.",
+                    "Give a --generator that takes several: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
+                )
+        return teachers
 
 
 @dataclass(frozen=True)

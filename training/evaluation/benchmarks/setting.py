@@ -64,9 +64,11 @@ class BenchmarkOptions(BaseModel):
         default=False, description="Ask the planner for exactly one step, for benchmarks of one image."
     )
 
-    def run_settings(self) -> RunSettings:
-        """As the loop takes them."""
+    def run_settings(self, shows_images: bool = False) -> RunSettings:
+        """As the loop takes them; `shows_images`: every step is shown the request's images and all earlier
+        ones, as far as the generator's model takes them."""
         given = PRESETS[self.preset] | ({"max_attempts": self.max_attempts} if self.max_attempts else {})
+        given |= {"source": "all"} if shows_images else {}
         return RunSettings.model_validate({"seed": self.seed, **given})
 
 

@@ -31,7 +31,7 @@ def silent(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "calls"),
-    [("wise", 9), ("ueval", 16), ("rise", 22), ("specv", 6), ("comm", 27), ("tinyworld", 0)],
+    [("wise", 9), ("ueval", 16), ("rise", 22), ("specv", 6), ("comm", 27), ("vistory", 78), ("tinyworld", 0)],
 )
 def test_calls_of_the_evaluators_judge(name: str, calls: int, tmp_path: Path) -> None:
     benchmark = open_benchmark(name)

@@ -14,6 +14,7 @@ REGISTRY = {
     "rise": ".rise",
     "specv": ".specv",
     "comm": ".comm",
+    "vistory": ".vistory",
 }
 
 

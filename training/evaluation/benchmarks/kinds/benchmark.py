@@ -22,21 +22,24 @@ from .....backend.types import Trajectory
 @dataclass(frozen=True)
 class Item:
     """What is asked: the planner gets `text` and `images`; figures are told apart by `category`; `row` is
-    what the data says besides."""
+    what the data says besides; `steps` is how many steps a plan must have, 0 leaves it to the planner."""
 
     id: str
     text: str
     images: tuple[Path, ...] = ()
     category: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
 
 
 @dataclass(frozen=True)
 class AnsweredStep:
-    """A step of an answer: its words, empty where it has none, and the picture that it kept."""
+    """A step of an answer: its words, empty where it has none, the picture that it kept, and whether one was
+    asked for."""
 
     text: str
     picture: Picture | None = None
+    asked: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Answer:
         return cls(
             tuple(
                 AnsweredStep(
-                    (result.step.auxiliary_text or result.step.instruction or "").strip(), result.image
+                    (result.step.auxiliary_text or result.step.instruction or "").strip(),
+                    result.image,
+                    bool(result.step.prompt),
                 )
                 for result in trajectory.results
             )
@@ -131,6 +136,17 @@ class Benchmark(Protocol):
     @property
     def yes_no(self) -> frozenset[str]:
         """Metrics that are 0 or 1 for every item."""
+        ...
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Metrics that the evaluator need not have been asked for: without a value there is no figure."""
+        ...
+
+    @property
+    def shows_images(self) -> bool:
+        """Whether an item's images are references, which a generator must be able to be shown at every
+        step."""
         ...
 
     @property

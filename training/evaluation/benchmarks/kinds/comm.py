@@ -39,6 +39,8 @@ class Comm:
 
     metrics = (*SCORES, *(name.replace("_", " ") for name in CONSISTENCY))
     yes_no = frozenset[str]()
+    optional = frozenset[str]()
+    shows_images = False
     needs_picture = False
     terms = Terms(
         title="CoMM",

@@ -22,6 +22,8 @@ MAX_FILE = 16 * 1024 * 1024
 class Contents:
     """A benchmark whose submission is such folders."""
 
+    optional = frozenset[str]()
+    shows_images = False
     needs_picture = False
 
     def write(self, place: Place, answers: Answers) -> list[str]:

@@ -20,6 +20,8 @@ GAP_SIZE = (512, 512)
 class OnePicture:
     """A benchmark whose submission is one image an item."""
 
+    optional = frozenset[str]()
+    shows_images = False
     needs_picture = True
 
     def files(self, folder: Path, item: Item) -> list[Path]:

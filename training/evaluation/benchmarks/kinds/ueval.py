@@ -24,6 +24,8 @@ class UEval:
 
     metrics = ("both", "text", "image")
     yes_no = frozenset[str]()
+    optional = frozenset[str]()
+    shows_images = False
     needs_picture = False
     terms = Terms(
         title="UEval",

@@ -74,6 +74,8 @@ SOURCES = {
 }
 """Of CoMM's rows its evaluator needs the names alone."""
 EVALUATORS = ("ueval", "comm", "wise", "rise", "specv")
+BY_HAND = ("vistory",)
+"""Those whose evaluators are run by whoever has their weights."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,11 @@ def _run(
 
 
 def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
+    if name in BY_HAND:
+        raise SettingsError(
+            f"{benchmark.terms.title} is judged by detectors and encoders whose weights you have to get.",
+            "Run its bench_run.py as docs/benchmarks.md says, then give --results.",
+        )
     if name not in EVALUATORS:
         raise SettingsError(f"{benchmark.terms.title} has no evaluator of its own.", "Leave out --official.")
     evaluator: Evaluator = import_module(f".{name}", __package__).EVALUATOR

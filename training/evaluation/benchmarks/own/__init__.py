@@ -12,10 +12,16 @@ from .....backend.errors import SettingsError
 from .question import OwnQuestions
 
 REGISTRY = {"wise": ".wise", "ueval": ".ueval", "rise": ".rise", "specv": ".specv", "comm": ".comm"}
+BY_RESULTS = ("vistory",)
+"""Judged by encoders, whose results are read."""
 
 
 def own_questions(name: str) -> OwnQuestions:
     """The questions of the benchmark of this name; raises SettingsError where there are none."""
+    if name in BY_RESULTS:
+        raise SettingsError(
+            f"For {name!r} there are no questions of our own.", "Run its evaluators, then give --results."
+        )
     if name not in REGISTRY:
         raise SettingsError(f"{name!r} is judged without a judge.", "Leave out --judge.")
     return import_module(REGISTRY[name], __package__).QUESTIONS
