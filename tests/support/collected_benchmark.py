@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallTeachers
 
+from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.work.threads import Threads
 from interleave_thinker.training.evaluation.benchmarks.collect import collect
 from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
@@ -18,6 +21,14 @@ from interleave_thinker.training.evaluation.benchmarks.setting import (
     digest_of,
     take_folder,
 )
+
+
+@dataclass(frozen=True)
+class ShownSeveral:
+    """Small teachers with a generator that can be shown several images."""
+
+    def __call__(self) -> Teachers:
+        return replace(SmallTeachers()(), generators=(("fake", FakeGenerator(16)),))
 
 
 def collected(name: str, folder: Path) -> Path:
@@ -38,8 +49,9 @@ def collected(name: str, folder: Path) -> Path:
     )
     out = folder / "out"
     take_folder(out, setting)
+    teachers = ShownSeveral() if benchmark.shows_images else SmallTeachers()
     run = BenchmarkRun(
-        out, SmallTeachers(), setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
+        out, teachers, setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
     )
     run.carry_out(items)
     collect(out, log=lambda line: None)

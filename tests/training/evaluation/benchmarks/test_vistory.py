@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cli_calls import call
+from support.cli_calls import Scripts, call
 from support.collected_benchmark import collected
-from support.small_agents import Counting
+from support.small_agents import STORY
 from support.small_benchmarks import MINIATURES, answer, picture
 from support.small_teachers import SmallChat
 
@@ -67,7 +67,7 @@ class Obeying:
     """Opens a planner that keeps to counts, and a generator."""
 
     generator: FakeGenerator
-    constraints: PlanConstraints = PlanConstraints()
+    constraints: PlanConstraints = field(default_factory=PlanConstraints)
 
     def __call__(self) -> Teachers:
         planner = Planner(CountingChat("planner"))
@@ -101,7 +101,7 @@ def results(folder: Path, **by_story: dict[str, Any]) -> Path:
 def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
     assert [item.steps for item in items] == [2, 3, 4] * 2
-    run(items[:3], tmp_path / "out", ShowingImages(Obeying(Counting(None, 0.0, size=16))))
+    run(items[:3], tmp_path / "out", ShowingImages(Obeying(FakeGenerator(16))))
     for folder in (tmp_path / "out" / "items").glob("*/plan.json"):
         trajectory = load_trajectory(folder.parent)
         item = next(one for one in items if one.text == trajectory.request.text)
@@ -114,7 +114,7 @@ def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(t
 
 def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
-    teachers = Obeying(Counting(None, 0.0, size=16), PlanConstraints(step_count=1))
+    teachers = Obeying(FakeGenerator(16), PlanConstraints(step_count=1))
     run([replace(items[0], steps=0), items[1]], tmp_path / "out", teachers)
     counts = [len(load_trajectory(path.parent).results) for path in tmp_path.glob("out/items/*/plan.json")]
     assert sorted(counts) == [1, 3]
@@ -127,13 +127,17 @@ def test_a_generator_of_one_image_is_refused_before_a_plan(tmp_path: Path) -> No
     assert "\n" not in str(caught.value) and not [*tmp_path.glob("out/items/*/plan.json")]
 
 
-def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(tmp_path: Path) -> None:
+def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, out = MINIATURES["vistory"](tmp_path / "data").path, tmp_path / "out"
-    given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none")
-    one = call(*given, "--planner", "transformers:nowhere", "--generator", "fake:16", "--one-image")
+    planner = Scripts(tmp_path).planner(write_plan(STORY))
+    given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none", *planner)
+    one = call(*given, "--generator", "fake:16", "--one-image")
     assert one.exit_code == 2 and "Leave out --one-image" in one.output
-    alone = call(*given, "--planner", "tinyworld:planner", "--generator", "tinyworld:generator")
-    assert alone.exit_code == 2, alone.output
+    monkeypatch.setattr(FakeGenerator, "most_beside", 0)
+    alone = call(*given, "--generator", "fake:16")
+    assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output
     assert not (out / "benchmark.json").exists()
 
 
