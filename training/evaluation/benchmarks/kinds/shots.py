@@ -113,9 +113,9 @@ def _write(folder: Path, item: Item, answer: Answer) -> tuple[list[int], str]:
             lacking.append(number)
         else:
             write_picture(folder / f"shot_{number:02}.png", picture)
-    notes = [f"{len(lacking)} of {len(numbers)} shots have no image and count zero"] if lacking else []
+    notes = [f"shots without an image, which count zero: {len(lacking)} of {len(numbers)}"] if lacking else []
     surplus = len(pictures) - len(numbers)
-    notes += [f"{surplus} images more than shots left out"] if surplus > 0 else []
+    notes += [f"images beyond the last shot, left out: {surplus}"] if surplus > 0 else []
     return lacking, "; ".join(notes)
 
 

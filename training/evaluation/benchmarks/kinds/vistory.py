@@ -230,7 +230,8 @@ def _story_results(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _share(value: Any, best: float, where: str) -> float:
     """A value as a share of the best; likenesses below zero are none."""
-    number = float(value) if isinstance(value, int | float) and abs(value) < 1e6 else math.nan
+    counts = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e6
+    number = float(value) if counts else math.nan
     if not -best * ROUNDING <= number <= best * ROUNDING:
         raise SettingsError(
             f"{where} is {str(value)[:40]}, not a number up to {best:g}.",
