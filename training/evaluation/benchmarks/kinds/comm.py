@@ -178,19 +178,22 @@ def _fault(folder: Path, item: Item) -> Fault | None:
     names = ("model_input", "model_output", "input_image_list", "prediction_image_list")
     if not isinstance(content, dict) or any(name not in content for name in names):
         return Fault(item.id, f"{FILE} lacks {', '.join(names)}")
+    given, predicted = content["input_image_list"], content["prediction_image_list"]
+    if not isinstance(given, list) or not isinstance(predicted, list):
+        return Fault(item.id, "its images are no lists")
     steps = STEP.findall(str(content["model_output"]))
     if not steps:
         return Fault(item.id, "it has no step")
     if any(re.search(r"[\[\]]|<(?!IMAGE>)", step) for step in steps):
         return Fault(item.id, "a bracket would cut a text")
-    marks, predicted = str(content["model_output"]).count(MARK), content["prediction_image_list"]
+    marks = str(content["model_output"]).count(MARK)
     if marks != len(predicted):
         return Fault(item.id, f"{marks} marks for {len(predicted)} images")
-    if len(content["input_image_list"]) >= MOST_IMAGES and item.category == "task3":
+    if len(given) >= MOST_IMAGES and item.category == "task3":
         return Fault(item.id, f"{MOST_IMAGES} images are given: the evaluator would skip it")
-    if len(predicted) + len(content["input_image_list"]) > MOST_IMAGES:
+    if len(predicted) + len(given) > MOST_IMAGES:
         return Fault(item.id, f"more than {MOST_IMAGES} images")
-    files = [folder / "origin" / str(name) for name in content["input_image_list"]]
+    files = [folder / "origin" / str(name) for name in given]
     files += [folder / str(name) for name in predicted]
     return next((fault for file in files if (fault := picture_fault(item, file)) is not None), None)
 

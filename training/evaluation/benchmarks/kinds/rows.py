@@ -133,3 +133,11 @@ def write_picture(path: Path, picture: Picture) -> None:
 def results_json(path: Path) -> Any:
     """An evaluator's results in JSON; raises SettingsError."""
     return read_json(path, SettingsError, "Results")
+
+
+def results_object(path: Path) -> dict[str, Any]:
+    """An evaluator's results in JSON that are an object; raises SettingsError."""
+    content = results_json(path)
+    if not isinstance(content, dict):
+        raise SettingsError(f"{str(path)!r} is no object of results.", "Are these the evaluator's results?")
+    return content

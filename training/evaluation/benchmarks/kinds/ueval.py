@@ -7,13 +7,23 @@ that is missing as an empty text, which can even score, so an empty answer is a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from .....backend.errors import SettingsError
+from .....backend.files.names import name_fault
 from .benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
-from .rows import checked, data_path, picture_fault, read_rows, results_json, text_in, write_picture
+from .rows import (
+    checked,
+    data_path,
+    picture_fault,
+    read_rows,
+    results_json,
+    results_object,
+    text_in,
+    write_picture,
+)
 
 FILE = "ueval.json"
 RUBRICS = ("text_rubrics", "image_rubrics")
@@ -67,9 +77,7 @@ class UEval:
     def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
         """As the evaluator: entries by their ids as texts, the last one of an id counts, images from the
         working directory if their paths are relative (here: by their ends, below the folder)."""
-        entries = results_json(folder / FILE)
-        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise SettingsError(f"{FILE} is no list of objects.")
+        entries = entries_of(folder / FILE)
         lookup = {str(one["id"]): one for one in entries if one.get("id") is not None}
         found = (self._fault(folder, item, lookup) for item in items)
         return [fault for fault in found if fault is not None]
@@ -80,17 +88,17 @@ class UEval:
         entry = lookup.get(item.id)
         if entry is None:
             return Fault(item.id, "it has no entry: the evaluator would judge an empty text")
-        text, images = entry.get("text_answer", ""), entry.get("image_answer")
+        text = entry.get("text_answer", "")
         if not isinstance(text, str):
             return Fault(item.id, "its text_answer is no text")
-        names = images if isinstance(images, list) else [images]
-        names = [name for name in names if name]
+        try:
+            names = image_names(entry)
+        except SettingsError as error:
+            return Fault(item.id, error.message)
         if not text.strip() and not names:
             return Fault(item.id, "its answer is empty")
         for name in names:
-            if not isinstance(name, str):
-                return Fault(item.id, f"{str(name)[:80]!r} is no path of an image")
-            fault = picture_fault(item, folder / "images" / Path(name).name)
+            fault = picture_fault(item, folder / "images" / name)
             if fault is not None:
                 return fault
         return None
@@ -98,11 +106,33 @@ class UEval:
     def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
         """From the evaluator's `--output_path`: shares of rubrics met. `both` is the mean of an item's
         two."""
-        content = results_json(given(results, "FILE (its --output_path)"))
-        rows = content.get("items") if isinstance(content, dict) else None
+        rows = results_object(given(results, "FILE (its --output_path)")).get("items")
         if not isinstance(rows, list):
             raise SettingsError("The results have no list 'items'.", "Give the evaluator's --output_path.")
         return {str(row.get("id")): _rates(row) for row in rows if isinstance(row, dict)}
+
+
+def entries_of(path: Path) -> list[dict[str, Any]]:
+    """The entries of a submission; raises SettingsError."""
+    entries = results_json(path)
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise SettingsError(f"{str(path)!r} is no list of objects.", "Call benchmark collect again.")
+    return entries
+
+
+def image_names(entry: Mapping[str, Any]) -> list[str]:
+    """The names of an entry's images in the submission's folder of them; raises SettingsError for what is
+    none."""
+    images = entry.get("image_answer")
+    given = [one for one in (images if isinstance(images, list) else [images]) if one]
+    for one in given:
+        fault = name_fault(Path(one).name, windows=False) if isinstance(one, str) else "is none"
+        if fault:
+            raise SettingsError(
+                f"The entry {str(entry.get('id'))[:80]!r} of {FILE}: the image {str(one)[:80]!r} {fault}.",
+                "Call benchmark collect again.",
+            )
+    return [Path(one).name for one in given]
 
 
 def _rubrics(row: dict[str, Any], name: str) -> list[str]:
@@ -128,7 +158,7 @@ def _rates(row: dict[str, Any]) -> Values:
         rate = score.get("rate") if isinstance(score, dict) else None
         if rate is None:
             continue
-        if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise SettingsError(
                 f"{str(row.get('id'))[:80]!r}: its {name} rate is no share of 0 to 1.",
                 "Give the evaluator's --output_path.",

@@ -23,7 +23,7 @@ from .....backend.files.bounded_reader import read_json
 from .....backend.files.names import name_fault
 from .....backend.types import MAX_STEPS, MAX_TEXT
 from .benchmark import Data, Item, Terms, Values, given
-from .rows import checked, data_path, results_json
+from .rows import checked, data_path, results_object
 from .shots import LANGUAGE, Shots, drawn_share
 
 FILE = "story.json"
@@ -220,10 +220,7 @@ def _story_results(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / "story_results.json"
     if not path.exists():
         return {}
-    content = results_json(path)
-    if not isinstance(content, dict):
-        raise SettingsError(f"{str(path)!r} is no object of stories.", "Are these the evaluators' results?")
-    rows = {name: row for name, row in content.items() if isinstance(row, dict)}
+    rows = {name: row for name, row in results_object(path).items() if isinstance(row, dict)}
     whole = {name: row.get("metrics") for name, row in rows.items() if row.get("status") == "complete"}
     return {name: numbers for name, numbers in whole.items() if isinstance(numbers, dict)}
 

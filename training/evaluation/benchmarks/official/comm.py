@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..kinds.benchmark import Item
-from ..kinds.rows import results_json
+from ..kinds.rows import results_object
 from .evaluator import Place, Plan, Row, link, numbers_in, write_json
 from .processes import Job
 
@@ -81,9 +81,8 @@ def _evaluations(
 def _means(tables: Mapping[str, Path]) -> dict[str, float]:
     found: dict[str, float] = {}
     for task, table in tables.items():
-        means = results_json(table)
-        names = {name: f"{task} {name}" for name in means} if isinstance(means, dict) else {}
-        found |= numbers_in(means, names)
+        means = results_object(table)
+        found |= numbers_in(means, {name: f"{task} {name}" for name in means})
     return found
 
 

@@ -21,6 +21,7 @@ from .processes import Job
 
 LEAST_A_PART = 8
 MOST_PARTS = 8
+MOST_FIGURE = 1e12
 Row = Mapping[str, Any]
 
 
@@ -95,10 +96,11 @@ def link(path: Path, target: Path) -> Path:
 
 
 def numbers_in(content: Any, names: Mapping[str, str]) -> dict[str, float]:
-    """Of an evaluator's summary the numbers of these names, as they are to be called."""
+    """Of an evaluator's summary the numbers of these names, as they are to be called; what is not finite is
+    none."""
     found = {shown: content.get(name) for name, shown in names.items()} if isinstance(content, dict) else {}
     return {
         name: float(value)
         for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_FIGURE
     }

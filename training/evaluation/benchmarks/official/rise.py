@@ -18,7 +18,7 @@ from .....backend.files.bounded_reader import read_text
 from ..kinds.benchmark import Item
 from ..kinds.rise import TABLE
 from ..kinds.rows import Images
-from .evaluator import Place, Plan, Row, link, write_json
+from .evaluator import Place, Plan, Row, link, numbers_in, write_json
 from .processes import Job
 
 SCRIPT = "gpt_eval.py"
@@ -65,11 +65,12 @@ def _row(row: Row, item: Item, images: Images) -> dict[str, Any]:
 
 def _overall(path: Path) -> dict[str, float]:
     rows = csv.DictReader(io.StringIO(read_text(path, MAX_FILE, SettingsError, "Evaluator's figures")))
-    overall = next((row for row in rows if row.get("-") == "Overall"), {})
     try:
-        return {shown: float(overall[name]) for name, shown in COLUMNS.items() if overall.get(name)}
-    except ValueError as error:
-        raise SettingsError(f"{str(path)!r} holds no numbers.") from error
+        overall = next((row for row in rows if row.get("-") == "Overall"), {})
+        found = {name: float(overall[name]) for name in COLUMNS if overall.get(name)}
+    except (ValueError, csv.Error) as error:
+        raise SettingsError(f"{str(path)!r} holds no numbers.", "See the evaluator's log.") from error
+    return numbers_in(found, COLUMNS)
 
 
 EVALUATOR = RiseEvaluator()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .....backend.errors import SettingsError
 from ..kinds.benchmark import Item
-from ..kinds.rows import results_json
+from ..kinds.rows import results_object
 from .evaluator import Place, Plan, Row, link, numbers_in, write_lines
 from .processes import Job
 
@@ -67,8 +67,8 @@ def _checklist(checkout: Path, item: Item, name: str) -> Path:
 
 
 def _figures(summary: Path) -> dict[str, float]:
-    found = results_json(summary)
-    tracks = found.get("tracks") if isinstance(found, dict) else None
+    found = results_object(summary)
+    tracks = found.get("tracks")
     names = {name: name for name in tracks} if isinstance(tracks, dict) else {}
     return numbers_in(found, {"overall_average": "overall"}) | numbers_in(tracks, names)
 

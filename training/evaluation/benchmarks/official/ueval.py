@@ -7,11 +7,10 @@ from where it is called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ..kinds.benchmark import Item
-from ..kinds.rows import results_json
-from ..kinds.ueval import FILE
+from ..kinds.rows import results_object
+from ..kinds.ueval import FILE, entries_of, image_names
 from .evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
 from .processes import Job
 
@@ -26,11 +25,10 @@ class UEvalEvaluator:
     needs = ("google.genai", "datasets", "PIL")
 
     def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
-        answers = results_json(place.submission / FILE)
+        answers = entries_of(place.submission / FILE)
         for entry in answers:
-            names = entry.get("image_answer") or []
             entry["image_answer"] = [
-                str((place.submission / "images" / Path(name).name).resolve()) for name in names
+                str((place.submission / "images" / name).resolve()) for name in image_names(entry)
             ]
         written = write_json(place.work / "answers.json", answers)
 
@@ -58,7 +56,7 @@ class UEvalEvaluator:
         return Plan(
             [job("whole", items)],
             results,
-            lambda: numbers_in(results_json(results).get("summary"), FIGURES),
+            lambda: numbers_in(results_object(results).get("summary"), FIGURES),
             [job(f"part{number}", part) for number, part in enumerate(place.parts(items))],
         )
 

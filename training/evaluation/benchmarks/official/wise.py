@@ -18,7 +18,7 @@ from .processes import LOG, Job
 
 SCRIPT, CALCULATOR = "vllm_eval.py", "calculate_verified.py"
 SCORES = "scores.jsonl"
-OVERALL = re.compile(rb"^Overall WiScore: ([\d.]+)\s*$", re.MULTILINE)
+OVERALL = re.compile(rb"^Overall WiScore: (\d+(?:\.\d+)?)\s*$", re.MULTILINE)
 MAX_LOG = 256 * 1024 * 1024
 
 

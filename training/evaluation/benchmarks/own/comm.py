@@ -9,7 +9,7 @@ from pathlib import Path
 from .....backend.errors import SettingsError
 from ..kinds.benchmark import Data, Item, Values
 from ..kinds.comm import FILE, MARK
-from ..kinds.rows import results_json
+from ..kinds.rows import results_object
 from .question import OF_TEN, Answers, Part, Question
 
 REQUEST = "Somebody asked for a manual with pictures:"
@@ -30,10 +30,14 @@ class CommQuestions:
 
     def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
         folder = submission / item.id
-        content = results_json(folder / FILE)
-        if not isinstance(content, dict) or not isinstance(content.get("model_output"), str):
-            raise SettingsError(f"{str(folder / FILE)!r} has no model_output.", "Call benchmark collect.")
-        names = [folder / Path(str(name)).name for name in content.get("prediction_image_list") or []]
+        content = results_object(folder / FILE)
+        found = content.get("prediction_image_list") or []
+        if not isinstance(content.get("model_output"), str) or not isinstance(found, list):
+            raise SettingsError(
+                f"{str(folder / FILE)!r} has no model_output, or no list of images.",
+                "Call benchmark collect.",
+            )
+        names = [folder / Path(str(name)).name for name in found]
         parts = (
             *(REQUEST, *_interleaved(item.text.replace("<image>", MARK), list(item.images))),
             *(ANSWER, *_interleaved(content["model_output"], names)),

@@ -63,7 +63,9 @@ def _checklist(item: Item, data: Data) -> list[tuple[str, str]]:
     rows: Any = results_json(path)
     found: list[tuple[str, str]] = []
     for row in rows if isinstance(rows, list) else []:
-        question, expected = (row.get(name) for name in ("question", "expected_answer"))
+        question, expected = (
+            row.get(name) if isinstance(row, dict) else None for name in ("question", "expected_answer")
+        )
         if not isinstance(question, str) or str(expected).lower() not in (YES, NO):
             raise SettingsError(f"{str(path)!r} has a line without question or expected_answer.")
         found.append((question, str(expected).lower()))

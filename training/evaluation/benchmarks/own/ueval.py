@@ -9,8 +9,7 @@ from typing import Any
 
 from .....backend.errors import SettingsError
 from ..kinds.benchmark import Data, Item, Values
-from ..kinds.rows import results_json
-from ..kinds.ueval import FILE
+from ..kinds.ueval import FILE, entries_of, image_names
 from .question import Answers, Part, Question, share
 
 ASKED = """Somebody asked:
@@ -60,8 +59,7 @@ def _answer(item: Item, submission: Path) -> tuple[str, list[Path]]:
     if item.id not in entries:
         raise SettingsError(f"The submission has nothing for {item.id[:80]!r}.", "Call benchmark collect.")
     entry = entries[item.id]
-    names = [name for name in entry.get("image_answer") or [] if isinstance(name, str)]
-    return str(entry.get("text_answer") or ""), [submission / "images" / Path(name).name for name in names]
+    return str(entry.get("text_answer") or ""), [submission / "images" / name for name in image_names(entry)]
 
 
 def _entries(submission: Path) -> dict[str, dict[str, Any]]:
@@ -75,9 +73,7 @@ def _entries(submission: Path) -> dict[str, dict[str, Any]]:
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int, size: int) -> dict[str, dict[str, Any]]:
     """The entries by id, read once for all items."""
-    content = results_json(path)
-    rows = content if isinstance(content, list) else []
-    return {str(one.get("id")): one for one in rows if isinstance(one, dict)}
+    return {str(one.get("id")): one for one in entries_of(path)}
 
 
 QUESTIONS = UEvalQuestions()
