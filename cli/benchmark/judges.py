@@ -16,6 +16,7 @@ from ..model_options import with_model_options
 
 if TYPE_CHECKING:
     from ...training.evaluation.judges import Judge
+    from ...training.evaluation.judges.bridge import Bridge
 
 TOKEN_VARIABLE = "INTERLEAVE_BRIDGE_KEY"
 LOOKED_EVERY = 0.5
@@ -85,15 +86,23 @@ def bridge(
         _say(f"  {address}/v1/chat/completions  the same in full (RISEBench's api_base)")
         _say(f"  {address}  Gemini's form (UEval GOOGLE_GEMINI_BASE_URL)")
         _say(f"  {address}/native  SpecV's form (JUDGE_API_URL)")
-        said, trouble = time.monotonic(), None
-        while True:
-            time.sleep(LOOKED_EVERY)
-            if one.asking.trouble is not trouble:
-                trouble = one.asking.trouble
-                _say(f"Given up: {trouble} Start the bridge again once that is mended.")
-            if time.monotonic() - said > TOLD_EVERY:
-                said = time.monotonic()
-                _say(f"{opened.asked} questions asked, {opened.remembered} answers known")
+        try:
+            _watch(one, opened)
+        finally:
+            _say("ending once the answers under way are sent; Ctrl-C again ends at once")
+
+
+def _watch(one: Bridge, opened: Judge) -> None:
+    """Say what there is to say, until Ctrl-C."""
+    said, trouble = time.monotonic(), None
+    while True:
+        time.sleep(LOOKED_EVERY)
+        if one.asking.trouble is not trouble:
+            trouble = one.asking.trouble
+            _say(f"Given up: {trouble} Start the bridge again once that is mended.")
+        if time.monotonic() - said > TOLD_EVERY:
+            said = time.monotonic()
+            _say(f"{opened.asked} questions asked, {opened.remembered} answers known")
 
 
 def _say(line: str) -> None:

@@ -1,7 +1,8 @@
 """Two folders of one benchmark, item by item.
 
 Decision: only items that both have count, and the data must be the same by its digest: a difference is then
-one of the settings. Metrics of yes and no get McNemar's exact test.
+one of the settings. Metrics of yes and no get McNemar's exact test. A metric that one folder alone was
+scored in has no difference, and its line says so.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from pydantic import BaseModel
 from ....backend.errors import SettingsError
 from ..bootstrap import stratified_means
 from ..intervals import paired
-from .figures import Scores, read_scores
+from .figures import NONE, Scores, read_scores, table_row
 
 MOST_SHOWN = 20
 
 
 class Compared(BaseModel):
-    """A metric: mean difference of the second folder to the first, its 95 % interval, McNemar's p for yes and
-    no; the items whose value changed most, with both values."""
+    """A metric: mean difference of the second folder to the first, its 95 % interval (None where no item has
+    the metric in both), McNemar's p for yes and no; the items whose value changed most, with both values."""
 
     metric: str
-    difference: float
-    low: float
-    high: float
+    difference: float | None
+    low: float | None
+    high: float | None
     p: float | None
     n: int
     changed: int
@@ -52,6 +53,11 @@ def alike(folders: Sequence[Path]) -> list[Scores]:
     return scores
 
 
+def metrics_of(scores: Sequence[Scores]) -> dict[str, bool]:
+    """The metrics that any of these have, in their order, and whether each is of yes and no."""
+    return {figure.metric: figure.yes_no for one in scores for figure in one.figures}
+
+
 def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
     """Models and settings that are not the same in all of these, with the value of each."""
     flat = [
@@ -64,9 +70,17 @@ def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
 
 
 def compare(first: Path, second: Path) -> list[Compared]:
-    """How the second folder differs from the first. Raises SettingsError as `alike`."""
+    """How the second folder differs from the first, in the metrics that both have first. Raises SettingsError
+    as `alike`, and where no item has a value of any metric in both."""
     one, other = alike((first, second))
-    return [_compared(figure.metric, figure.yes_no, one, other) for figure in one.figures]
+    metrics = metrics_of((one, other))
+    found = [_compared(metric, yes_no, one, other) for metric, yes_no in metrics.items()]
+    if not any(compared.n for compared in found):
+        raise SettingsError(
+            f"No item has a value of any metric in both {str(first)!r} and {str(second)!r}.",
+            "Score both with the same evaluators.",
+        )
+    return sorted(found, key=lambda compared: not compared.n)
 
 
 def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared:
@@ -76,7 +90,8 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
         if metric in values and metric in other.values.get(name, {})
     }
     if not pairs:
-        raise SettingsError(f"No item has a value of {metric!r} in both folders.")
+        nothing = dict.fromkeys(("difference", "low", "high", "p"))
+        return Compared(metric=metric, n=0, changed=0, largest=[], **nothing)
     changed = sorted(
         ((name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]),
         key=lambda found: (-abs(found[2] - found[1]), found[0]),
@@ -106,11 +121,18 @@ def as_lines(found: list[Compared]) -> list[str]:
     lines = ["| metric | difference | 95 % interval | McNemar p | pairs | changed |", "|---" * 6 + "|"]
     for one in found:
         p = "" if one.p is None else f"{one.p:.2g}"
-        lines.append(
-            f"| {one.metric} | {one.difference:+.3f} | {one.low:+.3f} to {one.high:+.3f} | {p} | {one.n} "
-            f"| {one.changed} |"
-        )
+        difference, interval = shown(one)
+        lines.append(table_row([one.metric, difference, interval, p, str(one.n), str(one.changed)]))
     if found and found[0].largest:
         lines += ["", f"| item | {found[0].metric} before | after |", "|---|---|---|"]
-        lines += [f"| {name} | {before:.3f} | {after:.3f} |" for name, before, after in found[0].largest]
+        lines += [
+            table_row([name, f"{before:.3f}", f"{after:.3f}"]) for name, before, after in found[0].largest
+        ]
     return lines
+
+
+def shown(one: Compared) -> tuple[str, str]:
+    """The difference and its interval, as they stand in a table."""
+    if one.difference is None or one.low is None or one.high is None:
+        return NONE, NONE
+    return f"{one.difference:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}"

@@ -26,6 +26,9 @@ from .setting import Setting, open_folder
 
 FILE = "scores.json"
 TABLE = "scores.md"
+PIPE = "\\|"
+NONE = "–"
+"""In a table, where there is no value."""
 
 
 class Figure(BaseModel):
@@ -214,7 +217,13 @@ def as_lines(scores: Scores) -> list[str]:
 
 
 def _row(metric: str, category: str, mean: Mean) -> str:
-    return f"| {metric} | {category} | {mean.mean:.3f} | {mean.low:.3f} to {mean.high:.3f} | {mean.n} |"
+    interval = f"{mean.low:.3f} to {mean.high:.3f}"
+    return table_row([metric, category, f"{mean.mean:.3f}", interval, str(mean.n)])
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """A row of a table in Markdown. Names of folders and models may hold what ends a cell or a row."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', PIPE) for cell in cells)} |"
 
 
 def read_scores(out: Path) -> Scores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -226,6 +227,29 @@ def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_pa
     for more in (("--official", tmp_path, "--judge", "fake:1"), ("--judge", "fake:1")):
         refused = call("benchmark", "score", out, *more)
         assert refused.exit_code == 2 and "then give --results" in refused.output, refused.output
+
+
+def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_path: Path) -> None:
+    out = collected("vistory", tmp_path)
+    other = tmp_path / "b|c\nd"
+    shutil.copytree(out, other)
+    cids = {str(n): {"cids_cross_mean": 0.5} for n in range(11, 17)}
+    csd = {str(n): {"self_csd": 0.5} for n in range(11, 17)}
+    score(out, results(tmp_path / "one", cids=cids))
+    score(other, results(tmp_path / "other", cids=cids, csd=csd))
+    for folders in ((out, other), (other, out)):
+        table = call("benchmark", "table", *folders)
+        assert table.exit_code == 0 and "| cids cross | style self |" in table.output, table.output
+        rows = [line for line in table.output.splitlines() if line.startswith("| ")]
+        assert [row.replace("\\|", "").count("|") for row in rows] == [rows[0].count("|")] * 3
+        assert sum("| – |" in row for row in rows) == 1 and any(row.startswith("| b\\|c d ") for row in rows)
+        compared = call("benchmark", "compare", *folders, "--page", tmp_path / "page.html")
+        assert compared.exit_code == 0 and "| cids cross | +0.000 |" in compared.output, compared.output
+        assert "| style self | – | – |  | 0 | 0 |" in compared.output
+        assert "<td>–</td>" in (tmp_path / "page.html").read_text()
+    score(out, results(tmp_path / "third", aesthetic={"11": {"aesthetic_score": 5}}))
+    refused = call("benchmark", "compare", out, other)
+    assert refused.exit_code == 2 and "any metric in both" in refused.output
 
 
 def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:

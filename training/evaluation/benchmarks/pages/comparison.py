@@ -19,7 +19,7 @@ from .....backend.pictures import Picture
 from .....backend.report.telling import PLAIN
 from ....data.trajectories.unit import is_done
 from ...licences import ROLES
-from ..compare import MOST_SHOWN, Compared, compare, differing
+from ..compare import MOST_SHOWN, Compared, compare, differing, metrics_of, shown
 from ..figures import Scores, read_scores
 from ..kinds.benchmark import Answer, Item
 from ..running import row_of
@@ -47,7 +47,7 @@ def write(first: Path, second: Path, page: Path) -> Path:
         title=sides[0][1].title,
         sides=[_side(folder, scores) for folder, scores in sides],
         settings=[(name, *values) for name, values in differing([scores for _, scores in sides]).items()],
-        figures=found,
+        figures=[(one, shown(one)) for one in found],
         items=[_item(item, sides) for item in chosen],
         changed=found[0].changed if found else 0,
     )
@@ -76,7 +76,8 @@ def _side(folder: Path, scores: Scores) -> dict[str, Any]:
 def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
     values = [scores.values.get(item.id, {}) for _, scores in sides]
     metrics = [
-        (figure.metric, *(value.get(figure.metric) for value in values)) for figure in sides[0][1].figures
+        (metric, *(value.get(metric) for value in values))
+        for metric in metrics_of([scores for _, scores in sides])
     ]
     return {
         "id": item.id,

@@ -3,7 +3,8 @@
 Decisions. An evaluator that cannot read an answer asks again, and from the same answer it would learn nothing
 new: from the third time on it gets another one, drawn. (The first two are alike, so that two items which
 happen to ask the same are judged alike.) Evaluators ask on for hours where a judge is down or talks nonsense,
-so after a few such questions the bridge says why it has given up, once, and refuses the rest.
+so after a few such questions the bridge says why it has given up, once, and refuses the rest. At its end what
+the judge is answering is waited for, since it is paid for and kept; what still waits for its turn is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .....backend.errors import ChatError, InterleaveError, SettingsError
 from ..judge import Judge
@@ -31,11 +34,12 @@ class Asking:
     def __init__(self, judge: Judge, parallel: int) -> None:
         self._judge = judge
         self._slots = threading.BoundedSemaphore(parallel)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._asked: Counter[str] = Counter()
         self._failed = 0
         self._under_way = 0
         self._last = time.monotonic()
+        self._is_ending = False
         self.trouble: Trouble | None = None
 
     @property
@@ -51,21 +55,36 @@ class Asking:
             self._failed = 0
             self._last = time.monotonic()
 
-    def answer(self, question: Question) -> str:
-        """The judge's answer; raises ChatError, Trouble."""
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Around a question and the sending of its answer: `finish` waits for its end."""
         with self._lock:
             self._under_way += 1
         try:
-            with self._slots:
-                return self._answer(question)
+            yield
         finally:
             with self._lock:
                 self._under_way -= 1
                 self._last = time.monotonic()
+                self._lock.notify_all()
+
+    def finish(self, seconds: float) -> int:
+        """Ask nothing more, and wait at most so long for what is under way; how many are then left."""
+        with self._lock:
+            self._is_ending = True
+            self._lock.wait_for(lambda: not self._under_way, seconds)
+            return self._under_way
+
+    def answer(self, question: Question) -> str:
+        """The judge's answer; raises ChatError, Trouble."""
+        with self._slots:
+            return self._answer(question)
 
     def _answer(self, question: Question) -> str:
         key = self._judge.key(question.messages, question.settings)
         with self._lock:
+            if self._is_ending:
+                raise Trouble("The bridge is ending.", "Start it again: answers that it has are kept.")
             if self.trouble is not None:
                 raise self.trouble
             times = self._asked[key]

@@ -30,6 +30,8 @@ from .question import BadQuestion
 
 MAX_BODY = 256 * 1024 * 1024
 SOCKET_SECONDS = 60.0
+SENDING_SECONDS = 5.0
+LONGEST_LENGTH = len(str(MAX_BODY))
 PARALLEL = 16
 GEMINI = re.compile(r"/v1(?:alpha|beta\d*)?/models/([^/:]{1,200}):(generateContent|streamGenerateContent)")
 NATIVE = "/native"
@@ -69,8 +71,12 @@ class Bridge:
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
-            server.shutdown()
-            server.server_close()
+            try:
+                server.shutdown()
+                # A try that has begun ends at the judge's deadline by itself.
+                self.asking.finish(self.judge.deadline + SENDING_SECONDS)
+            finally:
+                server.server_close()
 
     def admits(self, given: Iterable[str]) -> bool:
         """Whether one of these is the token."""
@@ -101,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing of a request is logged."""
 
     def do_GET(self) -> None:
-        path = urlsplit(self.path).path
+        path = self.path.partition("?")[0]
         if path == "/health":
             trouble = self._bridge.asking.trouble
             self._send(503 if trouble else 200, {"status": str(trouble) if trouble else "ok"})
@@ -112,12 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, openai_form.error(404, f"There is no {path[:100]}."))
 
     def do_POST(self) -> None:
-        path = urlsplit(self.path).path
+        path = self.path.partition("?")[0]
         is_openai = path.endswith(OPENAI)
         form = openai_form if is_openai else gemini_form
         try:
             self._check()
-            self._answer(path, self._body(), is_openai)
+            body = self._body()
+            with self._bridge.asking.under_way():
+                self._answer(path, body, is_openai)
         except Refused as error:
             # What is left of a body would be taken for the next request.
             self.close_connection = True
@@ -153,12 +161,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, gemini_form.answer(question, text))
 
     def _check(self) -> None:
-        host = urlsplit(f"//{self.headers.get('host', '')}").hostname
+        try:
+            host = urlsplit(f"//{self.headers.get('host', '')}").hostname
+        except ValueError:
+            host = None
         if host not in THIS_MACHINE or self.headers.get("origin"):
             raise Refused(403, "The bridge is for programs of this machine.")
         given = [self.headers.get("authorization", "").partition(" ")[2].strip()]
         given += [self.headers.get("x-goog-api-key", "")]
-        given += parse_qs(urlsplit(self.path).query).get("key", [])
+        given += parse_qs(self.path.partition("?")[2]).get("key", [])
         if not self._bridge.admits(given):
             raise Refused(401, "The bridge was shown another key than its own.")
 
@@ -166,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not length.isdecimal():
             raise Refused(411, "The length of the body has to be said first.")
-        if int(length) > MAX_BODY:
+        if len(length) > LONGEST_LENGTH or int(length) > MAX_BODY:
             raise Refused(413, f"The body has more than {MAX_BODY} bytes.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):

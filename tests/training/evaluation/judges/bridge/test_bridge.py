@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -169,6 +171,73 @@ def test_pages_and_strangers_are_refused(tmp_path: Path) -> None:
         assert post(path, chat_body(), {**shown, "host": "evil.example"})[0] == 403
         assert chat.asked == []
         assert post(path, chat_body(), shown)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("start", "lines", "status"),
+    [
+        ("POST /v1/chat/completions", ["Host: [::1"], 403),
+        ("POST /v1/chat/completions", ["Host: [x]:80"], 403),
+        ("POST /v1/chat/completions", ["Host: 127.0.0.1:x"], 411),
+        ("POST http://[::1/native", ["Host: 127.0.0.1", "Content-Length: 2"], 404),
+        ("POST /v1/chat/completions", ["Host: 127.0.0.1", f"Content-Length: {'9' * 5000}"], 413),
+        ("GET http://[::1", ["Host: 127.0.0.1"], 404),
+    ],
+)
+def test_what_is_no_address_is_answered_in_one_line(
+    tmp_path: Path, start: str, lines: list[str], status: int
+) -> None:
+    request = "\r\n".join([f"{start} HTTP/1.1", "Connection: close", *lines]) + "\r\n\r\n{}"
+    with (
+        bridge(tmp_path) as (_, _, address),
+        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 20) as wire,
+    ):
+        wire.sendall(request.encode())
+        reply = wire.makefile("rb").read()
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert head.split(b" ")[1] == str(status).encode()
+    assert "\n" not in json.loads(body)["error"]["message"]
+
+
+def test_answers_under_way_are_sent_at_its_end_and_those_that_wait_are_refused(tmp_path: Path) -> None:
+    begun, let_go = threading.Event(), threading.Event()
+
+    def slow(messages: Sequence[Message], settings: ReplySettings) -> str:
+        begun.set()
+        assert let_go.wait(20)
+        return "paid for"
+
+    replies: dict[str, tuple[int, str]] = {}
+
+    def ask(address: str, text: str) -> None:
+        replies[text] = post(f"{address}/v1/chat/completions", chat_body(text))
+
+    with bridge(tmp_path, slow, parallel=1) as (_, one, address):
+        first = threading.Thread(target=ask, args=(address, "first"))
+        first.start()
+        assert begun.wait(20)
+        second = threading.Thread(target=ask, args=(address, "second"))
+        second.start()
+        while one.asking._under_way < 2:
+            time.sleep(0.01)
+        threading.Timer(0.5, let_go.set).start()
+    first.join(20)
+    second.join(20)
+    assert replies["first"][0] == 200 and "paid for" in replies["first"][1]
+    assert replies["second"][0] == 503 and "ending" in replies["second"][1]
+
+
+def test_its_end_does_not_wait_for_ever(tmp_path: Path) -> None:
+    let_go = threading.Event()
+    with bridge(tmp_path, lambda messages, settings: str(let_go.wait(20))) as (_, one, address):
+        one.judge.deadline = -4.5
+        path = f"{address}/v1/chat/completions"
+        threading.Thread(target=lambda: post(path, chat_body()), daemon=True).start()
+        while one.asking._under_way < 1:
+            time.sleep(0.01)
+        before = time.monotonic()
+    assert time.monotonic() - before < 15
+    let_go.set()
 
 
 def test_sixteen_are_asked_at_the_same_time_and_no_more(tmp_path: Path) -> None:
