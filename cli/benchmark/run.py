@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.errors import SettingsError
+from ...backend.errors import InterleaveError, SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.trajectories.options import TrajectoryOptions
 from ...training.evaluation.benchmarks.setting import BenchmarkOptions
@@ -63,7 +63,7 @@ def command(
     from ...training.data.trajectories.usage import read_prices
     from ...training.evaluation.benchmarks.kinds import open_benchmark
     from ...training.evaluation.benchmarks.running import BenchmarkRun, ShowingImages
-    from ...training.evaluation.benchmarks.setting import FILE, Setting, digest_of, take_folder
+    from ...training.evaluation.benchmarks.setting import Setting, digest_of, give_folder_back, take_folder
     from ...training.evaluation.checkout import commit
 
     name = called.info_name or ""
@@ -97,10 +97,14 @@ def command(
     opens = ShowingImages(named) if benchmark.shows_images else named
     # Threads share the models, also with the planning before the run; Ray's workers open their own.
     teachers = opens if ray else OpenedOnce(opens)
-    if benchmark.shows_images and not ray and not (out / FILE).exists():
-        # A generator that cannot do it is refused before the folder is its own.
-        teachers()
-    take_folder(out, setting)
+    is_new = take_folder(out, setting)
+    if benchmark.shows_images and not ray and is_new:
+        try:
+            teachers()
+        except InterleaveError:
+            # A folder that no image was drawn in is free for another generator.
+            give_folder_back(out)
+            raise
     run = BenchmarkRun(
         out,
         teachers,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....backend.errors import SettingsError
-from ....backend.files.atomic import write_text
+from ....backend.files.atomic import remove, write_text
 from ....backend.files.bounded_reader import read_json
 from ....backend.types import RunSettings
 from .kinds import open_benchmark
@@ -99,10 +99,12 @@ class Setting(BaseModel):
         )
 
 
-def take_folder(out: Path, setting: Setting) -> None:
-    """Write the setting into a new folder, or check that a folder's is the same. Raises SettingsError."""
+def take_folder(out: Path, setting: Setting) -> bool:
+    """Write the setting into a new folder, or check that a folder's is the same; whether it is new. Raises
+    SettingsError."""
     path = out / FILE
-    if os.path.exists(path):
+    is_new = not os.path.exists(path)
+    if not is_new:
         before, now = read_setting(out).model_dump(), setting.model_dump()
         other = [name for name in now if name not in FREE and before[name] != now[name]]
         if other:
@@ -114,6 +116,12 @@ def take_folder(out: Path, setting: Setting) -> None:
     elif _holds_anything(out):
         raise SettingsError(f"{str(out)!r} holds other files.", "Give a new folder as --out.")
     write_text(path, setting.model_dump_json(indent=1) + "\n", SettingsError, "Setting")
+    return is_new
+
+
+def give_folder_back(out: Path) -> None:
+    """Undo `take_folder` on a new folder. Raises SettingsError."""
+    remove(out / FILE, SettingsError, "Setting")
 
 
 def _holds_anything(out: Path) -> bool:

@@ -138,6 +138,14 @@ def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> N
         benchmark.items(Data(path))
 
 
+@pytest.mark.parametrize("text", ["x" * 100_001, "a \\ud800 b"])
+def test_a_text_that_no_request_can_have_is_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('[{"id": "a", "task": "art", "prompt": "' + text + '"}]')
+    with pytest.raises(SettingsError, match="The text of 'a'"):
+        open_benchmark("ueval").items(Data(path))
+
+
 def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     found = {item.id: item.category for item in items}

@@ -4,6 +4,7 @@ image is zero."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -136,7 +137,15 @@ def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
     given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none", *planner)
     one = call(*given, "--generator", "fake:16", "--one-image")
     assert one.exit_code == 2 and "Leave out --one-image" in one.output
+    out.mkdir()
+    (out / "notes.txt").touch()
+    opened: list[None] = []
+    monkeypatch.setattr(FakeGenerator, "__init__", lambda self, *values, **more: opened.append(None))
+    taken = call(*given, "--generator", "fake:16")
+    assert taken.exit_code == 2 and "holds other files" in taken.output and not opened, taken.output
+    monkeypatch.undo()
     monkeypatch.setattr(FakeGenerator, "most_beside", 0)
+    (out / "notes.txt").unlink()
     alone = call(*given, "--generator", "fake:16")
     assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output
     assert not (out / "benchmark.json").exists()
@@ -179,6 +188,31 @@ def test_stories_are_read_as_the_loader_reads_them(tmp_path: Path) -> None:
         story.write_text(json.dumps({**whole, "Shots": [shot], "Characters": {name: {}}}))
         with pytest.raises(SettingsError, match="Story 11"):
             BENCHMARK.items(data)
+
+
+def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) -> None:
+    data, outside = MINIATURES["vistory"](tmp_path / "data"), tmp_path / "outside"
+    folder = tmp_path / "data" / "ViStory" / "13" / "image" / "Cy"
+    shutil.copytree(folder, outside)
+    image = folder / "00.jpg"
+    image.unlink()
+    image.symlink_to(outside / "00.jpg")
+    with pytest.raises(SettingsError, match="a link that leads out"):
+        BENCHMARK.items(data)
+    shutil.rmtree(folder)
+    folder.symlink_to(outside)
+    with pytest.raises(SettingsError, match="a link that leads out"):
+        BENCHMARK.items(data)
+    folder.unlink()
+    folder.symlink_to(tmp_path / "data" / "ViStory" / "13" / "image" / "Ada")
+    assert len(BENCHMARK.items(data)[2].images) == 3
+    inside = Data(data.path, tmp_path / "data" / "ViStory")
+    assert BENCHMARK.items(inside)[2].images[0].is_relative_to(tmp_path / "data")
+    folder.unlink()
+    folder.mkdir()
+    os.mkfifo(folder / "00.jpg")
+    with pytest.raises(SettingsError, match="is not a file"):
+        BENCHMARK.items(data)
 
 
 def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:

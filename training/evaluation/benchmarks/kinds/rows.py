@@ -7,6 +7,7 @@ categories become names of files and folders in a submission: one that could lea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from .....backend.files.bounded_reader import read_json
 from .....backend.files.image_places import ImagePlaces
 from .....backend.files.names import name_fault
 from .....backend.pictures import Picture
+from .....backend.types import MAX_TEXT
 from ....data.guard.benchmarks import files_of, rows_of
 from .benchmark import Data, Fault, Item, Terms
 
+SURROGATE = re.compile("[\ud800-\udfff]")
 LONGEST_NAME = 200
 """Bytes of an id or category: the files that are named after it have a number and an ending besides."""
 
@@ -54,7 +57,7 @@ def read_rows(path: Path, fields: Collection[str], more: Collection[str] = ()) -
 
 def checked(items: list[Item], split: str) -> list[Item]:
     """The items of the split; raises SettingsError where an id stands twice, an id or category cannot name a
-    file, and where the split has no item."""
+    file, a text is empty or too long, and where the split has no item."""
     seen: set[str] = set()
     for item in items:
         fault = _name_fault(item.id) or ("stands in the data twice" if item.id in seen else "")
@@ -63,6 +66,9 @@ def checked(items: list[Item], split: str) -> list[Item]:
         fault = _name_fault(item.category)
         if fault:
             raise SettingsError(f"The category {item.category[:80]!r} {fault}.", "Is it the right file?")
+        fault = _text_fault(item.text)
+        if fault:
+            raise SettingsError(f"The text of {item.id[:80]!r} {fault}.", "Is it the right file?")
         seen.add(item.id)
     if not split:
         return items
@@ -78,6 +84,12 @@ def _name_fault(name: str) -> str:
     if not fault and len(name.encode()) > LONGEST_NAME:
         return f"is longer than {LONGEST_NAME} bytes"
     return fault
+
+
+def _text_fault(text: str) -> str:
+    if not 0 < len(text) <= MAX_TEXT:
+        return f"has {len(text)} characters, not 1 to {MAX_TEXT}"
+    return "has half a sign (a lone surrogate)" if SURROGATE.search(text) else ""
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:

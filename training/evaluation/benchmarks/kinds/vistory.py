@@ -21,9 +21,9 @@ from typing import Any
 from .....backend.errors import SettingsError
 from .....backend.files.bounded_reader import read_json
 from .....backend.files.names import name_fault
-from .....backend.types import MAX_STEPS, MAX_TEXT
+from .....backend.types import MAX_STEPS
 from .benchmark import Data, Item, Terms, Values, given
-from .rows import checked, data_path, results_object
+from .rows import Images, checked, data_path, results_object
 from .shots import LANGUAGE, Shots, drawn_share
 
 FILE = "story.json"
@@ -81,7 +81,7 @@ class ViStory(Shots):
         if not names:
             raise SettingsError(f"{str(path)!r} has no story, such as 01/{FILE}.", "Is it the right folder?")
         names.sort(key=lambda name: (int(name), name))
-        return checked([_item(path / name, (data.images or path) / name) for name in names], data.split)
+        return checked([_item(path, name, data.images or path) for name in names], data.split)
 
     def judge_calls(self, item: Item) -> int:
         """Three a shot, and one for every character of a shot."""
@@ -108,9 +108,9 @@ class ViStory(Shots):
         }
 
 
-def _item(folder: Path, images: Path) -> Item:
-    story = read_json(folder / FILE, SettingsError, "Story")
-    where = f"Story {folder.name}"
+def _item(path: Path, number: str, images: Path) -> Item:
+    story = read_json(path / number / FILE, SettingsError, "Story")
+    where = f"Story {number}"
     if not isinstance(story, dict):
         raise SettingsError(f"{where}: {FILE} is no object.", "Is it the right folder?")
     shots = _shots(story, where)
@@ -119,11 +119,9 @@ def _item(folder: Path, images: Path) -> Item:
     appearing = Counter(name for _, shot in shots for name in _on_stage(shot) if name in characters)
     names = [name for name, _ in appearing.most_common()]
     text = _text(shots, [_described(name, characters[name]) for name in names])
-    if len(text) > MAX_TEXT:
-        raise SettingsError(f"{where} has more than {MAX_TEXT} characters.", "Is it the right folder?")
     row = {"shots": [number for number, _ in shots], "appearances": appearing.total()}
-    found = tuple(_reference(images / "image", name, where) for name in names)
-    return Item(folder.name, text, found, _category(story), row, len(shots))
+    found = tuple(_reference(images, f"{number}/image", name, where) for name in names)
+    return Item(number, text, found, _category(story), row, len(shots))
 
 
 def _shots(story: Mapping[str, Any], where: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -181,18 +179,25 @@ def _text(shots: Sequence[tuple[int, Mapping[str, Any]]], characters: Sequence[s
     return "\n".join(lines)
 
 
-def _reference(folder: Path, name: str, where: str) -> Path:
-    """The first image of a character, as the loader finds it."""
+def _reference(images: Path, inner: str, name: str, where: str) -> Path:
+    """The first image of a character, as the loader finds it; raises SettingsError, also for one that a link
+    takes out of the folder of all stories."""
     fault = name_fault(name, windows=False)
     if fault:
         raise SettingsError(f"{where}: the character {name[:80]!r} {fault}.", "Is it the right folder?")
-    for inside, folders, files in os.walk(folder / name):
+    folder, root = images / inner / name, os.path.realpath(images)
+    if not Path(os.path.realpath(folder)).is_relative_to(root):
+        raise SettingsError(
+            f"{where}: {str(folder)!r} is a link that leads out of the data.", "Copy what it leads to."
+        )
+    for inside, folders, files in os.walk(folder):
         folders.sort()
         found = next((one for one in sorted(files) if one.lower().endswith(IMAGES)), None)
         if found is not None:
-            return Path(inside) / found
+            written = os.path.relpath(os.path.join(inside, found), images)
+            return Images(images, None).find([written])[0]
     raise SettingsError(
-        f"{where} has no image of {name[:80]!r}: it is looked for in {str(folder / name)!r}.",
+        f"{where} has no image of {name[:80]!r}: it is looked for in {str(folder)!r}.",
         "Get the data whole, or name the folder of its stories' images: --images FOLDER.",
     )
 
