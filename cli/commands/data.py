@@ -14,6 +14,7 @@ from ..data import filter as filtering
 from ..data import (
     guard,
     pack,
+    pairs,
     planner_rl,
     planner_rows,
     prompts,
@@ -118,6 +119,9 @@ app.command("trajectories")(trajectories.command)
 app.command("filter")(filtering.command)
 app.command("planner-rows")(planner_rows.command)
 app.command("planner-rl")(planner_rl.command)
+app.command("pairs")(pairs.from_runs)
+app.command("critic-pairs")(pairs.critic_pairs)
+app.command("planner-pairs")(pairs.planner_pairs)
 app.command("sequences")(sequences.command)
 app.command("pack")(pack.command)
 app.command("inspect")(pack.inspect)

@@ -65,7 +65,7 @@ def _fine_tune(
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
-    from ...training.own_critic import TRAINED
+    from ...training.runs.own_critic import TRAINED
     from ...training.rows.row_sets import RowSet
     from ...training.rows.sft import check_rows, show_balance, show_problems
     from ...training.sft.data import FINAL, SftData

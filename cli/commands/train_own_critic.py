@@ -10,7 +10,7 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.shown_text import one_line
 from ...training.evaluation.gate_rows import GateSettings
-from ...training.own_critic import ReinforcementStage
+from ...training.runs.own_critic import ReinforcementStage
 from ...training.runs.rehearsal import Rehearsal
 from ...training.runs.settings import RunsData
 from ...training.sft.train import SftTraining
@@ -130,7 +130,7 @@ def command(
     """
     from ...backend.scorers import open_scorer
     from ...training.evaluation.regression_gate import GateRefused
-    from ...training.own_critic import (
+    from ...training.runs.own_critic import (
         OwnCriticAgents,
         OwnCriticData,
         OwnCriticSettings,

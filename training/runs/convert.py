@@ -89,7 +89,7 @@ class RunConverter:
         without an oracle; JournalError for a damaged run.
         """
         _check_place(out)
-        steps, problems, counts, screened = self._read(runs, out)
+        steps, problems, counts, screened = self.read(runs, out)
         steps = _writable_only(steps, self.prompt_set)
         settings = with_found_variance(steps, self.settings)
         decided = choose_rows(steps, settings)
@@ -118,9 +118,11 @@ class RunConverter:
             folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
         )
 
-    def _read(
+    def read(
         self, runs: Sequence[Path], out: Path
     ) -> tuple[list[JudgedStep], list[RowProblem], Counts, Screened | None]:
+        """The judged steps of all runs, what was wrong with runs that were left out, what was seen, and what
+        a guard left out. Scores are kept beside `out`. Raises as `convert`."""
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
             raise SettingsError(
@@ -242,10 +244,11 @@ def _write(
         write_rl_rows(folder / RL_FILE, [rl_row(one.judged, judge) for one in files[RL_FILE]])
     for name, of_file in files.items():
         for one in of_file:
-            _keep_images(folder, one.judged, white=name != RL_FILE)
+            keep_images(folder, one.judged, white=name != RL_FILE)
 
 
-def _keep_images(folder: Path, one: Judged, white: bool) -> None:
+def keep_images(folder: Path, one: Judged, white: bool) -> None:
+    """Copy the images of a row into a data folder; `white`: also the plain one that stands for none."""
     before, after = image_names(one)
     _copy(one.pictures / f"{one.after}.png", folder / after)
     if one.before is not None:

@@ -67,13 +67,13 @@ def command(
         asked = {row.request for row in held}
         rows = [row for row in rows if row.request not in asked]
     log(f"{len(rows)} requests; {len(held)} held out")
-    task = PlannerTask(_opened(judge), reward, judging, data.parent)
+    task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     folder = checkpoint_of(model, download)
     made = train(folder, RlData(rows, held, data.parent, skip_bad), out, settings, task, log)
     log(f"checkpoint: {made}")
 
 
-def _opened(judge: str) -> PlanJudge:
+def opened_judge(judge: str) -> PlanJudge:
     """The tiny world, or a judge over the chat model of that name; raises SettingsError."""
     if judge == "tinyworld":
         from ....training.tinyworld.planning.simulated_world import SimulatedWorld

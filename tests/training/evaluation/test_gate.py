@@ -38,10 +38,10 @@ from interleave_thinker.training.evaluation.regression_gate import (
     RegressionGate,
     enforce,
 )
-from interleave_thinker.training.own_critic import OwnCriticData, OwnCriticSettings, train_own_critic
 from interleave_thinker.training.rows.lengths import TokenLimit
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.runs.own_critic import OwnCriticData, OwnCriticSettings, train_own_critic
 from interleave_thinker.training.runs.rehearsal import Rehearsal, check_enough, mix, split
 from interleave_thinker.training.runs.settings import RunsData
 from interleave_thinker.training.sft.train import SftData, SftTraining, train

@@ -16,25 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..backend.errors import SettingsError
-from ..backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ..backend.scorers import Scorer
-from .evaluation.gate_rows import GateSettings, askable, examination, refuse_trained
-from .evaluation.regression_gate import RegressionGate, enforce, publish
-from .grpo.settings import GrpoTraining, rollouts_of, split_held_out
-from .grpo.train import RlData
-from .reward.critic_reward import RewardSetup
-from .rows.lengths import TokenLimit
-from .rows.rl import read_rl_rows
-from .rows.row_sets import RowSet, read_row_set
-from .rows.sft import show_balance
-from .runs.attempts import Oracle
-from .runs.convert import MadeData, RunConverter
-from .runs.rehearsal import Rehearsal, check_enough, mix, split, without
-from .runs.settings import RunsData
-from .sft.data import FINAL, SftData
-from .sft.train import SftTraining
-from .sft.train import train as fine_tune
+from ...backend.errors import SettingsError
+from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.scorers import Scorer
+from ..evaluation.gate_rows import GateSettings, askable, examination, refuse_trained
+from ..evaluation.regression_gate import RegressionGate, enforce, publish
+from ..grpo.settings import GrpoTraining, rollouts_of, split_held_out
+from ..grpo.train import RlData
+from ..reward.critic_reward import RewardSetup
+from ..rows.lengths import TokenLimit
+from ..rows.rl import read_rl_rows
+from ..rows.row_sets import RowSet, read_row_set
+from ..rows.sft import show_balance
+from ..sft.data import FINAL, SftData
+from ..sft.train import SftTraining
+from ..sft.train import train as fine_tune
+from .attempts import Oracle
+from .convert import MadeData, RunConverter
+from .rehearsal import Rehearsal, check_enough, mix, split, without
+from .settings import RunsData
 
 TRAINED = "trained"
 """Folder of a trained critic that has not passed the gate yet."""
@@ -221,8 +221,8 @@ class _OwnCritic:
 
     def _reinforced(self, trained: Path, data: RlData, stage: ReinforcementStage) -> Path:
         """The critic that passed, reinforced; adapters are merged."""
-        from .grpo.critic_task import CriticTask
-        from .grpo.train import train
+        from ..grpo.critic_task import CriticTask
+        from ..grpo.train import train
 
         trained = self._merged(self.checkpoint, trained, self.out / "sft" / "merged")
         made = train(trained, data, self.out / "grpo", stage.settings, CriticTask(stage.reward), self.log)
@@ -230,7 +230,7 @@ class _OwnCritic:
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:
         """The checkpoint itself, or the adapter that it is merged into its base."""
-        from .trainer.merge import merge
+        from ..trainer.merge import merge
 
         if not (made / "adapter_config.json").is_file():
             return made

@@ -1,0 +1,153 @@
+"""`data pairs`, `data critic-pairs`, `data planner-pairs`: answers in twos for preference training, out of
+runs or of a model's own samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ...training.dpo.pairs.from_runs import RunPairs
+from ...training.dpo.pairs.sampling import SampledPairs
+from ...training.reward.critic_reward import RewardSettings
+from ...training.reward.plans.judging import JudgingSettings
+from ...training.reward.plans.terms import PlanRewardSettings
+from ...training.reward.redraw import DrawingSettings
+from ...training.runs.settings import EXACT, RunsData
+from ..commands.stages.options import Download, Images, Model, SkipBad, checkpoint_of, log
+from ..commands.stages.planner_grpo import opened_judge
+from ..model_options import with_model_options
+from ..service_options import ServiceOptions
+
+Folder = Annotated[Path, typer.Option(help="Folder for the pairs, their images and report.json.")]
+SuccessAt = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=10, help="Semantics score at which an image counts as right; empty: scores do not decide."
+    ),
+]
+
+
+@with_model_options
+def from_runs(
+    *,
+    runs: Annotated[
+        list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")
+    ],
+    out: Folder,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            help="Checkpoint of the critic that is to learn, for its wording; empty: the pack's own."
+        ),
+    ] = None,
+    download: Download = False,
+    scorer: Annotated[
+        str | None, typer.Option(help="Who scores images that have no score: tinyworld, or judge:CHAT.")
+    ] = None,
+    success_at: SuccessAt = None,
+    exact: Annotated[
+        bool, typer.Option("--exact-reasoning", help="Write the exact reasoning, in the tiny world.")
+    ] = False,
+    skip_bad: SkipBad = False,
+    guard: Annotated[
+        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+    ] = None,
+    settings: RunPairs,
+) -> None:
+    """Make pairs for critic-dpo of runs: what the critic said, against what people, scores and later tries
+    say it should have said."""
+    from ...backend.prompts import default_prompt_set, prompt_set_of
+    from ...backend.scorers import open_scorer
+    from ...training.dpo.pairs.from_runs import pairs_from_runs
+    from ...training.runs.convert import RunConverter
+
+    oracle = None
+    if exact:
+        from ...training.tinyworld.data.oracle_critic import OracleCritic
+
+        oracle = OracleCritic()
+    wording = prompt_set_of(checkpoint_of(init, download)) if init else None
+    converter = RunConverter(
+        RunsData(success_at=success_at, reasoning=EXACT if exact else "own"),
+        wording or default_prompt_set(),
+        open_scorer(scorer) if scorer else None,
+        oracle,
+        skip_bad,
+        log,
+        guard=guard,
+    )
+    log(f"pairs: {pairs_from_runs(converter, settings, runs, out)}")
+
+
+@with_model_options
+def critic_pairs(
+    *,
+    data: Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)],
+    images: Images = None,
+    model: Model,
+    download: Download = False,
+    generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
+    scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
+    out: Folder,
+    skip_bad: SkipBad = False,
+    settings: SampledPairs,
+    reward: RewardSettings,
+    drawing: DrawingSettings,
+    services: ServiceOptions,
+) -> None:
+    """Sample answers of a critic, redraw and score them as critic-grpo does, and pair the best with the
+    worst; the same command goes on after a stop."""
+    from ...backend.generators import open_generator
+    from ...backend.scorers import open_scorer
+    from ...training.dpo.pairs.sampled import PairMaker, SampledRows
+    from ...training.grpo.critic_task import CriticTask
+    from ...training.reward.critic_reward import RewardSetup
+    from ...training.rows.rl import read_rl_rows
+    from ...training.rows.sft import show_problems
+
+    rows, problems = read_rl_rows(data, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    setup = RewardSetup(open_generator(generator, **services.given), open_scorer(scorer), reward, drawing)
+    maker = PairMaker(checkpoint_of(model, download), CriticTask(setup), settings, log)
+    log(f"pairs: {shown_text(str(maker.make(SampledRows(rows, data.parent), out)))}")
+
+
+@with_model_options
+def planner_pairs(
+    *,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of runs whose plans for the same requests take part, if any."),
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Data file: planner_rl.jsonl.", exists=True, dir_okay=False)],
+    images: Images = None,
+    model: Model,
+    download: Download = False,
+    judge: Annotated[
+        str, typer.Option(help="Who judges plans: tinyworld, or a chat model such as openai:MODEL@URL.")
+    ],
+    out: Folder,
+    skip_bad: SkipBad = False,
+    settings: SampledPairs,
+    reward: PlanRewardSettings,
+    judging: JudgingSettings,
+) -> None:
+    """Sample plans of a planner, judge them as planner-grpo does, and pair the best with the worst; the same
+    command goes on after a stop."""
+    from ...training.dpo.pairs.sampled import PairMaker, SampledRows, plans_of_runs
+    from ...training.grpo.planner_task import PlannerTask
+    from ...training.rows.planner_rl import read_planner_rl
+    from ...training.rows.sft import show_problems
+
+    rows, problems = read_planner_rl(data, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    opened = opened_judge(judge)
+    for row in rows:
+        opened.check(row)
+    given = plans_of_runs(runs or [], rows, skip_bad, log)
+    task = PlannerTask(opened, reward, judging, data.parent)
+    maker = PairMaker(checkpoint_of(model, download), task, settings, log)
+    log(f"pairs: {shown_text(str(maker.make(SampledRows(rows, data.parent, given), out)))}")

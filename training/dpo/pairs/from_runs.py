@@ -1,0 +1,239 @@
+"""Pairs for a critic out of journals: what it said of an image, against what it should have said.
+
+Decisions. A journal holds one answer to a question, so most pairs set that answer beside a better one that
+somebody vouches for. Three rules, and what none of them covers is no pair:
+"overruled": a person or a score says the opposite of the critic; chosen is the corrected answer. It needs
+reasons (a note, or an exact teacher), since a correction without reasons teaches to answer without thinking.
+"remedy": the verdict stands, but the prompt that the critic proposed was drawn and refused, or a person wrote
+a better one; chosen is the same verdict with the prompt that led to an accepted image.
+"two answers": several runs asked the same question and were answered differently; chosen is the right verdict
+or, of two refusals, the one whose prompt led to the better next image. Plans are not compared by how their
+stories ended: a critic accepts easy steps sooner, so the emptier plan would win (planner pairs are made by a
+judge of plans, sampled.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ....backend.answers.reading import write_verdict
+from ....backend.errors import AnswerError, SettingsError
+from ....backend.files.atomic import write_text, writing_folder
+from ....backend.prompts import PromptSet
+from ....backend.types import Verdict
+from ...data.row_folder import IMAGES, check_place
+from ...rows.preference import CRITIC_FILE, CriticPair, write_pairs
+from ...runs.attempts import Judged, JudgedStep
+from ...runs.convert import RunConverter, keep_images, sft_row
+from .choosing import counted, show
+
+REPORT_FILE = "report.json"
+
+
+class RunPairs(BaseModel):
+    """Which answers in runs make a pair."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    least_margin: float = Field(
+        default=1.0,
+        ge=0,
+        le=10,
+        description="Semantics (0..10) by which the next image of one refusal must be better than that of "
+        "the other.",
+    )
+    without_reasoning: bool = Field(
+        default=False,
+        description="Take corrections without reasoning too, which teach to answer without thinking.",
+    )
+
+
+class _Found(NamedTuple):
+    """A pair before it is a row: the image, both answers and the rule."""
+
+    judged: Judged
+    chosen: Verdict
+    rejected: Verdict
+    why: str
+    scores: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass
+class PairFinder:
+    """Finds pairs in judged steps, and counts why others are none."""
+
+    settings: RunPairs
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def find(self, steps: Sequence[JudgedStep]) -> list[_Found]:
+        """All pairs of these steps, in their order, each once."""
+        found = [pair for step in steps for one in step.judged for pair in self._of_one(one, step)]
+        return [*found, *self._of_several(steps)]
+
+    def _of_one(self, one: Judged, step: JudgedStep) -> Iterator[_Found]:
+        said, answer = one.said, one.answer
+        if said is None or said.success is None or answer is None or answer.success is None:
+            self.left_out["nobody knows the right verdict, or none was given"] += 1
+        elif one.overruled:
+            yield from self._overruled(one, said, answer)
+        elif (
+            said.success
+            or one.remedy not in ("person", "later try", "teacher")
+            or _same(said.refined_prompt, answer.refined_prompt)
+        ):
+            self.left_out["the answer stands, or nothing better is known"] += 1
+        elif one.remedy == "later try" and not _drawn_and_refused(one, said, step):
+            self.left_out["nobody drew with what the critic proposed"] += 1
+        else:
+            yield _Found(one, _as_said(answer, said), said, "remedy")
+
+    def _overruled(self, one: Judged, said: Verdict, answer: Verdict) -> Iterator[_Found]:
+        if not answer.reasoning.strip() and not self.settings.without_reasoning:
+            self.left_out["corrected without a reason: write notes, or --reasoning tinyworld"] += 1
+        elif not answer.success and one.remedy == "none":
+            self.left_out["corrected, but nobody knows what to draw instead"] += 1
+        else:
+            yield _Found(one, answer, said, "overruled")
+
+    def _of_several(self, steps: Sequence[JudgedStep]) -> Iterator[_Found]:
+        outcomes: dict[tuple, list[tuple[Judged, Judged | None]]] = defaultdict(list)
+        for step in steps:
+            for one in step.judged:
+                if one.said is not None and one.said.success is not None:
+                    outcomes[one.before, one.after, one.original, one.used].append((one, _next(one, step)))
+        for answers in outcomes.values():
+            distinct = {
+                one.said.model_copy(update={"probability": None}): (one, after)
+                for one, after in answers
+                if one.said
+            }
+            if len(distinct) < 2:
+                continue
+            truths = {one.answer.success for one, _ in answers if one.answer and one.source != "critic"}
+            if len(truths) > 1:
+                self.left_out["people or scores contradict one another"] += 1
+                continue
+            best = self._better([*distinct.values()], next(iter(truths), None))
+            if best is None:
+                self.left_out["several answers, none known to be better"] += 1
+            else:
+                yield best
+
+    def _better(self, answers: list[tuple[Judged, Judged | None]], truth: bool | None) -> _Found | None:
+        if truth is not None:
+            right = [one for one, _ in answers if one.said and one.said.success is truth]
+            wrong = [one for one, _ in answers if one.said and one.said.success is not truth]
+            if right and wrong and right[0].said and wrong[0].said:
+                # What stands in the row as truth is of somebody who knows, also if this run was not told.
+                known = replace(right[0], answer=right[0].said.model_copy(update={"success": truth}))
+                return _Found(known, right[0].said, wrong[0].said, "two answers")
+        refusals = [(one, after) for one, after in answers if one.said and one.said.success is False]
+        scored = sorted(
+            ((after.score.semantics, one) for one, after in refusals if after is not None and after.score),
+            key=lambda pair: pair[0],
+        )
+        if truth is True or len(scored) < 2:
+            return None
+        (low, worse), (high, better) = scored[0], scored[-1]
+        if high - low < max(self.settings.least_margin, 1e-9) or not (better.said and worse.said):
+            return None
+        known = replace(better, answer=better.said)
+        return _Found(known, better.said, worse.said, "two answers", (high, low))
+
+
+def _same(one: str, other: str) -> bool:
+    return " ".join(one.split()).casefold() == " ".join(other.split()).casefold()
+
+
+def _as_said(answer: Verdict, said: Verdict) -> Verdict:
+    """The taught answer, with the critic's own reasoning where there is none of anybody else."""
+    return answer if answer.reasoning.strip() else answer.model_copy(update={"reasoning": said.reasoning})
+
+
+def _next(one: Judged, step: JudgedStep) -> Judged | None:
+    """The image that was drawn with what the critic proposed, from the same page."""
+    if one.said is None or one.said.success is not False:
+        return None
+    later = (other for other in step.judged if other.attempt > one.attempt and other.before == one.before)
+    return next((other for other in later if _same(other.used, one.said.refined_prompt)), None)
+
+
+def _drawn_and_refused(one: Judged, said: Verdict, step: JudgedStep) -> bool:
+    later = [other for other in step.judged if other.attempt > one.attempt and other.before == one.before]
+    return any(
+        other.answer is not None and other.answer.success is False and _same(other.used, said.refined_prompt)
+        for other in later
+    )
+
+
+def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[Path], out: Path) -> Path:
+    """Write `out / "critic_pairs.jsonl"` with its images and report.json, of these run folders; returns the
+    file. `converter` says how runs are read (scorer, wording, success_at, reasoning).
+
+    Raises SettingsError for runs that give no pair, and as `RunConverter.read`.
+    """
+    check_place(out, {CRITIC_FILE, REPORT_FILE})
+    steps, problems, _, screened = converter.read(runs, out)
+    finder = PairFinder(settings)
+    rows: dict[str, tuple[CriticPair, Judged]] = {}
+    for found in finder.find(steps):
+        row = _row(found, converter.prompt_set)
+        if row is None:
+            finder.left_out["its texts cannot stand in a row"] += 1
+        else:
+            rows.setdefault(row.line(), (row, found.judged))
+    for reason, number in finder.left_out.most_common():
+        converter.log(f"no pair: {number} x {reason}")
+    if not rows:
+        raise SettingsError("These runs give no pair.", "The lines above say why; see docs/training.md.")
+    made = [row for row, _ in rows.values()]
+    counts = counted(made)
+    warnings = show(counts, converter.log)
+    report = {
+        **counts.model_dump(),
+        "left_out": dict(finder.left_out),
+        "damaged": [str(problem) for problem in problems],
+        "guard": screened.model_dump() if screened else None,
+        "warnings": warnings,
+        "settings": settings.model_dump(),
+        "prompt_set": converter.prompt_set.digest,
+    }
+    with writing_folder(out, SettingsError, "Data folder") as temporary:
+        (temporary / IMAGES).mkdir()
+        for _, judged in rows.values():
+            keep_images(temporary, judged, white=True)
+        write_pairs(temporary / CRITIC_FILE, made)
+        write_text(temporary / REPORT_FILE, json.dumps(report, indent=1) + "\n", SettingsError, "The report")
+    return out / CRITIC_FILE
+
+
+def _row(found: _Found, prompt_set: PromptSet) -> CriticPair | None:
+    """The pair as a row, None for texts that cannot stand in one."""
+    judged = found.judged
+    assert judged.answer is not None and judged.answer.success is not None
+    try:
+        asked = sft_row(replace(judged, remedy=None), prompt_set)
+        chosen, rejected = (
+            write_verdict(one.model_copy(update={"probability": None}), prompt_set.verdict_first)
+            for one in (found.chosen, found.rejected)
+        )
+        return CriticPair(
+            messages=asked.messages[:-1],
+            images=asked.images,
+            chosen=chosen,
+            rejected=rejected,
+            chosen_score=found.scores[0],
+            rejected_score=found.scores[1],
+            by=judged.source,
+            why=found.why,
+            truth=judged.answer.success,
+        )
+    except (AnswerError, SettingsError, ValueError):
+        return None

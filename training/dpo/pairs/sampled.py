@@ -1,0 +1,199 @@
+"""Pairs from a model's own answers: several to each row of reinforcement, rewarded as reinforcement rewards
+them, the best against the worst.
+
+Decision: questions, rewards and judges are those of the reinforcement (its task), so that what preference
+training teaches is what reinforcement would, in one pass over the data and without rollouts. Plans that
+earlier runs wrote for the same request take part like sampled ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic
+
+from ....backend.answers.reading import write_plan
+from ....backend.errors import AnswerError, JournalError, PictureError, SettingsError, TrainingError
+from ....backend.feedback.sft_row import MARK
+from ....backend.files.atomic import write_text, writing_folder
+from ....backend.pictures import Picture
+from ....backend.prompts import default_prompt_set, prompt_set_of
+from ...data.row_folder import IMAGES, check_place, keep_picture
+from ...grpo.task import Found, Row, Task
+from ...reward.cache import RewardCache
+from ...reward.rollout_reward import RolloutReading, mean
+from ...rows.planner_rl import PlannerRlRow
+from ...rows.preference import (
+    CRITIC_FILE,
+    PLANNER_FILE,
+    CriticPair,
+    PlannerPair,
+    PreferenceRow,
+    write_pairs,
+)
+from ...rows.rl import CriticRlRow
+from ...runs.run_folders import find_runs, load_run
+from ...trainer.step_clock import StepClock
+from .choosing import Worth, best_and_worst, counted, show
+from .from_runs import REPORT_FILE
+from .sampling import SampledPairs, sampled_answers
+
+AT_ONCE = 64
+"""Answers that are rewarded in one call."""
+
+
+@dataclass(frozen=True)
+class SampledRows(Generic[Row]):
+    """The rows that a model is asked about, with image paths relative to `images`; `given`: further answers
+    by what a row is known by (its line), beside those that are sampled."""
+
+    rows: Sequence[Row]
+    images: Path
+    given: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PairMaker(Generic[Row, Found]):
+    """Makes pairs of a checkpoint's answers, rewarded by a task of reinforcement.
+
+    What a stopped call goes on from lies in `OUT.work`: answers, drawn and scored images, judgements."""
+
+    checkpoint: Path
+    task: Task[Row, Found]
+    settings: SampledPairs
+    log: Callable[[str], None] = print
+
+    def make(self, data: SampledRows[Row], out: Path) -> Path:
+        """Write the pairs with their images and report.json into `out`; returns the data file. Raises
+        SettingsError for rows that give no pair, TrainingError if rewards cannot be had for now."""
+        name = CRITIC_FILE if self.task.agent == "critic" else PLANNER_FILE
+        check_place(out, {CRITIC_FILE, PLANNER_FILE, REPORT_FILE})
+        work = out.with_name(f"{out.name}.work")
+        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
+        shown = work / "shown"
+        questions = [
+            self.task.question(row, data.images, shown, prompt_set, self.settings.pixels) for row in data.rows
+        ]
+        kept = RewardCache(work / "samples.sqlite", "The answers' file")
+        try:
+            answers = sampled_answers(self.checkpoint, questions, self.settings, kept, self.log)
+        finally:
+            kept.close()
+        answers = [
+            [*some, *data.given.get(self.task.written(row), ())]
+            for row, some in zip(data.rows, answers, strict=True)
+        ]
+        reading = RolloutReading(data.images, str, prompt_set.verdict_first, self.settings.seed)
+        reward = self.task.reward(work, reading, work, StepClock())
+        worths = asyncio.run(self._worths(reward, data.rows, answers))
+        chosen = [best_and_worst(some, self.settings.least_margin) for some in worths]
+        pairs = [
+            (row, question, pair)
+            for row, question, pair in zip(data.rows, questions, chosen, strict=True)
+            if pair is not None
+        ]
+        self._say(worths, len(pairs))
+        if not pairs:
+            raise SettingsError(
+                "No question has answers of different worth.",
+                "Raise --temperature or --samples, or give other rows.",
+            )
+        who = "; ".join(self.task.rewarders().values())
+        with writing_folder(out, SettingsError, "Data folder") as temporary:
+            (temporary / IMAGES).mkdir()
+            made = [_row(row, question, pair, who, temporary) for row, question, pair in pairs]
+            report = {
+                **counted(made).model_dump(),
+                "questions": len(data.rows),
+                "warnings": show(counted(made), self.log),
+                "rewarded_by": self.task.rewarders(),
+                "settings": self.settings.model_dump(),
+            }
+            write_pairs(temporary / name, made)
+            write_text(
+                temporary / REPORT_FILE, json.dumps(report, indent=1) + "\n", SettingsError, "The report"
+            )
+        return out / name
+
+    async def _worths(
+        self, reward: Any, rows: Sequence[Row], answers: Sequence[Sequence[str]]
+    ) -> list[list[Worth]]:
+        flat = [(number, answer) for number, some in enumerate(answers) for answer in some]
+        worths: list[list[Worth]] = [[] for _ in rows]
+        for start in range(0, len(flat), AT_ONCE):
+            part = flat[start : start + AT_ONCE]
+            samples, _ = await reward.judged([answer for _, answer in part], [rows[at] for at, _ in part])
+            for (at, answer), sample in zip(part, samples, strict=True):
+                worths[at].append(Worth(answer, sample.overall))
+            if reward.problem is not None:
+                raise TrainingError(
+                    f"Pairs cannot be made: {reward.problem}", "Mend that and run the same command."
+                )
+            done = min(start + AT_ONCE, len(flat))
+            if start // AT_ONCE % 10 == 9 or done == len(flat):
+                self.log(f"{done} of {len(flat)} answers rewarded")
+        return worths
+
+    def _say(self, worths: Sequence[Sequence[Worth]], pairs: int) -> None:
+        known = [one.worth for some in worths for one in some if one.worth is not None]
+        failed = sum(one.worth is None for some in worths for one in some)
+        self.log(
+            f"{len(known)} answers of mean worth {mean(known):.3f}, {failed} without one; {pairs} of "
+            f"{len(worths)} questions have two that are {self.settings.least_margin:g} apart"
+        )
+
+
+def _row(
+    row: Any, question: dict[str, Any], pair: tuple[Worth, Worth], by: str, folder: Path
+) -> PreferenceRow:
+    """The pair as a row, its images copied into `folder`."""
+    best, worst = pair
+    fields: dict[str, Any] = {
+        "messages": [
+            {"role": turn["role"], "content": _text(turn["content"])} for turn in question["prompt"]
+        ],
+        "images": [keep_picture(Picture.open(path), folder) for path in question["images"]],
+        "chosen": best.answer,
+        "rejected": worst.answer,
+        "chosen_score": best.worth,
+        "rejected_score": worst.worth,
+        "by": by[:2000],
+        "why": "best of samples",
+    }
+    if isinstance(row, CriticRlRow):
+        return CriticPair(**fields, truth=row.evaluation.success)
+    assert isinstance(row, PlannerRlRow)
+    known = {name: getattr(row, name) for name in ("request", "checklist", "reference", "steps")}
+    return PlannerPair(**fields, **known)
+
+
+def _text(content: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(MARK if part["type"] == "image" else str(part["text"]) for part in content)
+
+
+def plans_of_runs(
+    runs: Sequence[Path], rows: Sequence[PlannerRlRow], skip_bad: bool, log: Callable[[str], None]
+) -> dict[str, list[str]]:
+    """The plans that runs wrote for the rows' requests, as answers, by the rows' lines. A request with images
+    is not looked for: its images would have to be the same. Raises JournalError for a damaged run unless
+    `skip_bad`."""
+    wanted = {row.request: row.line() for row in rows if not row.images}
+    found: dict[str, list[str]] = {}
+    for folder, name in find_runs(runs) if runs else []:
+        try:
+            run = load_run(folder)
+            line = wanted.get(run.request.text)
+            if line is not None and not run.request.images:
+                found.setdefault(line, []).append(write_plan(run.plan))
+        except AnswerError:
+            log(f"the plan of run {name} cannot stand in a row")
+        except (JournalError, PictureError) as error:
+            if not skip_bad:
+                raise JournalError(f"Run {name!r}: {error.message}", error.hint) from error
+            log(f"left out run {name}: {error.message}")
+    if runs:
+        log(f"{sum(map(len, found.values()))} plans of runs for {len(found)} of {len(rows)} requests")
+    return found
