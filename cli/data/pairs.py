@@ -15,7 +15,7 @@ from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ...training.reward.redraw import DrawingSettings
-from ...training.runs.settings import EXACT, RunsData
+from ...training.runs.settings import RunsData
 from ..commands.stages.options import Download, Images, Model, SkipBad, checkpoint_of, log
 from ..commands.stages.planner_grpo import opened_judge
 from ..model_options import with_model_options
@@ -71,7 +71,7 @@ def from_runs(
         oracle = OracleCritic()
     wording = prompt_set_of(checkpoint_of(init, download)) if init else None
     converter = RunConverter(
-        RunsData(success_at=success_at, reasoning=EXACT if exact else "own"),
+        RunsData(success_at=success_at, reasoning="tinyworld" if exact else "own"),
         wording or default_prompt_set(),
         open_scorer(scorer) if scorer else None,
         oracle,

@@ -84,7 +84,8 @@ def _written(
             trust_remote_code=False,
             use_safetensors=True,
             dtype=torch.bfloat16 if on_gpu else torch.float32,
-        ).to("cuda" if on_gpu else "cpu")
+        )
+        model = model.to("cuda" if on_gpu else "cpu")
         together = max(1, settings.sample_batch // settings.samples)
         for start in range(0, len(asked), together):
             part = asked[start : start + together]
