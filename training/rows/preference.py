@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, TypeVar
 
 from pydantic import FailFast, Field, model_validator
 
@@ -28,6 +28,7 @@ MAX_ANSWER = 200_000
 CRITIC_FILE, PLANNER_FILE = "critic_pairs.jsonl", "planner_pairs.jsonl"
 
 Answer = Annotated[str, Field(min_length=1, max_length=MAX_ANSWER)]
+Pair = TypeVar("Pair", bound="PreferenceRow")
 
 
 class PreferenceRow(RlRow):
@@ -45,7 +46,7 @@ class PreferenceRow(RlRow):
     why: str | None = Field(default=None, max_length=200)
 
     @model_validator(mode="after")
-    def _is_a_pair(self) -> Self:
+    def _is_a_pair(self) -> PreferenceRow:
         if self.messages[-1].role != "user":
             raise ValueError(
                 f"the question must end with the user's words, not the {self.messages[-1].role}'s"
@@ -64,7 +65,7 @@ class PreferenceRow(RlRow):
         """The paths by their places."""
         return {f"images.{number}": name for number, name in enumerate(self.images)}
 
-    def with_paths(self, paths: Mapping[str, str]) -> Self:
+    def with_paths(self: Pair, paths: Mapping[str, str]) -> Pair:
         """The row with these paths."""
         return self.model_copy(update={"images": list(paths.values())})
 
