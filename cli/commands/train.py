@@ -65,9 +65,9 @@ def _fine_tune(
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
-    from ...training.runs.own_critic import TRAINED
     from ...training.rows.row_sets import RowSet
     from ...training.rows.sft import check_rows, show_balance, show_problems
+    from ...training.runs.own_critic import TRAINED
     from ...training.sft.data import FINAL, SftData
     from ...training.sft.train import train
     from ...training.trainer.policy import check_options

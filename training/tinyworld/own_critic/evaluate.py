@@ -28,10 +28,10 @@ from ...evaluation.gate_rows import GateSettings
 from ...evaluation.gate_rule import measured
 from ...evaluation.intervals import Share, share, sign_test
 from ...evaluation.regression_gate import answers_of
-from ...own_critic import OwnCriticAgents, OwnCriticData, OwnCriticSettings, train_own_critic
 from ...rows.row_sets import RowSet
 from ...rows.sft import write_rows
 from ...runs.convert import SFT_FILE
+from ...runs.own_critic import OwnCriticAgents, OwnCriticData, OwnCriticSettings, train_own_critic
 from ...runs.rehearsal import Rehearsal
 from ...runs.settings import RunsData
 from ...sft.train import SftTraining
