@@ -18,6 +18,8 @@ from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options
 from ..service_options import RewarderOptions, ServiceOptions
+from .stages.dpo import critic as critic_dpo
+from .stages.dpo import planner as planner_dpo
 from .stages.options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
 from .stages.planner_grpo import command as planner_grpo
 from .stages.tinyworld import TINYWORLD
@@ -165,6 +167,8 @@ def critic_sft(
 
 
 app.command("own-critic")(own_critic)
+app.command("critic-dpo")(critic_dpo)
+app.command("planner-dpo")(planner_dpo)
 app.command("planner-grpo")(planner_grpo)
 
 

@@ -15,6 +15,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.cli.commands.train import app
+from interleave_thinker.training.dpo.settings import DpoTraining
 from interleave_thinker.training.evaluation.regression_gate import GateSettings
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import lines
@@ -120,7 +121,15 @@ def test_every_recipe_says_what_it_is_for() -> None:
     assert all(about(name) for name in recipe_names())
 
 
-SETTINGS = (SftTraining, GrpoTraining, RewardSettings, DrawingSettings, GateSettings, AblationSettings)
+SETTINGS = (
+    SftTraining,
+    DpoTraining,
+    GrpoTraining,
+    RewardSettings,
+    DrawingSettings,
+    GateSettings,
+    AblationSettings,
+)
 
 
 @pytest.mark.parametrize("model", SETTINGS)

@@ -89,9 +89,15 @@ def summarise(
     rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
 ) -> Check:
     """The check of these answers; an answer without a readable verdict is wrong."""
+    return critic_check([row.evaluation.success for row in rows], answers, tokens, verdict_first)
+
+
+def critic_check(
+    truths: Sequence[bool], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
+) -> Check:
+    """The same where only the truths are known: whether each image is right."""
     verdicts = [read_answer(answer) for answer in answers]
     said = [verdict.success if verdict else None for verdict in verdicts]
-    truths = [row.evaluation.success for row in rows]
     right = [one is not None and one == truth for one, truth in zip(said, truths, strict=True)]
 
     def share(flags: Sequence[bool]) -> float:
@@ -101,7 +107,7 @@ def summarise(
         truth: [ok for ok, one in zip(right, truths, strict=True) if one is truth] for truth in (True, False)
     }
     return Check(
-        rows=len(rows),
+        rows=len(truths),
         accuracy=share(right),
         true_recall=share(by_truth[True]) if by_truth[True] else None,
         false_recall=share(by_truth[False]) if by_truth[False] else None,

@@ -8,16 +8,14 @@ worse is the usual failure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from transformers import TrainerCallback
 
 from ...backend.errors import TrainingError
 from ..evaluation.held_out import CheckLog, HeldOutCheck
-from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
 from ..trainer.progress_line import number
-from .settings import GrpoTraining
 
 REFERENCE_KL = 1e-3
 
@@ -28,6 +26,29 @@ which the writer has other weights: 0.015 in a healthy run and 0.2 with stale we
 before 1.10)."""
 
 
+class Paced(Protocol):
+    """Settings of a training that is checked: every `save_every` times `updates` steps, down to `floor`."""
+
+    @property
+    def save_every(self) -> int: ...
+
+    @property
+    def updates(self) -> int: ...
+
+    @property
+    def floor(self) -> float: ...
+
+
+class Watched(Protocol):
+    """What is learned from: why training cannot go on for now, and what a person should know; else None."""
+
+    @property
+    def problem(self) -> str | None: ...
+
+    @property
+    def warning(self) -> str | None: ...
+
+
 class Guard(TrainerCallback):
     """Checks the agent on held-out rows at every checkpoint and asks for a stop when it must not go on."""
 
@@ -35,8 +56,8 @@ class Guard(TrainerCallback):
         self,
         check: Callable[[], HeldOutCheck],
         checks: CheckLog[Any],
-        settings: GrpoTraining,
-        reward: RolloutReward[Any, Any],
+        settings: Paced,
+        reward: Watched,
         log: Log,
         agree: Callable[[str | None], str | None] = lambda problem: problem,
     ) -> None:

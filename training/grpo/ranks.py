@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ...backend.errors import InterleaveError, TrainingError
@@ -40,3 +41,12 @@ def agreed(devices: int) -> Callable[[str | None], str | None]:
     from accelerate.utils import gather_object
 
     return lambda problem: next((one for one in gather_object([problem]) if one is not None), None)
+
+
+def gathered(trainer: Any) -> Any:
+    """The model as one that can generate, whatever it is distributed over."""
+    from trl.models.utils import unwrap_model_for_generation
+
+    if trainer.accelerator.num_processes == 1:
+        return nullcontext(trainer.accelerator.unwrap_model(trainer.model))
+    return unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator)

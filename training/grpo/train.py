@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -34,7 +33,7 @@ from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, st
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from ..trainer.step_clock import StepClock
-from .ranks import agreed, of_first_rank
+from .ranks import agreed, gathered, of_first_rank
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
 
@@ -82,7 +81,7 @@ def train(
     run = Reinforcement(checkpoint, data, out, settings, task, log)
     claim_run(out, run.description())
     if run.final.is_dir():
-        return _finished(out, log)
+        return ended(out, log)
     with quiet():
         return run.run()
 
@@ -203,7 +202,7 @@ class Reinforcement(Generic[Row, Found]):
         )
 
         def check() -> Found:
-            with _gathered(trainer) as model:
+            with gathered(trainer) as model:
                 answers, lengths = greedy_answers(
                     model, policy.processor, asked, settings.answer_tokens, settings.check_batch
                 )
@@ -297,7 +296,7 @@ def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tup
     return arguments, named
 
 
-def _finished(out: Path, log: Callable[[str], None]) -> Path:
+def ended(out: Path, log: Callable[[str], None]) -> Path:
     """The result of a training that ended before; raises TrainingError again if it had to stop."""
     result = read_json(out / RESULT_FILE, TrainingError, "Result")
     stopped = result.get("stopped") if isinstance(result, dict) else None
@@ -307,12 +306,3 @@ def _finished(out: Path, log: Callable[[str], None]) -> Path:
         )
     log("this training is finished")
     return out / "final"
-
-
-def _gathered(trainer: Any) -> Any:
-    """The model as one that can generate, whatever it is distributed over."""
-    from trl.models.utils import unwrap_model_for_generation
-
-    if trainer.accelerator.num_processes == 1:
-        return nullcontext(trainer.accelerator.unwrap_model(trainer.model))
-    return unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator)

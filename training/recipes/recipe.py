@@ -16,7 +16,7 @@ from ..trainer.requirements import require
 from .bounded_yaml import bounded_loader, load_yaml
 
 FOLDER = Path(__file__).parent
-STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")
+STAGES = ("planner-sft", "critic-sft", "critic-dpo", "planner-dpo", "critic-grpo", "planner-grpo")
 MAX_BYTES = 64 * 1024
 RENAMED = {"keep_words": "keep_labelled"}
 """Settings of earlier recipes by the names that they have now."""

@@ -28,6 +28,15 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Token accuracy",
         (("trained on", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
     ),
+    (
+        "Pairs told apart",
+        (("trained on", "rewards/accuracies"), ("held out", "eval_rewards/accuracies")),
+    ),
+    ("Margin of the pairs", (("trained on", "rewards/margins"), ("held out", "eval_rewards/margins"))),
+    (
+        "Likelihood of held-out answers, against the start",
+        (("chosen", "eval_rewards/chosen"), ("rejected", "eval_rewards/rejected")),
+    ),
     ("Reward", (("overall", "reward/overall"),)),
     (
         "Parts of the reward",

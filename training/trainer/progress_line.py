@@ -46,6 +46,15 @@ PLANNER_GRPO_PARTS: LineParts = (
     ("failed", "plan/failed", 2),
 )
 
+DPO_PARTS: LineParts = (
+    ("loss", "loss", 4),
+    ("told apart", "rewards/accuracies", 2),
+    ("margin", "rewards/margins", 3),
+    ("chosen", "rewards/chosen", 3),
+    ("rejected", "rewards/rejected", 3),
+    ("rate", "learning_rate", -2),
+)
+
 
 def number(logs: Mapping[str, Any], key: str) -> float | None:
     """A finite number of a log entry, None if it is not there or not one."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.vram.footprint import GB
+from ...dpo.settings import DpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, vllm_length
 from ...sft.train import SftTraining
 from ...trainer.policy import ModelTraining
-from .vram import Memory, cache_bytes_per_token, question_tokens
+from .vram import Memory, Stage, cache_bytes_per_token, question_tokens
 
 KEPT = 3
 """Checkpoints on the disk at once: two are kept, and a third is written before the older one goes."""
@@ -64,7 +65,7 @@ def vllm_need(config: Any, memory: Memory, settings: GrpoTraining) -> float:
     return (memory.whole * 2.0 + cache) / settings.vllm_tensor_parallel + VLLM_REST
 
 
-def hours(config: Any, memory: Memory, settings: SftTraining | GrpoTraining, devices: int) -> float:
+def hours(config: Any, memory: Memory, settings: Stage, devices: int) -> float:
     """Hours for 1,000 rows on H100s, at least: what a usual question and a usual answer take."""
     tokens = question_tokens(config, settings) + ANSWER_TOKENS
     # Forward, backward to the activations, backward to the weights that train, and forward again for what was
@@ -72,6 +73,9 @@ def hours(config: Any, memory: Memory, settings: SftTraining | GrpoTraining, dev
     passes = 2 + 2 + 2 * (memory.trained / memory.whole) + (2 if settings.gradient_checkpointing else 0)
     if isinstance(settings, SftTraining):
         return settings.epochs * _computed(1000 * tokens * passes * memory.whole, devices)
+    if isinstance(settings, DpoTraining):
+        # Two answers, and the reference reads both once.
+        return settings.epochs * _computed(2000 * tokens * (passes + 2) * memory.whole, devices)
     again = 2 if settings.updates > 1 or settings.vllm != "off" else 0
     learned = _computed(1000 * settings.group * tokens * (passes + again) * memory.whole, devices)
     read = memory.whole * 2.0 / (BANDWIDTH * SHARE_OF_BANDWIDTH)
@@ -96,9 +100,7 @@ class Machine:
     free: float
 
 
-def lines(
-    config: Any, memory: Memory, settings: SftTraining | GrpoTraining, machine: Machine, parallel: int
-) -> Iterator[str]:
+def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parallel: int) -> Iterator[str]:
     """The report, line by line; `parallel` redraws or judgements run at once on each
     device."""
     devices, card, ram, free = machine.devices, machine.card, machine.ram, machine.free

@@ -21,6 +21,7 @@ from ....backend.errors import SettingsError
 from ....backend.tinyworld import checkpoint
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
+from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, batches
 from ...reward.plans.judging import JudgingSettings
@@ -30,7 +31,7 @@ from ...trainer.policy import ModelTraining, libraries_of
 from ...trainer.requirements import TRAINERS, missing, outdated, require
 from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
-from .vram import Memory, groups, meta_model, reckon
+from .vram import Memory, Stage, groups, meta_model, reckon
 
 LIBRARIES = (
     "torch",
@@ -45,7 +46,9 @@ LIBRARIES = (
     "deepspeed",
 )
 SPARE = 0.9
-KINDS: dict[str, type[SftTraining] | type[GrpoTraining]] = {
+KINDS: dict[str, type[SftTraining] | type[DpoTraining] | type[GrpoTraining]] = {
+    "critic-dpo": DpoTraining,
+    "planner-dpo": PlannerDpoTraining,
     "critic-grpo": GrpoTraining,
     "planner-grpo": PlannerGrpoTraining,
 }
@@ -96,7 +99,7 @@ def _cards() -> list[tuple[str, float]]:
     return [(card.name, float(card.total_memory)) for card in cards]
 
 
-def settings_of(values: dict[str, Any], stage: str) -> SftTraining | GrpoTraining:
+def settings_of(values: dict[str, Any], stage: str) -> Stage:
     """The training settings among a recipe's values; raises SettingsError naming the field."""
     kind = KINDS.get(stage, SftTraining)
     given = {key: value for key, value in values.items() if key in kind.model_fields}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.vram.footprint import GB, NF4_DOUBLE
+from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining
 from ...sft.train import SftTraining
@@ -28,6 +29,9 @@ planner's (579 words of template, and the request)."""
 AROUND = ("embeddings", "output layer", "language, last norm")
 CHUNK_LOGITS = 1024
 """Positions whose logits are held at once; trl's fused head works in chunks."""
+Stage = SftTraining | DpoTraining | GrpoTraining
+"""Settings of any stage."""
+PLANNERS = (PlannerGrpoTraining, PlannerDpoTraining)
 
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
@@ -76,9 +80,7 @@ class Memory:
         return sum(self.parts.values())
 
 
-def reckon(
-    config: Any, settings: SftTraining | GrpoTraining, devices: int = 1, card: float = 80 * GB
-) -> Memory:
+def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB) -> Memory:
     """Memory on each of `devices` with `card` bytes; with several, weights and optimiser are spread (FSDP2 or
     ZeRO-3)."""
     model = meta_model(config, settings)
@@ -117,6 +119,8 @@ def reckon(
         # unit.
         around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
+    if isinstance(settings, DpoTraining) and full:
+        parts["reference model"] = whole * 4.0 / devices
     if isinstance(settings, GrpoTraining):
         each = cache_bytes_per_token(config)
         answers = settings.prompts * settings.group / devices
@@ -175,22 +179,24 @@ def _first(config: Any, *names: str) -> int:
     return next(int(value) for name in names if (value := getattr(config, name, None)) is not None)
 
 
-def question_tokens(config: Any, settings: SftTraining | GrpoTraining) -> int:
+def question_tokens(config: Any, settings: Stage) -> int:
     """Tokens of a usual question: a critic's with two images, or a planner's with one."""
-    words = PLANNER_PROMPT_TOKENS if isinstance(settings, PlannerGrpoTraining) else PROMPT_TOKENS
+    words = PLANNER_PROMPT_TOKENS if isinstance(settings, PLANNERS) else PROMPT_TOKENS
     return _image_tokens_in(config, settings) + words
 
 
-def _image_tokens_in(config: Any, settings: SftTraining | GrpoTraining) -> int:
+def _image_tokens_in(config: Any, settings: Stage) -> int:
     """Image tokens of a row: the critic's two images, or the one that a planner is given."""
-    images = 1 if isinstance(settings, PlannerGrpoTraining) else 2
+    images = 1 if isinstance(settings, PLANNERS) else 2
     return images * image_tokens(config, settings.image_pixels)
 
 
-def _tokens(config: Any, settings: SftTraining | GrpoTraining) -> tuple[int, int]:
+def _tokens(config: Any, settings: Stage) -> tuple[int, int]:
     """(tokens of the longest row, rows in one forward pass)."""
     if isinstance(settings, SftTraining):
         return settings.cutoff, settings.batch
+    if isinstance(settings, DpoTraining):
+        return settings.cutoff, 2 * settings.batch
     return question_tokens(config, settings) + settings.answer_tokens, settings.micro_batch
 
 

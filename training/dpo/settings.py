@@ -1,0 +1,137 @@
+"""Settings of preference training, how many steps follow from them, and its held-out pairs.
+
+Decision: the same words as in the other stages where they mean the same; what is published for preference
+training of such agents is nothing, so every default here is a usual one and says so in the recipes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+
+from pydantic import Field
+
+from ...backend.errors import SettingsError
+from ..rows.preference import PreferenceRow
+from ..trainer.policy import ModelTraining
+
+FREE_TO_CHANGE = {
+    "device",
+    "save_every",
+    "workers",
+    "check_batch",
+    "floor",
+    "tensorboard",
+    "report_to",
+    "half",
+}
+"""Settings that change nothing of what a stopped training goes on with."""
+HELD_OUT = 0.2
+"""Largest share of the pairs that is held out of a training to check on."""
+
+Pair = TypeVar("Pair", bound=PreferenceRow)
+
+
+class DpoTraining(ModelTraining):
+    """Settings of preference training (DPO); nothing of it is published."""
+
+    rate: float = Field(default=1e-6, gt=0, description="Peak learning rate; cosine after the warm-up.")
+    epochs: float = Field(default=1.0, gt=0, description="Passes over the pairs.")
+    max_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Optimiser steps after which it ends, with the learning rate at its end; empty: those of "
+        "the epochs. Never more than these.",
+    )
+    batch: int = Field(
+        default=4, ge=1, description="Pairs in one forward pass on one device, two answers each."
+    )
+    accumulation: int = Field(default=8, ge=1, description="Such batches per optimiser step.")
+    cutoff: int = Field(
+        default=16384,
+        ge=16,
+        description="Longest question with one answer in tokens, images included; longer ones are an error.",
+    )
+    beta: float = Field(
+        default=0.1, gt=0, description="How strongly the model is held to the one that it starts from."
+    )
+    loss: Literal["sigmoid", "sigmoid_norm", "ipo", "hinge"] = Field(
+        default="sigmoid",
+        description="The loss: DPO's, the same a token (length gains nothing), IPO's, or a hinge.",
+    )
+    likelihood: float = Field(
+        default=0.0,
+        ge=0,
+        description="Weight of the chosen answers' likelihood beside it, against making both answers rarer.",
+    )
+    beyond_shorter: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="What tokens count past the length of the shorter answer (LD-DPO: below 1, against "
+        "length); empty: as all others.",
+    )
+    save_every: int = Field(default=50, ge=1, description="Steps between checkpoints; each has a check.")
+    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    check_rows: int = Field(
+        default=64, ge=1, description="Held-out pairs of each check, at most a fifth of the data."
+    )
+    check_batch: int = Field(default=16, ge=1, description="Questions in one batch of a check.")
+    answer_tokens: int = Field(default=1024, ge=16, description="Longest answer of a check, in tokens.")
+    floor: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Recall on held-out right or wrong images below which training stops.",
+    )
+
+    @property
+    def updates(self) -> int:
+        """Optimiser steps that belong together: each stands alone here."""
+        return 1
+
+
+class PlannerDpoTraining(DpoTraining):
+    """Settings of a planner's preference training; nothing of it is published."""
+
+    floor: float = Field(
+        default=0.8,
+        ge=0,
+        le=1,
+        description="Share of the first check's match (or form) on held-out requests below which training "
+        "stops.",
+    )
+
+
+def steps_of(settings: DpoTraining, pairs: int, devices: int = 1) -> int:
+    """Optimiser steps of a training on so many pairs."""
+    an_epoch = math.ceil(math.ceil(pairs / (settings.batch * devices)) / settings.accumulation)
+    steps = math.ceil(an_epoch * settings.epochs)
+    return min(steps, settings.max_steps or steps)
+
+
+def split_pairs(rows: Sequence[Pair], count: int) -> tuple[list[Pair], list[Pair]]:
+    """(pairs to train on, pairs to check on): up to `count` and at most a share of HELD_OUT, chosen by
+    content; no subject (an image that is judged, a request) is in both. Raises SettingsError if there are
+    too few."""
+    order = {_digest(row.subject): row.subject for row in rows}
+    wanted, held = min(count, int(len(rows) * HELD_OUT)), set[str]()
+    taken = 0
+    for _, subject in sorted(order.items()):
+        size = sum(row.subject == subject for row in rows)
+        if taken + size <= wanted:
+            held.add(subject)
+            taken += size
+    checked = [row for row in rows if row.subject in held]
+    trained = [row for row in rows if row.subject not in held]
+    if not checked or not trained:
+        raise SettingsError(
+            f"{len(rows)} pairs are too few to hold any out.", "Give more, or --held-out pairs of their own."
+        )
+    return trained, checked
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,104 @@
+"""trl's DPO trainer as preference training uses it here: its configuration, and images at the size at which
+agents show them.
+
+Decisions. The reference is what the training starts from: with an adapter the same weights with the adapter
+off, else a second copy that trl reads from the checkpoint's folder (log-probabilities cannot be reckoned
+beforehand where there are images, trl refuses it). Nothing is cut: `max_length` is off, since rows were
+measured before, and trl would cut answers silently. This module needs trl and is imported by what trains
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+from trl.trainer.dpo_config import DPOConfig
+
+from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
+from ...backend.pictures import Picture
+from ..trainer.policy import arguments
+from ..trainer.progress_line import number
+from .settings import DpoTraining
+
+RARER = 20.0
+"""Nats by which held-out chosen answers have become rarer, past which there is a warning."""
+
+
+def config_of(settings: DpoTraining, steps: Path, steps_in_all: int, report_to: list[str]) -> DPOConfig:
+    """The configuration of trl's trainer. Made before the model is loaded (see policy_model)."""
+    losses: list[str] = [settings.loss]
+    weights = [1.0]
+    if settings.likelihood:
+        losses.append("sft")
+        weights.append(settings.likelihood)
+    return DPOConfig(
+        **arguments(settings, steps, steps_in_all),
+        num_train_epochs=settings.epochs,
+        max_steps=steps_in_all if settings.max_steps else -1,
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=settings.batch,
+        gradient_accumulation_steps=settings.accumulation,
+        lr_scheduler_type="cosine",
+        beta=settings.beta,
+        loss_type=losses,
+        loss_weights=weights,
+        ld_alpha=settings.beyond_shorter,
+        max_length=None,
+        remove_unused_columns=False,
+        dataloader_num_workers=settings.workers,
+        eval_strategy="steps",
+        eval_steps=settings.save_every,
+        prediction_loss_only=True,
+        logging_steps=max(1, min(20, int(steps_in_all / 10))),
+        save_steps=settings.save_every,
+        report_to=report_to,
+    )
+
+
+class ShownPairs:
+    """A collator whose images are scaled down as in use, and to at most `pixels`; `collator` is trl's."""
+
+    def __init__(self, collator: Callable[[list[dict[str, Any]]], Any], pixels: int) -> None:
+        self.collator = collator
+        self.pixels = min(pixels, MAX_PIXELS)
+
+    def __call__(self, examples: list[dict[str, Any]]) -> Any:
+        for example in examples:
+            example["images"] = [scaled_down(Picture(one), self.pixels).image for one in example["images"]]
+        return self.collator(examples)
+
+
+class PairWatch(TrainerCallback):
+    """Says how held-out pairs are told apart whenever they are measured. A guard's source of `warning`:
+    that the chosen answers themselves become rare, which the loss allows."""
+
+    problem: str | None = None
+
+    def __init__(self, log: Callable[[str], None], beta: float) -> None:
+        self.log = log
+        self.beta = beta
+        self.warning: str | None = None
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
+        found = metrics or {}
+        accuracy, margin = number(found, "eval_rewards/accuracies"), number(found, "eval_rewards/margins")
+        chosen, loss = number(found, "eval_rewards/chosen"), number(found, "eval_loss")
+        if accuracy is None or margin is None or chosen is None or loss is None:
+            self.log(f"step {state.global_step} held-out pairs: the loss is not a number")
+            return
+        change = chosen / self.beta
+        self.log(
+            f"step {state.global_step} held-out pairs: {accuracy:.2f} told apart, margin {margin:.3f}, loss "
+            f"{loss:.4f}, chosen answers {change:+.1f} nats"
+        )
+        self.warning = (
+            f"held-out chosen answers have become {-change:.0f} nats rarer than at the start: --likelihood "
+            "holds them"
+            if change < -RARER
+            else None
+        )
