@@ -77,6 +77,10 @@ def _none_to_empty(value: Any) -> Any:
     return "" if value is None else value
 
 
+def _none_to_nothing(value: Any) -> Any:
+    return () if value is None else value
+
+
 Words = Annotated[Text, BeforeValidator(_none_to_empty)]
 OptionalText = Annotated[Text | None, BeforeValidator(stated)]
 WrittenPath = Annotated[Annotated[str, Field(max_length=4096)] | None, BeforeValidator(stated)]
@@ -94,7 +98,9 @@ class _Entry(BaseModel):
     source_img: WrittenPath = None
     target_img: WrittenPath = None
     image: WrittenPath = None
-    beside_imgs: Several[WrittenPath] = Field(default=(), max_length=MOST_SHOWN - 1)
+    beside_imgs: Annotated[
+        Annotated[Several[WrittenPath], Field(max_length=MOST_SHOWN - 1)], BeforeValidator(_none_to_nothing)
+    ] = ()
     success: Annotated[Annotated[bool, Field(strict=True)] | None, BeforeValidator(_read_success)] = None
     reasoning: Words = ""
     text: Words = ""
@@ -158,7 +164,9 @@ class Record(BaseModel):
 class _Context(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    execution_plan: Several[RecordStep] = Field(default=(), max_length=MAX_STEPS)
+    execution_plan: Annotated[
+        Annotated[Several[RecordStep], Field(max_length=MAX_STEPS)], BeforeValidator(_none_to_nothing)
+    ] = ()
     reasoning: Words = ""
 
 
@@ -168,7 +176,9 @@ class _Attempts(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     user_input: Words = ""
-    global_context: _Context = _Context()
+    global_context: Annotated[_Context, BeforeValidator(lambda value: {} if value is None else value)] = (
+        _Context()
+    )
     steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
     refine_prompt_is: Meaning | None = None
 

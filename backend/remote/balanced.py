@@ -4,7 +4,8 @@ Decision: a service that fails costs nothing but the way to the next one; only w
 pause, of a random length up to a bound that doubles (full jitter), because clients that wait equally long
 come back together. What a service says about its room (Retry-After) is obeyed; where that does not fit into
 the time that the request has, it fails at once and says so. A service that is late may still be at work, so
-only one other is asked. Six tries are enough, or one for every service where there are more.
+only one other is asked. One that answers as no such service does is not asked again for the same request. Six
+tries are enough, or one for every service where there are more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
@@ -30,7 +31,8 @@ GREETING_SECONDS = 10.0
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
-Reason = Literal["down", "busy", "late"]
+Reason = Literal["down", "busy", "late", "wrong"]
+MOST_NAMED = 8
 
 
 class Unanswered(Exception):
@@ -52,13 +54,15 @@ class Balanced:
 
     def ask(self, call: RemoteCall, digest: bytes, once: Callable[[Endpoint], Answer]) -> Answer:
         """The answer of `once`, which asks one service and raises Unanswered where another may do better.
-        Raises the error of the last one that did not answer, and whatever else `once` raises."""
+        Raises an error that says of each what it did, and whatever else `once` raises."""
         tried: set[str] = set()
+        wrong: set[str] = set()
+        faults: dict[str, Unanswered] = {}
         tries = rounds = late = 0
         last: Unanswered | None = None
         while True:
             self._greet_others()
-            endpoint = self.endpoints.take(digest, tried)
+            endpoint = self.endpoints.take(digest, tried | wrong)
             if endpoint is None:
                 self._pause(call, rounds, last)
                 tried.clear()
@@ -69,11 +73,14 @@ class Balanced:
                 return self._ask_one(call, endpoint, once)
             except Unanswered as fault:
                 last = fault
-                tried.add(endpoint.url)
+                faults.pop(endpoint.url, None)
+                faults[endpoint.url] = fault
+                (wrong if fault.reason == "wrong" else tried).add(endpoint.url)
                 late += fault.reason == "late"
-                most = max(MOST_TRIES, len(self.endpoints.now()))
-                if tries >= most or late >= LATE_TRIES or call.hung_up.is_set():
-                    raise self._given_up(fault, tries) from None
+                known = {one.url for one in self.endpoints.now()}
+                over = tries >= max(MOST_TRIES, len(known)) or late >= LATE_TRIES or known <= wrong
+                if over or call.hung_up.is_set():
+                    raise self._given_up(list(faults.values()), tries) from None
 
     def _ask_one(self, call: RemoteCall, endpoint: Endpoint, once: Callable[[Endpoint], Answer]) -> Answer:
         try:
@@ -82,7 +89,9 @@ class Balanced:
                 self.endpoints.answered(endpoint)
             answer = once(endpoint)
         except Unanswered as fault:
-            if fault.reason == "busy":
+            if fault.reason == "wrong":
+                self.endpoints.wrong(endpoint, fault.error)
+            elif fault.reason == "busy":
                 self.endpoints.busy(endpoint, fault.after)
             else:
                 self.endpoints.failed(endpoint)
@@ -116,7 +125,7 @@ class Balanced:
         error = last.error if last is not None else full
         room = self.endpoints.wait_for_one()
         if room > call.seconds_left:
-            raise type(error)(
+            raise self.endpoints.kind(
                 f"{error.message.rstrip('.')}; room in {math.ceil(room)} s at the earliest, later than this "
                 "request can wait.",
                 "Set a later deadline, or name more services.",
@@ -126,12 +135,17 @@ class Balanced:
         if call.hung_up.is_set() or not call.seconds_left:
             raise error from None
 
-    def _given_up(self, fault: Unanswered, tries: int) -> InterleaveError:
+    def _given_up(self, faults: Sequence[Unanswered], tries: int) -> InterleaveError:
+        """What is raised in the end: the last fault of each service, the latest first."""
+        *others, last = faults
         count = len(self.endpoints.now())
         asked = f"{tries} tries" if count == 1 else f"{tries} tries of {count} services"
         if tries == 1:
-            return fault.error
-        return type(fault.error)(f"{fault.error.message.rstrip('.')} ({asked}).", fault.error.hint)
+            return last.error
+        said = [f"{last.error.message.rstrip('.')} ({asked})"]
+        said += [one.error.message.rstrip(".") for one in reversed(others[-MOST_NAMED:])]
+        said += [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
+        return self.endpoints.kind(f"{'; '.join(said)}.", last.error.hint)
 
 
 def retry_after(value: str | None) -> float | None:

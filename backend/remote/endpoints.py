@@ -38,6 +38,8 @@ class Endpoint:
     """Nothing is known of it, or it rested."""
     workers: int = 1
     """Requests that it works on at once, as far as it says."""
+    is_named: bool = False
+    """It was said that it is none of those services."""
     is_greeted: bool = False
     """Somebody is asking it how it is."""
 
@@ -127,6 +129,18 @@ class Endpoints:
                 endpoint.busy_until = time.monotonic() + min(seconds, LONGEST_PAUSE)
         else:
             self.failed(endpoint)
+
+    def wrong(self, endpoint: Endpoint, error: InterleaveError) -> None:
+        """What it sent is no answer of such a service: beside others it rests, and is named the first
+        time."""
+        with self._lock:
+            if len(self._all) == 1:
+                return
+            if not endpoint.is_named:
+                LOG.warning("%s is left out: %s", endpoint.url, error)
+            endpoint.is_named = endpoint.must_greet = True
+            endpoint.is_greeted = False
+            endpoint.rests_until = time.monotonic() + REST_SECONDS
 
     def failed(self, endpoint: Endpoint) -> None:
         """It did not answer; after FAILURES_BEFORE_REST times in a row, or when it was only greeted, it

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from ...backend.agents.planner_question import planner_message
 from ...backend.chat.image_limits import MAX_PIXELS
@@ -56,6 +56,11 @@ class PlannerRlRow(RlRow):
     steps: StepRange | None = None
     judge: str | None = Field(default=None, max_length=2000)
     id: str | None = Field(default=None, max_length=500)
+
+    @field_validator("images", "checklist", "reference", mode="before")
+    @classmethod
+    def _null_is_nothing(cls, value: Any) -> Any:
+        return [] if value is None else value
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> PlannerRlRow:

@@ -67,6 +67,11 @@ class CriticRlRow(RlRow):
     judge: str | None = None
     raw_scores: Any = None
 
+    @field_validator("rewritten_prompt", mode="before")
+    @classmethod
+    def _null_is_empty(cls, value: Any) -> Any:
+        return "" if value is None else value
+
     @field_validator("origin_image_path", mode="after")
     @classmethod
     def _none_is_none(cls, value: str | None) -> str | None:

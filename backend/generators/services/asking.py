@@ -1,8 +1,9 @@
 """One question to one service, and what its status means for who asks next.
 
-Decision: every fault is of one of two kinds. Of this service or of its moment (no connection, 429, 5xx,
-late): `Unanswered`, for whoever has another service or another moment. Of the request (4xx, a redirect, an
-endless answer): an error at once, since every other service would say the same.
+Decision: every fault is of one of two kinds. Of this service (a redirect, an endless answer, no such page, a
+key that it does not take) or of its moment (no connection, 429, 5xx, late): `Unanswered`, for whoever has
+another service or another moment. Of the request (other 4xx): an error at once, since every other service
+would say the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ...remote.server import RemoteServer
 
 BUSY, LATE, DOWN = {429, 503}, {408, 504}, {500, 502}
 NO_SUCH_PAGE = frozenset({404, 405, 501})
+NOT_FOR_US = NO_SUCH_PAGE | {401}
+"""What a service says that is another one than it was taken for."""
 OUT_OF_CREDIT = "insufficient_quota"
 """What hosted models call it when asking again is no use."""
 UNREACHABLE = "Is the service running and reachable?"
@@ -46,9 +49,12 @@ class Refused(GeneratorError):
 
 def asked(server: RemoteServer, call: RemoteCall, question: Question, silence: float) -> bytes:
     """The body of the answer; `silence`: longest wait for the next bytes in seconds. Raises Unanswered,
-    Refused, GeneratorError."""
-    with server.faults():
-        found = _asked(server, call, question, silence)
+    Refused."""
+    try:
+        with server.faults():
+            found = _asked(server, call, question, silence)
+    except GeneratorError as error:
+        raise Unanswered(error, "wrong") from None
     if isinstance(found, bytes):
         return found
     raise found
@@ -83,4 +89,5 @@ def _asked(
         reason = "busy" if status in BUSY else "late" if status in LATE else "down"
         error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
         return Unanswered(error, reason, after)
-    return Refused(f"{where} was refused with status {status}: {said}", server.url, status, said)
+    refused = Refused(f"{where} was refused with status {status}: {said}", server.url, status, said)
+    return Unanswered(refused, "wrong") if status in NOT_FOR_US else refused

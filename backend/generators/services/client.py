@@ -27,6 +27,7 @@ from ...remote.api_keys import GENERATOR_KEY, read_key
 from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
 from ...remote.call import TRIES, RemoteCall, Retryable
 from ...remote.endpoints import Endpoint, Endpoints
+from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, Question, asked
 from .makers import Makers
 from .unused import UnusedOptions
@@ -46,6 +47,9 @@ AHEAD = 2
 """Requests under way for each worker of a service: one is drawn, one is on its way."""
 
 Client = TypeVar("Client", bound="ServiceClient")
+Read = Callable[[RemoteServer, bytes], Picture | GeneratorError]
+"""An answer's image, or a service's own word that it will not draw, which is not asked of another one. Raises
+GeneratorError for what is no such answer."""
 
 
 @dataclass(frozen=True)
@@ -142,20 +146,28 @@ class ServiceClient(ABC):
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         """Take from a service's page what it says of itself; raises GeneratorError, SettingsError."""
 
-    def _draw(self, question: Question, digest: bytes) -> tuple[Endpoint, bytes]:
-        """The body of the first answer, and whose it is. Raises GeneratorError, Cancelled."""
+    def _draw(self, question: Question, digest: bytes, read: Read) -> Picture:
+        """The first image that `read` finds in an answer. Raises GeneratorError, Cancelled."""
         several = len(self._endpoints.now()) > 1
 
-        def ask(call: RemoteCall) -> tuple[Endpoint, bytes]:
+        def ask(call: RemoteCall) -> Picture | GeneratorError:
             # Of several, one that is silent for half of the time is given up.
             first = self._deadline / 2 if several else self._deadline
 
-            def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
-                return endpoint, asked(endpoint.server, call, question, min(first, call.seconds_left))
+            def once(endpoint: Endpoint) -> Picture | GeneratorError:
+                said = asked(endpoint.server, call, question, min(first, call.seconds_left))
+                try:
+                    with endpoint.server.faults():
+                        return read(endpoint.server, said)
+                except GeneratorError as error:
+                    raise Unanswered(error, "wrong") from None
 
             return self._services.ask(call, digest, once)
 
-        return self._carried_out(ask, self._deadline, f"{question.method} {self._where}{question.path}")
+        found = self._carried_out(ask, self._deadline, f"{question.method} {self._where}{question.path}")
+        if isinstance(found, GeneratorError):
+            raise found
+        return found
 
     def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
         page = Question("GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown)
@@ -210,7 +222,7 @@ class ServiceClient(ABC):
             except Unanswered as fault:
                 if fault.reason == "busy" and fault.after is not None:
                     raise NotYet(fault.error, max(fault.after, LOOK_EVERY)) from None
-                raise Retryable(fault.error) from None
+                raise (fault.error if fault.reason == "wrong" else Retryable(fault.error)) from None
 
         try:
             call.retried(greet)

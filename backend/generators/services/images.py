@@ -167,23 +167,25 @@ class ImagesGenerator(ServiceClient):
         Cancelled."""
         images = [*((source,) if source else ()), *self._beside]
         digest = request_digest(prompt, images, seed)
+        width, height = self._size or (images[0].size if images else (0, 0))
+        most = self._most_pixels(width, height)
+
+        def read(server: RemoteServer, said: bytes) -> Picture:
+            picture, ignored = _picture_in(said, server, question.path, most)
+            self._unused.show(server, ignored)
+            return picture
+
         question = self._question(prompt, images, seed)
         try:
-            endpoint, said = self._draw(question, digest)
+            return self._draw(question, digest, read)
         except Refused as refusal:
             if FORMAT not in refusal.said or not self._learned.names_format:
                 _raise(refusal)
             self._learned.names_format = False
             try:
-                endpoint, said = self._draw(self._question(prompt, images, seed), digest)
+                return self._draw(self._question(prompt, images, seed), digest, read)
             except Refused as second:
                 _raise(second)
-        width, height = self._size or (images[0].size if images else (0, 0))
-        with endpoint.server.faults():
-            most = self._most_pixels(width, height)
-            picture, ignored = _picture_in(said, endpoint.server, question.path, most)
-            self._unused.show(endpoint.server, ignored)
-            return picture
 
     def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> Question:
         fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}

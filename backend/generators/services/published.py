@@ -131,13 +131,15 @@ class HttpGenerator(ServiceClient):
             **self._options,
         }
         question = Question("POST", "/edit", MAX_ANSWER_BYTES, body)
-        endpoint, data = self._draw(question, request_digest(prompt, [source] if source else [], seed))
         width, height = source.size if source else (0, 0)
         most = self._most_pixels(self._options.get("width") or width, self._options.get("height") or height)
-        with endpoint.server.faults():
-            picture, ignored = _picture_in(data, endpoint.server, most)
-            self._unused.show(endpoint.server, ignored)
+
+        def read(server: RemoteServer, data: bytes) -> Picture | GeneratorError:
+            picture, ignored = _picture_in(data, server, most)
+            self._unused.show(server, ignored)
             return picture
+
+        return self._draw(question, request_digest(prompt, [source] if source else [], seed), read)
 
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         try:
@@ -158,8 +160,9 @@ def _quoted(server: RemoteServer, name: str) -> str:
     return f"{server.quote(name)} sha256={hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture, Any]:
-    """The image of an answer, and what it says of options that were not used."""
+def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture | GeneratorError, Any]:
+    """The image of an answer or why the service did not draw it, and what it says of options that were not
+    used. Raises GeneratorError for what is no answer."""
     check_values(data, f"{server.url}/edit")
     try:
         answer = EditAnswer.model_validate_json(data)
@@ -172,7 +175,7 @@ def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture, 
     del data
     if not answer.success:
         reason = server.quote(answer.error or "it does not say why")
-        raise GeneratorError(f"{server.url} could not draw: {reason}.")
+        return GeneratorError(f"{server.url} could not draw: {reason}."), None
     if not answer.edited_image:
         raise GeneratorError(f"{server.url} reported success, but sent no image.")
     try:

@@ -117,6 +117,18 @@ def test_spellings_of_a_verdict(tmp_path: Path, written: Any, read: bool | None)
     )
 
 
+def test_null_is_absent_wherever_something_may_be(tmp_path: Path) -> None:
+    save_image(tmp_path / "a.png")
+    entry = {"step": 1, "prompt": "p", "target_img": "a.png", "success": True, "reasoning": None}
+    entry |= dict.fromkeys(("beside_imgs", "refine_prompt", "source_img", "drawn_with", "text"))
+    for context in (None, {"execution_plan": None, "reasoning": None}):
+        data = {"user_input": None, "global_context": context, "steps": [entry]}
+        (found,) = record_reader.read_record(write(tmp_path, data)).entries
+        assert found.beside == () and found.target and found.target.open().size
+    with pytest.raises(JournalError):
+        record_reader.read_record(write(tmp_path, {"steps": [{**entry, "beside_imgs": "a.png"}]}))
+
+
 @pytest.mark.parametrize("written", ["maybe", 2, 1, 0.5, [True]])
 def test_no_verdict_is_guessed(tmp_path: Path, written: Any) -> None:
     with pytest.raises(JournalError, match="success"):

@@ -112,6 +112,54 @@ def test_a_draw_fails_only_if_all_services_do(services: list[ImageService]) -> N
     assert sum(asked(*services)) == balanced.MOST_TRIES and all(asked(*services))
 
 
+WRONG = {
+    "redirect": (307, b"", {"Location": "http://127.0.0.1:9/edit"}),
+    "page": (200, b"<html>It works!</html>"),
+    "no image": (200, b'{"success": true, "edited_image": "AAAA"}'),
+    "other page": (404, b"not found"),
+    "other key": (401, b"who are you"),
+}
+Sent = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
+
+
+@pytest.mark.parametrize("sent", WRONG.values(), ids=WRONG)
+def test_one_that_is_no_such_service_costs_nobody_an_image_and_is_named_once(
+    sent: Sent,
+    services: list[ImageService],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "a-key-of-ours")
+    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    good, bad, _ = services
+    generator = open_generator(spec(good, bad))
+    bad.faults = [sent] * 100
+    images = [generator.draw(prompt, None, 1) for prompt in PROMPTS]
+    assert images == [paint(body) for body in good.requests] and bad.requests
+    named = [record.getMessage() for record in caplog.records if "is left out" in record.getMessage()]
+    assert len(named) == 1 and named[0].startswith(bad.url), named
+    assert "a-key-of-ours" not in caplog.text
+
+
+def test_if_all_are_wrong_each_is_named_in_one_line(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    for one, sent in zip(services, list(WRONG.values()), strict=False):
+        one.faults = [sent]
+    with pytest.raises(GeneratorError) as caught:
+        generator.draw("a boat", None, 1)
+    assert all(one.url in str(caught.value) for one in services) and "\n" not in str(caught.value)
+    assert "3 tries of 3 services" in str(caught.value) and asked(*services) == [1, 1, 1]
+
+
+def test_a_services_own_word_is_not_asked_of_another(services: list[ImageService]) -> None:
+    generator = open_generator(spec(*services))
+    for one in services:
+        one.faults = [(200, b'{"success": false, "error": "no such style"}')]
+    with pytest.raises(GeneratorError, match="could not draw: no such style"):
+        generator.draw("a boat", None, 1)
+    assert sum(asked(*services)) == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_room_is_waited_for_as_long_as_the_service_says(services: list[ImageService], status: int) -> None:
     service = services[0]

@@ -52,6 +52,8 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
     assert not problems and rows[0].evaluation.quality == 8.5 and rows[1].origin_image_path is None
     write_rl_rows(tmp_path / "again.jsonl", rows)
     assert read_rl_rows(tmp_path / "again.jsonl")[0] == rows
+    (row,), problems = read_rl_rows(folder_with(tmp_path, GOOD | {"rewritten_prompt": None, "seed": None}))
+    assert not problems and row.prompt_used == "a boat"
 
 
 @pytest.mark.parametrize(

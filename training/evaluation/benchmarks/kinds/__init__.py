@@ -16,6 +16,8 @@ REGISTRY = {
     "comm": ".comm",
     "vistory": ".vistory",
 }
+BY_RESULTS = ("vistory",)
+"""Judged by detectors and encoders that whoever has their weights runs; no judge is asked for them."""
 
 
 def open_benchmark(name: str) -> Benchmark:

@@ -23,6 +23,7 @@ from ...judges.bridge import Bridge
 from ..collect import SUBMISSION, read_collected
 from ..figures import Scores, score
 from ..judged import Judged
+from ..kinds import BY_RESULTS
 from ..kinds.benchmark import Benchmark, Data, Item
 from ..kinds.rows import data_path, read_rows
 from ..setting import open_folder
@@ -74,8 +75,6 @@ SOURCES = {
 }
 """Of CoMM's rows its evaluator needs the names alone."""
 EVALUATORS = ("ueval", "comm", "wise", "rise", "specv")
-BY_HAND = ("vistory",)
-"""Those whose evaluators are run by whoever has their weights."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def _run(
 
 
 def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
-    if name in BY_HAND:
+    if name in BY_RESULTS:
         raise SettingsError(
             f"{benchmark.terms.title} is judged by detectors and encoders whose weights you have to get.",
             "Run its bench_run.py as docs/benchmarks.md says, then give --results.",

@@ -9,11 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from .....backend.errors import SettingsError
+from ..kinds import BY_RESULTS
 from .question import OwnQuestions
 
 REGISTRY = {"wise": ".wise", "ueval": ".ueval", "rise": ".rise", "specv": ".specv", "comm": ".comm"}
-BY_RESULTS = ("vistory",)
-"""Judged by encoders, whose results are read."""
 
 
 def own_questions(name: str) -> OwnQuestions:
