@@ -15,14 +15,17 @@ from .scene import BACKDROPS, CELLS, COLORS, THINGS
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _OTHER_WORDS = """
-a add after ago and appears at away background be becomes begin book caption captions centre change
-colour comes continue continued corner disappears draw each end erase every finally first for from
-get go goes good has here illustrate in into it just line long lower make move next now of on once
-only page paint picture place please put remove replace rid say scene send set show side start step
-story swap switch take tell text that the then this time to travels turn turns upon upper we with
-words write
+a above add after ago and appears at away background be becomes begin below book caption captions centre
+change colour comes continue continued corner corners disappears draw each end erase every finally first
+for from get go goes good has here illustrate in into it just line long lower make move next now of on
+once only page paint picture place please put remove replace rid row say scene send set show side start
+step story swap switch take tell text that the then this three time to travels turn turns two under upon
+upper we with words write
 """
-KNOWN = frozenset(_OTHER_WORDS.split()).union(THINGS, COLORS, BACKDROPS, *(cell.split() for cell in CELLS))
+_SEVERAL = [thing if thing == "fish" else f"{thing}s" for thing in THINGS]
+KNOWN = frozenset(_OTHER_WORDS.split()).union(
+    THINGS, _SEVERAL, COLORS, BACKDROPS, *(cell.split() for cell in CELLS)
+)
 """All words of the requests that it was trained on (training/tinyworld/data/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
 """Words that are added to a request for a number of steps or captions (agents/plan_constraints.py)."""

@@ -6,8 +6,7 @@ CELL THING see CELL THING: yes|no": each thing follows its cell's name, so that 
 stands before what is wanted, without which a critic wanted whatever it saw; and the verdict is a local read
 of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows about the
 generator's real pages teach what its mistakes look like. The oracle's refined prompts are decent, not
-perfect: it names one wrong cell at a time and never one that should be empty, which leaves reinforcement
-room.
+perfect: it names one wrong cell at a time, which leaves reinforcement room.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from ....backend.types import Verdict
 from ...rows.sft import SftMessage, SftRow
 from .judged_pages import Drawn, balanced, mistaken, real, rendered
 from .prompts import PROMPT_SET
+from .scenes import changed_cells
 
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline
@@ -68,13 +68,19 @@ def _match(wanted: int, shown: int) -> str:
 
 
 def refine(drawn: Drawn) -> list[Clause]:
-    """The oracle's clauses for the next draw: those used, and one for the first wrong cell that should hold
-    a thing."""
-    wrong = faults(drawn.expected, drawn.seen)
-    named = {clause.cell for clause in drawn.clauses}
-    for cell in wrong:
-        if cell is not None and cell not in named and drawn.expected.cells[cell] != EMPTY:
-            return [*drawn.clauses, *clauses_of(drawn.expected, [cell])][-MAX_CLAUSES:]
+    """The oracle's clauses for the next draw: those used and one more. It is about the first wrong cell that
+    should hold a thing, else that should be empty, else the backdrop; if all these are named already and the
+    page is wrong still, about the first cell of the edit that is not."""
+    expected, named = drawn.expected, {clause.cell for clause in drawn.clauses}
+    wrong = faults(expected, drawn.seen)
+    cells = sorted(
+        (cell for cell in wrong if cell is not None), key=lambda cell: expected.cells[cell] == EMPTY
+    )
+    changed = changed_cells(drawn.scene_before, expected)
+    for cell in [*cells, *([None] if None in wrong else []), *changed]:
+        if cell not in named:
+            stated = clauses_of(expected, [] if cell is None else [cell], backdrop=cell is None)
+            return [*drawn.clauses, *stated][-MAX_CLAUSES:]
     return list(drawn.clauses)
 
 

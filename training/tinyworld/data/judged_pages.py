@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline
 
 
+BY_BIAS = 0.3
+"""How often a rendered mistake may be a biased one: a critic that met no other would guess at them."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and
@@ -73,7 +77,7 @@ def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
     scene = after
     if rng.random() < mistakes:
         while scene == after:
-            scene = misdraw(before, edit, [], random_luck(rng))
+            scene = misdraw(before, edit, [], random_luck(rng), by_bias=rng.random() < BY_BIAS)
     page = draw(scene)
     seen = Reading(scene.backdrop, scene.cells, (0.0,) * 9)
     return Drawn(draw(before) if before else None, before, edit, tuple(clauses), page, seen)

@@ -1,8 +1,9 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
-Decision: a story is made first (pages and edits that apply), then told in varied words; the plan is its
-canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained on,
-whatever the seeds. All lengths are equally frequent in both.
+Decision: a story is made first (pages and edits that apply), then told in varied words: several equal things
+as a number of them, a thing beside the one named last by that one; the plan is its canonical form. Requests
+are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. All
+lengths are equally frequent in both.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from ....backend.tinyworld.scene import (
     Start,
     color_and_thing,
     name_of,
+    thing_of,
 )
 from ....backend.tinyworld.wording import edit_text
 from ....backend.types import Plan, Step
-from .scenes import random_edit, random_scene, random_start
+from .scenes import GROUPS, random_edit, random_scene, random_start
 
 MAX_STORY_STEPS = 6
 Split = Literal["train", "evaluate"]
@@ -51,6 +53,16 @@ _TARGETS = {
     ]
     for place, words in _PLACES.items()
 }
+_RELATIONS = {
+    (-1, 0): ["above"],
+    (1, 0): ["below", "under"],
+    (0, -1): ["to the left of"],
+    (0, 1): ["to the right of"],
+}
+"""Rows down and columns to the right, from the other thing to the one that is placed."""
+RELATED = 0.5
+"""How often a thing next to the one named last is placed by it."""
+_NUMBERS = {2: "two", 3: "three"}
 _OPENING_WORDS = ["Once upon a time.", "Long ago.", "Here we go."]
 _CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
 
@@ -60,6 +72,14 @@ class Words:
     """A step of text alone."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """The thing that was named last, which "it" would mean, and where it was put, if that was said."""
+
+    thing: str
+    cell: int | None = None
 
 
 @dataclass(frozen=True)
@@ -156,12 +176,44 @@ def _labels(act: Edit | Start) -> tuple[str, str, str]:
             return f"change to {name}", f"Change the page to {name}.", f"Now it is a {name} page."
 
 
-def _object(rng: Random, identity: int, cell: int) -> str:
-    return f"a {name_of(identity)} {rng.choice(_PLACES[CELLS[cell]])}"
+def _place(rng: Random, cell: int, last: Named | None) -> str:
+    """Where a cell is: by its own name, or by the thing beside it that was named last."""
+    if last is not None and last.cell is not None:
+        offset = cell // 3 - last.cell // 3, cell % 3 - last.cell % 3
+        if offset in _RELATIONS and rng.random() < RELATED:
+            return f"{rng.choice(_RELATIONS[offset])} {_it(rng, last.thing, last)}"
+    return rng.choice(_PLACES[CELLS[cell]])
 
 
-def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
-    """One step in words, lower case, without a full stop; `last` is the thing that "it" would mean."""
+def _it(rng: Random, thing: str, last: Named | None) -> str:
+    return "it" if last is not None and thing == last.thing and rng.random() < 0.5 else f"the {thing}"
+
+
+def _things(rng: Random, act: Start) -> str:
+    """The things of a first page in the order of telling; equal ones of a group as a number of them."""
+    told: list[str] = []
+    order, last = act.order, None
+    while order:
+        cell, identity = order[0], act.scene.cells[order[0]]
+        count = sum(act.scene.cells[other] == identity for other in order)
+        if count > 1:
+            where = next(name for name, cells in GROUPS.items() if cells == tuple(order[:count]))
+            told.append(f"{_NUMBERS[count]} {_plural(identity)} in the {where}")
+            last = None
+        else:
+            told.append(f"a {name_of(identity)} {_place(rng, cell, last)}")
+            last = Named(color_and_thing(identity)[1], cell)
+        order = order[count:]
+    return " and ".join(told)
+
+
+def _plural(identity: int) -> str:
+    name = name_of(identity)
+    return name if name.endswith("fish") else f"{name}s"
+
+
+def _phrase(rng: Random, act: Edit | Start | Words, last: Named | None) -> str:
+    """One step in words, lower case, without a full stop."""
     match act:
         case Words(text):
             return (
@@ -170,7 +222,7 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
             )
         case Start(scene):
             backdrop = BACKDROPS[scene.backdrop]
-            things = " and ".join(_object(rng, scene.cells[c], c) for c in act.order)
+            things = _things(rng, act)
             return rng.choice(
                 [
                     f"draw a {backdrop} page with {things}",
@@ -181,25 +233,24 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
                 ]
             )
         case Add(identity, cell):
-            thing = _object(rng, identity, cell)
-            place = rng.choice(_PLACES[CELLS[cell]])
+            new, place = f"a {name_of(identity)}", _place(rng, cell, last)
             return rng.choice(
                 [
-                    f"add {thing}",
-                    f"put {thing}",
-                    f"draw {thing}",
-                    f"{thing} appears",
-                    f"{place} comes a {name_of(identity)}",
-                    f"place a {name_of(identity)} {place}",
+                    f"add {new} {place}",
+                    f"put {new} {place}",
+                    f"draw {new} {place}",
+                    f"{new} appears {place}",
+                    f"{place} comes {new}",
+                    f"place {new} {place}",
                 ]
             )
         case Remove(thing):
-            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            it = _it(rng, thing, last)
             return rng.choice(
                 [f"remove {it}", f"take {it} away", f"erase {it}", f"{it} disappears", f"get rid of {it}"]
             )
         case Recolor(thing, color):
-            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            it = _it(rng, thing, last)
             return rng.choice(
                 [
                     f"make {it} {color}",
@@ -210,13 +261,13 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
                 ]
             )
         case Move(thing, cell):
-            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            it = _it(rng, thing, last)
             place = rng.choice(_TARGETS[CELLS[cell]])
             return rng.choice(
                 [f"move {it} {place}", f"{it} goes {place}", f"send {it} {place}", f"{it} travels {place}"]
             )
         case Replace(thing, identity):
-            it = "it" if thing == last and rng.random() < 0.5 else f"the {thing}"
+            it = _it(rng, thing, last)
             new = name_of(identity)
             return rng.choice(
                 [
@@ -239,19 +290,26 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: str | None) -> str:
             )
 
 
-def _subject(act: Edit | Start | Words) -> str | None:
+def _subject(act: Edit | Start | Words) -> Named | None:
     match act:
-        case Add(identity, _) | Replace(_, identity):
-            return color_and_thing(identity)[1]
-        case Recolor(thing, _) | Move(thing, _):
-            return thing
+        case Start(scene) if act.order:
+            thing = thing_of(scene.cells[act.order[-1]])
+            return Named(thing, act.order[-1]) if thing and len(scene.find(thing)) == 1 else None
+        case Add(identity, cell):
+            return Named(color_and_thing(identity)[1], cell)
+        case Replace(_, identity):
+            return Named(color_and_thing(identity)[1])
+        case Move(thing, cell):
+            return Named(thing, cell)
+        case Recolor(thing, _):
+            return Named(thing)
         case _:
             return None
 
 
 def _tell(rng: Random, acts: list[Edit | Start | Words], captions: bool, continues: bool) -> str:
     phrases: list[str] = []
-    last: str | None = None
+    last: Named | None = None
     for act in acts:
         phrases.append(_phrase(rng, act, last))
         last = _subject(act)

@@ -1,9 +1,9 @@
 """Random pages and edits, and the mistakes that pictures under terse captions come with.
 
-Decision: mistakes are made in the scene, not in the pixels, and every mistake belongs to a cell (or the
-backdrop). A clause that names the cell takes its mistakes away. That one rule is why a precise prompt is
-drawn more reliably than a terse one, why naming the cell that went wrong repairs it, and why a lazy remedy
-does not.
+Decision: mistakes are made in the scene, not in the pixels, and every mistake belongs to cells (or the
+backdrop). Two thirds of them follow from what is asked (biases.py), the rest is luck. A clause that names the
+cell takes its mistakes away. That one rule is why a precise prompt is drawn more reliably than a terse one,
+why naming the cell that went wrong repairs it, and why a lazy remedy or another seed does not.
 """
 
 from __future__ import annotations
@@ -32,13 +32,25 @@ from ....backend.tinyworld.scene import (
     thing_of,
 )
 from ....backend.tinyworld.wording import Clause, clauses_of
+from .biases import biased
 
 MAX_THINGS = 5
 # Chances of a mistake under a caption that does not name the cell: where the edit acts (shared by its cells),
 # for the backdrop where it is new, for a thing to keep, for an empty cell; and anywhere that is named. Chosen
-# so that about three steps of four come out right at the first attempt.
-TARGET_MISTAKES, BACKDROP_MISTAKES, KEPT_MISTAKES, EMPTY_MISTAKES = 0.16, 0.08, 0.03, 0.003
+# so that with the biases about two steps of three come out right at the first attempt.
+TARGET_MISTAKES, BACKDROP_MISTAKES, KEPT_MISTAKES, EMPTY_MISTAKES = 0.06, 0.03, 0.012, 0.001
 PRECISE_MISTAKES = 0.004
+GROUPS = {
+    "top row": (0, 1, 2),
+    "middle row": (3, 4, 5),
+    "bottom row": (6, 7, 8),
+    "top corners": (0, 2),
+    "bottom corners": (6, 8),
+    "left corners": (0, 6),
+    "right corners": (2, 8),
+}
+"""Where several equal things of a first page stand, as it is told, in reading order."""
+COUNTED = 0.125
 
 
 def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
@@ -51,9 +63,26 @@ def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
 
 
 def random_start(rng: Random, least: int = 1, most: int = 3) -> Start:
-    """A first page with `least`..`most` things, told in any order, as people tell them."""
+    """A first page with `least`..`most` things, told in any order, as people tell them; one in eight with
+    several equal ones."""
+    if rng.random() < COUNTED and most > 2:
+        return _counted_start(rng)
     scene = random_scene(rng, least, most)
     return Start(scene, tuple(rng.sample(scene.occupied, len(scene.occupied))))
+
+
+def _counted_start(rng: Random) -> Start:
+    """A first page with two or three equal things in one of GROUPS, two sometimes with another thing."""
+    group = rng.choice(list(GROUPS.values()))
+    thing, other = rng.sample(THINGS, 2)
+    scene, identity = Scene(rng.randrange(len(BACKDROPS))), identity_of(rng.choice(COLORS), thing)
+    for cell in group:
+        scene = scene.put(cell, identity)
+    if len(group) == 3 or rng.random() < 0.5:
+        return Start(scene, group)
+    cell = rng.choice(scene.free)
+    scene = scene.put(cell, identity_of(rng.choice(COLORS), other))
+    return Start(scene, (cell, *group) if rng.random() < 0.5 else (*group, cell))
 
 
 def absent_thing(rng: Random, scene: Scene) -> str:
@@ -116,16 +145,18 @@ Luck = Sequence[tuple[float, float, float]]
 kind."""
 
 
-def misdraw(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause], luck: Luck) -> Scene:
-    """The scene that a draughtsman of uneven care draws: right, or with mistakes where `luck` (nine cells)
-    has them.
+def misdraw(
+    before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause], luck: Luck, by_bias: bool = True
+) -> Scene:
+    """The scene that a draughtsman of uneven care draws: right, or with the mistakes of the biases, and where
+    `luck` (nine cells) has them; with luck's alone if not `by_bias`.
 
     The backdrop shares the middle cell's luck, from the other end of its range.
     """
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     named = {clause.cell for clause in clauses}
     targets = changed_cells(before, after)
-    drawn = after
+    drawn = biased(before, edit, clauses) if by_bias else after
     for cell in range(9):
         happens, kind, which = luck[cell]
         if happens < _chance(after, cell, cell in targets, len(targets), cell in named):
