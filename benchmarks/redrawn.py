@@ -1,0 +1,129 @@
+"""What redrawing is worth in the tiny world: how many pages a generator gets wrong, how many of these by bias
+and how many by bad luck, and how many come right when they are drawn again: in the same words, with a clause
+about the first wrong cell, and with clauses about all that matters; with the same seed and with a new one.
+
+    OMP_NUM_THREADS=1 python benchmarks/redrawn.py                                  # what ships
+    OMP_NUM_THREADS=1 python benchmarks/redrawn.py --generator runs/generator/pipeline
+
+Decision: pages are asked for in chains, as in stories, and counted if their words were terse; precise ones
+have clauses about all that matters. A mistake is a bias's if the page shows just what the biases make of the
+edit in the cells that they touch. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import conftest  # noqa: E402, F401 - makes the package importable
+
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.backend.tinyworld.generator import load_pipeline  # noqa: E402
+from interleave_thinker.backend.tinyworld.pipeline import TinyWorldPipeline  # noqa: E402
+from interleave_thinker.backend.tinyworld.reading import read_pages  # noqa: E402
+from interleave_thinker.backend.tinyworld.scorer import faults  # noqa: E402
+from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text  # noqa: E402
+from interleave_thinker.training.evaluation.intervals import share  # noqa: E402
+from interleave_thinker.training.tinyworld.data.biases import slips  # noqa: E402
+from interleave_thinker.training.tinyworld.data.critic_rows import MAX_CLAUSES  # noqa: E402
+from interleave_thinker.training.tinyworld.data.judged_pages import Drawn, real  # noqa: E402
+from interleave_thinker.training.tinyworld.data.scenes import changed_cells  # noqa: E402
+
+BATCH = 64
+OTHER_SEED = 7_777_777
+Prompt = Callable[[Drawn], str]
+
+
+def same_words(drawn: Drawn) -> str:
+    return prompt_text(drawn.edit)
+
+
+def first_fault(drawn: Drawn) -> str:
+    cell = faults(drawn.expected, drawn.seen)[0]
+    stated = clauses_of(drawn.expected, [] if cell is None else [cell], backdrop=cell is None)
+    return prompt_text(drawn.edit, stated)
+
+
+def all_that_matters(drawn: Drawn) -> str:
+    changed = changed_cells(drawn.scene_before, drawn.expected)
+    cells = sorted({*changed, *drawn.expected.occupied}, key=lambda cell: (cell not in changed, cell))
+    return prompt_text(drawn.edit, clauses_of(drawn.expected, cells[:MAX_CLAUSES]))
+
+
+def right_again(
+    pipeline: TinyWorldPipeline, pages: Sequence[Drawn], prompt: Prompt, shift: int
+) -> list[bool]:
+    """Whether each page is right when it is drawn once more, with its seed and `shift`."""
+    right: list[bool] = []
+    for start in range(0, len(pages), BATCH):
+        some = pages[start : start + BATCH]
+        images = pipeline(
+            [prompt(one) for one in some],
+            [one.before.image if one.before else None for one in some],
+            [(one.seed or 0) + shift for one in some],
+        )
+        seen = read_pages([Picture(image) for image in images])
+        right += [not faults(one.expected, page) for one, page in zip(some, seen, strict=True)]
+    return right
+
+
+def biases_seen(drawn: Drawn) -> list[str]:
+    """The biases whose work a page shows."""
+    return [
+        slip.bias
+        for slip in slips(drawn.scene_before, drawn.edit, ())
+        if all(drawn.seen.cells[cell] == content for cell, content in slip.puts.items())
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--generator", type=Path, default=checkpoint("generator"))
+    parser.add_argument("--pages", type=int, default=1200, help="Pages under terse prompts.")
+    parser.add_argument("--seed", type=int, default=91)
+    options = parser.parse_args()
+    pipeline = load_pipeline(options.generator)
+    terse: list[Drawn] = []
+    for drawn in real(pipeline, options.seed):
+        if not drawn.clauses:
+            terse.append(drawn)
+        if len(terse) == options.pages:
+            break
+    failed = [one for one in terse if not one.success]
+    seen = [biases_seen(one) for one in failed]
+    figures = {
+        "terse right": share([one.success for one in terse]),
+        "precise right": share(right_again(pipeline, terse, all_that_matters, OTHER_SEED)),
+        "failed by a bias": share([bool(one) for one in seen]),
+    }
+    for name, prompt in {
+        "same words": same_words,
+        "clause on the first wrong cell": first_fault,
+        "all that matters": all_that_matters,
+    }.items():
+        for seed, shift in {"same seed": 0, "new seed": OTHER_SEED}.items():
+            figures[f"failed, {name}, {seed}"] = share(right_again(pipeline, failed, prompt, shift))
+    for name, one in figures.items():
+        print(f"{name:56s} {one}")
+    counted = Counter(bias for one in seen for bias in one)
+    print(", ".join(f"{bias} {count}" for bias, count in counted.most_common()))
+    print(
+        json.dumps(
+            {"pages": len(terse), "failed": len(failed), "biases": counted}
+            | {name: one.rate for name, one in figures.items()}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
