@@ -1,4 +1,4 @@
-"""The tiny world's biases: each does what its sentence says, and words keep it away, which no other seed does."""
+"""The tiny world's biases: each does what its sentence says, and words keep it away."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftData, SftTraining, train
 from ..data.critic_rows import make_mistakes, make_real, make_rendered
-from ..data.planner_rows import make
+from ..data.planner_rows import in_buckets, make
 from ..data.prompts import PROMPT_SET
 from .agents import untrained
 
@@ -48,10 +48,10 @@ Workers = Annotated[int, Field(ge=0, description="Processes that read and prepar
 class PlannerRecipe(BaseModel):
     """Settings of `train tinyworld-planner`."""
 
-    rows: int = Field(default=80000, ge=32, description="Requests to train on, each seen once.")
+    rows: int = Field(default=96000, ge=32, description="Requests to train on, each seen once.")
     layers: int = Field(default=4, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
+    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
     device: Device = "auto"
     precision: Precision = "bf16"
@@ -200,8 +200,9 @@ def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
     fresh = out / "untrained"
     if not (fresh / "prompt_set").exists():
         untrained(fresh, texts_of(rows[:4000]), recipe.layers, recipe.seed)
-    settings = sft_settings(recipe.rate, recipe, ordered=False)
-    made = train(fresh, SftData(RowSet(rows, data)), out / "sft", settings, PROMPT_SET, log)
+    settings = sft_settings(recipe.rate, recipe, ordered=True)
+    ordered = RowSet(in_buckets(rows, recipe.batch, recipe.seed), data)
+    made = train(fresh, SftData(ordered), out / "sft", settings, PROMPT_SET, log)
     return publish(made, out)
 
 
