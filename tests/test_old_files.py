@@ -1,10 +1,10 @@
 """Files made by an earlier version (`tests/data`, which is never made anew) are read whole by this one.
 
-What is in there: a run with feedback and a pick, of the tiny world's agents and the fake
-generator; the rows that were made of it, by the node and by the command; an adapter trained on them with its
-run's note; a workflow. Names on disk, identities and cache keys are a format: a run that was finished draws
-nothing when it is run again. One thing was brought up to date: the digest of the shipped planner's weights,
-which were packed anew (`planner:76a2...` and the key of the plan that follows from it).
+What is in there: a run with feedback and a pick, of the tiny world's agents and the fake generator; the
+agents that were shipped then; the rows that were made of the run, by the node and by the command; an adapter
+trained on them with its run's note; a workflow. Names on disk, identities and cache keys are a format: a run
+that was finished draws nothing when it is run again. One thing was brought up to date: the digest of the
+planner's weights, which were packed anew (`planner:76a2...` and the key of the plan that follows from it).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.prompts import PromptSet
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import read_rows
 from interleave_thinker.training.runs.convert import RunConverter
@@ -32,6 +31,7 @@ from interleave_thinker.training.runs.settings import RunsData
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"
+PLANNER, CRITIC = (DATA / "agents" / name for name in ("planner", "critic"))
 ROOT = DATA.parents[1]
 REQUEST = "Draw a sea page with a red boat in the middle. Then make it blue."
 
@@ -75,7 +75,11 @@ def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: p
     monkeypatch.setattr(FakeGenerator, "draw", draw)
     before, noted = records(run), content(run / "run.json")
     ended_as = content(run / "trajectory.json")
-    ended = call("run", REQUEST, "--out", run, "--seed", 3, "--generator", "painted:48", "--max-attempts", 3)
+    agents = ("--planner", f"transformers:{PLANNER}", "--critic", f"transformers:{CRITIC}")
+    # As `tinyworld:planner` and `tinyworld:critic` open them.
+    opened = ("--dtype", "float32", "--device", "cpu", "--engine", "prompt_lookup_tokens=0")
+    drawn = ("--seed", 3, "--generator", "painted:48", "--max-attempts", 3)
+    ended = call("run", REQUEST, "--out", run, *agents, *opened, *drawn)
     assert ended.exit_code == 3, ended.output  # as then: no attempt was accepted
     assert records(run) == before
     assert content(run / "run.json") == noted
@@ -104,7 +108,7 @@ def test_feedback_becomes_the_same_rows_in_the_node(run: Path, tmp_path: Path) -
 
 
 def test_feedback_becomes_the_same_rows_on_the_command_line(run: Path, tmp_path: Path) -> None:
-    wording = PromptSet.load(checkpoint("critic") / "prompt_set")
+    wording = PromptSet.load(CRITIC / "prompt_set")
     made = RunConverter(RunsData(rl_variance=0), wording, log=str).convert([run], tmp_path / "rows")
     assert made.sft and content(made.sft) == content(DATA / "rows" / "critic_sft.json")
     images = {path.name for path in (DATA / "rows" / "images").iterdir()}
@@ -125,7 +129,7 @@ def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
 
     adapter, said = DATA / "training" / "final", content(DATA / "training" / "reply.json")
     check_adapter(adapter)
-    spec = f"transformers:{checkpoint('critic')}"
+    spec = f"transformers:{CRITIC}"
     critic = Critic(open_chat(spec, adapter=str(adapter), device="cpu", dtype="float32"))
     first = load_trajectory(run).results[0]
     attempt = first.attempts[1]
@@ -146,7 +150,7 @@ def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     )
     rows, lines = read_rows(DATA / "rows" / "critic_sft.json"), list[str]()
     data = SftData(RowSet(rows, DATA / "rows"))
-    assert train(checkpoint("critic"), data, out, settings, log=lines.append) == out / "final"
+    assert train(CRITIC, data, out, settings, log=lines.append) == out / "final"
     assert lines == ["this training is finished"]
 
 
