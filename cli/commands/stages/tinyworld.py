@@ -38,14 +38,21 @@ def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
 
 
 @with_model_options
-def tinyworld_planner(*, out: Out, recipe: PlannerRecipe) -> None:
+def tinyworld_planner(
+    *,
+    out: Out,
+    start: Annotated[
+        Path | None, typer.Option(help="Folder of a planner to go on from; empty: from random weights.")
+    ] = None,
+    recipe: PlannerRecipe,
+) -> None:
     """Make the tiny world's planner."""
     from ....training.trainer.requirements import TRAINERS, require
 
     require(*TRAINERS)
     from ....training.tinyworld.models.recipes import train_planner
 
-    typer.echo(f"checkpoint: {train_planner(out, recipe, log)}")
+    typer.echo(f"checkpoint: {train_planner(out, recipe, start, log)}")
 
 
 @with_model_options

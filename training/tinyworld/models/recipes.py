@@ -193,11 +193,12 @@ def publish(checkpoint: Path, out: Path) -> Path:
     return ready
 
 
-def train_planner(out: Path, recipe: PlannerRecipe, log: Log = print) -> Path:
-    """Make the tiny planner below `out`; returns its checkpoint folder."""
+def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, log: Log = print) -> Path:
+    """Make the tiny planner below `out`, from the planner in the folder `start` (its vocabulary is kept), or
+    from random weights; returns its checkpoint folder."""
     data = out / "data"
     rows = stored_rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
-    fresh = out / "untrained"
+    fresh = start or out / "untrained"
     if not (fresh / "prompt_set").exists():
         untrained(fresh, texts_of(rows[:4000]), recipe.layers, recipe.seed)
     settings = sft_settings(recipe.rate, recipe, ordered=True)
