@@ -105,7 +105,7 @@ def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) 
 
 def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     lines: list[str] = []
-    folder = train_planner(tmp_path, PlannerRecipe(rows=256, batch=16, layers=2), lines.append)
+    folder = train_planner(tmp_path, PlannerRecipe(rows=512, batch=16, layers=2), log=lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]
     chat = open_chat(f"transformers:{folder}", device="cpu", dtype="float32")
@@ -115,6 +115,12 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     assert reply.text.startswith("<think>") and reply.tokens > 10
     with pytest.raises(AnswerError):
         Planner(chat, settings=ReplySettings(max_tokens=3)).plan(Request(text="Draw a sea page."))
+
+    lines = []
+    recipe = PlannerRecipe(rows=32, batch=16, seed=1, rate=1e-4)
+    later = train_planner(tmp_path / "later", recipe, start=folder, log=lines.append)
+    assert _losses(lines)[0] < 1.2 * losses[-1]
+    assert (later / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
 
 
 def test_base_agents_have_read_single_sentences_and_described_pages_and_no_more(tmp_path: Path) -> None:
