@@ -71,7 +71,7 @@ class CriticRecipe(BaseModel):
         ge=1,
         description="Rows a round about the generator's own mistakes and right pages.",
     )
-    rounds: int = Field(default=3, ge=1, description="Rounds of such rows, each drawn anew.")
+    rounds: int = Field(default=2, ge=1, description="Rounds of such rows, each drawn anew.")
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
     rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
     real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
