@@ -63,7 +63,8 @@ class Family:
                     continue
                 process, parent = int(entry.name), int(fields[1])
                 if process in self.known or parent in self.known:
-                    self.known.add(process)
+                    # Another thread may be going through the set.
+                    self.known = self.known | {process}
                     self._ticks[process] = int(fields[11]) + int(fields[12])
 
 
