@@ -51,6 +51,10 @@ class GeneratorError(InterleaveError):
     """A generator could not draw an image."""
 
 
+class OutOfMemory(GeneratorError):
+    """A generator had no memory for an image: a smaller one, or fewer at a time, may go."""
+
+
 class DrawRefused(GeneratorError):
     """A service will not draw this (moderation): asked again, it would refuse again."""
 

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
 
 from ..checkpoints.one_reader import READING
 from ..counters import count
-from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..errors import Cancelled, GeneratorError, OutOfMemory, SettingsError, boundary
 from ..machine.devices import device_named, has_bfloat16
 from ..pictures import Picture
 from ..types import StepSettings
 from ..values import shown_beside
 from .encoding_cache import EncodingCache
+from .pipeline_batches import BatchedPipeline
 from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
 from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
 from .pipeline_lora import lay_over
@@ -185,6 +186,13 @@ class DiffusersGenerator:
         other.identity = bounded_identity(f"{self.identity} drawn with {said}") if said else self.identity
         return other
 
+    def in_batches(self) -> BatchedPipeline | DiffusersGenerator:
+        """The same pipelines and lock, drawing several images a call, with an identity of its own; this
+        generator itself where its class was not tried so, or where a mask or further images shape a draw."""
+        plain = self._mask is None and not self._beside
+        batch = self._pair.kind.batch
+        return BatchedPipeline(self, batch == "any source") if plain and batch != "none" else self
+
     @property
     def modules(self) -> list[Any]:
         """The torch modules of the pipelines, for who moves them between devices; they share their
@@ -205,10 +213,23 @@ class DiffusersGenerator:
         Without an explicit size an edit keeps its source's, scaled down to 1024x1024 of area if larger.
         Raises GeneratorError, or Cancelled once `interrupted` says so.
         """
+        return self.draw_together([prompt], source, [seed])[0]
+
+    def draw_together(
+        self,
+        prompts: Sequence[str],
+        source: Picture | Sequence[Picture] | None,
+        seeds: Sequence[int],
+    ) -> list[Picture]:
+        """Images of one call of the pipeline, one for each prompt with its seed: without a source, from one
+        source for all, or each from its own (of one size, for a class that takes them). Raises as `draw`,
+        and OutOfMemory."""
         import torch
 
         self._stop_if_interrupted()
         mask = self._mask
+        several = list(source) if isinstance(source, Sequence) else None
+        source = several[0] if several else source if isinstance(source, Picture) else None
         if source is None and self._pair.draw is None:
             if not self._pair.kind.needs_source:
                 raise GeneratorError(
@@ -222,11 +243,18 @@ class DiffusersGenerator:
                 "Give a mask that is white there.",
             )
         pipeline: Any = self._pair.draw if source is None else self._pair.edit
-        arguments: dict[str, Any] = {"prompt": prompt, **self._options}
+        alone = len(prompts) == 1
+        arguments: dict[str, Any] = {"prompt": prompts[0] if alone else list(prompts), **self._options}
+        if not alone and "negative_prompt" in arguments:
+            arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(prompts)
         arguments |= self._source_arguments(source, arguments_of(pipeline))
         if source is not None and mask is not None and self._pair.kind.mask is not None:
             arguments[self._pair.kind.mask] = _resize(mask, source.size).convert("L")
-        arguments["generator"] = torch.Generator("cpu").manual_seed(seed)
+        if several and not alone:
+            sides = self._sides(source)
+            arguments["image"] = [_resize(one, sides) for one in several]
+        noise = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
+        arguments["generator"] = noise[0] if alone else noise
         if "callback_on_step_end" in arguments_of(pipeline):
             arguments["callback_on_step_end"] = self._after_step
         with boundary(GeneratorError, type(pipeline).__name__):
@@ -242,7 +270,11 @@ class DiffusersGenerator:
                 f"{type(pipeline).__name__}'s safety checker blacked the image out.",
                 "Change the prompt or the seed.",
             )
-        return Picture(output.images[0])
+        if len(output.images) != len(prompts):
+            raise GeneratorError(
+                f"{type(pipeline).__name__} gave {len(output.images)} images for {len(prompts)} prompts."
+            )
+        return [Picture(image) for image in output.images]
 
     def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
         shown = [one.image for one in (*((source,) if source else ()), *self._beside)]
@@ -292,7 +324,7 @@ class DiffusersGenerator:
             torch.cuda.empty_cache()
         width, height = arguments.get("width"), arguments.get("height")
         drawn = f"{width}x{height}" if width else "the pipeline's own size"
-        raise GeneratorError(
+        raise OutOfMemory(
             f"Out of memory while drawing at {drawn} ({str(error).splitlines()[0]}).",
             "Lower size, use dtype=bfloat16 or device=cpu, or take a smaller model.",
         ) from error

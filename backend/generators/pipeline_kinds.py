@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ..errors import SettingsError
 
 EditMode = Literal["reference", "img2img"]
+Batching = Literal["none", "one source", "any source"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class PipelineKind:
     number, and here it is what ComfyUI's own nodes give the same model."""
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
+    batch: Batching = "none"
+    """What one call can draw besides several prompts and seeds: edits of one source (a list of images would
+    be several references), of any sources of one size, or nothing that was tried here."""
 
 
 _QWEN_EDIT = PipelineKind("reference", needs_source=True, guidance="true_cfg_scale", negative=" ")
@@ -45,15 +49,16 @@ _QWEN_DRAW = PipelineKind("img2img", guidance="true_cfg_scale", negative=" ")
 
 KINDS: dict[str, PipelineKind] = {
     "Flux2Pipeline": PipelineKind("reference", most_images=9),
-    "Flux2KleinPipeline": PipelineKind("reference", most_images=9, distilled_steps=4),
+    "Flux2KleinPipeline": PipelineKind("reference", most_images=9, distilled_steps=4, batch="one source"),
     "Flux2KleinKVPipeline": PipelineKind("reference", most_images=9),
-    "FluxKontextPipeline": PipelineKind("reference"),
+    "FluxKontextPipeline": PipelineKind("reference", batch="one source"),
     "QwenImageEditPipeline": _QWEN_EDIT,
     "QwenImageEditPlusPipeline": replace(_QWEN_EDIT, most_images=3),
     "QwenImage21Pipeline": PipelineKind("reference", guidance="true_cfg_scale", most_images=10),
     "LongCatImageEditPipeline": PipelineKind("reference", needs_source=True),
     "BriaFibo2Pipeline": PipelineKind("reference", mask="mask"),
     "FluxFillPipeline": PipelineKind("reference", needs_source=True, mask="mask_image", needs_mask=True),
+    "StableDiffusionPipeline": PipelineKind("img2img", batch="any source"),
     "QwenImagePipeline": _QWEN_DRAW,
     "QwenImageImg2ImgPipeline": _QWEN_DRAW,
 }

@@ -8,6 +8,7 @@ be its cache key.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..pictures import Picture
@@ -16,6 +17,8 @@ from ..values import bounded_identity, step_identity
 
 __all__ = [
     "DrawsAtOnce",
+    "DrawsInBatches",
+    "DrawsMany",
     "DrawsSeveral",
     "FollowsAnchor",
     "Generator",
@@ -121,6 +124,28 @@ class DrawsAtOnce(Protocol):
 
     # If it has them: `idle_workers`, how many draws would be begun at once, and `stopped_by(over)`, the same
     # generator, whose draws end once `over` is set.
+
+
+@runtime_checkable
+class DrawsMany(Protocol):
+    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching
+    allows."""
+
+    def draw_many(
+        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
+    ) -> list[Picture]:
+        """An image for each prompt with its source and seed, in their order. Raises as `Generator.draw`."""
+        ...
+
+
+@runtime_checkable
+class DrawsInBatches(Protocol):
+    """A generator that can draw many images in one call under another identity: a batch is not the single
+    draws to the last bit, and who keeps images by an identity must know which they are."""
+
+    def in_batches(self) -> Generator:
+        """The same model drawing in batches (DrawsMany), or this generator itself if it cannot."""
+        ...
 
 
 def is_repeatable(generator: Generator) -> bool:

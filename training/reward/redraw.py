@@ -3,11 +3,12 @@ middle value.
 
 Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are
 made once and everything made is cached by content (cache.py), unless the generator takes no seed: then each
-is an image of its own. A generator that can draw many pages in one call (`draw_many`) is given many; one
-behind which several services work is asked for as many single ones as keep them busy, since one that fails
-must not cost the others their images. Faults are tried again a bounded number of times, time-outs never (the
-other side is still at work on them); past a set share of failures `problem` says so, and whoever trains
-stops: an outage must not look like an unlucky group.
+is an image of its own. A generator that can draw many pages in one call (`draw_many`) is given many, and one
+that does so under another identity is taken by that one (`in_batches`), so that no image of a batch is kept
+as a single draw; one behind which several services work is asked for as many single ones as keep them busy,
+since one that fails must not cost the others their images. Faults are tried again a bounded number of times,
+time-outs never (the other side is still at work on them); past a set share of failures `problem` says so, and
+whoever trains stops: an outage must not look like an unlucky group.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,7 +34,7 @@ from ...backend.errors import (
     boundary,
 )
 from ...backend.generators import Generator
-from ...backend.generators.protocol import DrawsAtOnce, is_repeatable
+from ...backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMany, is_repeatable
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ...backend.types import Score
@@ -83,16 +84,6 @@ class DrawingSettings(BaseModel):
     )
 
 
-@runtime_checkable
-class DrawsMany(Protocol):
-    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching
-    allows."""
-
-    def draw_many(
-        self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
-    ) -> list[Picture]: ...
-
-
 @dataclass(frozen=True)
 class Redraw:
     """One refined prompt to draw and score: from `before` (None: from text), against the step's original
@@ -127,6 +118,8 @@ class Redrawer:
     ) -> None:
         """`card`: that on which generator and scorer take turns with the trained model."""
         self.card = card
+        if settings.draw_batch > 1 and isinstance(generator, DrawsInBatches):
+            generator = generator.in_batches()
         self.generator = generator
         self.scorer = scorer
         self.cache = cache

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 from support import tiny_pipelines
 from support.image_service import image_service
 from support.images_api import images_service
@@ -19,6 +19,8 @@ from support.images_api import images_service
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
 from interleave_thinker.backend.generators.protocol import (
+    DrawsInBatches,
+    DrawsMany,
     TakesDrawOptions,
     TakesStepSettings,
     most_beside,
@@ -183,6 +185,33 @@ def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path:
         with ThreadPoolExecutor(THREADS) as pool:
             together = list(pool.map(draw, range(THREADS)))
     assert [together[number % THREADS][number // THREADS] for number in range(len(asked))] == alone
+
+
+@pytest.mark.parametrize("name", IN_THREADS)
+def test_who_draws_many_draws_what_each_is_alone_whatever_the_order(name: str, tmp_path: Path) -> None:
+    if name in ("diffusers", "tinyworld"):
+        pytest.importorskip("diffusers")
+    with IN_THREADS[name](tmp_path) as opened:
+        alone = opened.open()
+        many = alone.in_batches() if isinstance(alone, DrawsInBatches) else alone
+        if not isinstance(many, DrawsMany):
+            assert name == "fake"
+            return
+        asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
+        asked += [("a red house", None, 2), ("a red house", Picture(SOURCE.image.rotate(90)), 2)]
+        single = [alone.draw(*one) for one in asked]
+
+        def drawn(order: list[int]) -> dict[int, Picture]:
+            prompts, sources, seeds = zip(*(asked[at] for at in order), strict=True)
+            return dict(zip(order, many.draw_many(prompts, sources, seeds), strict=True))
+
+        first, turned = drawn([0, 1, 2, 3, 4]), drawn([4, 2, 0, 3, 1])
+    for number, picture in enumerate(single):
+        for other in (first[number], turned[number]):
+            assert other.size == picture.size
+            worst = max(high for _, high in ImageChops.difference(other.image, picture.image).getextrema())
+            assert worst <= 2, f"draw {number} of a batch is {worst} of 255 away from the single one"
+    assert len({picture.digest for picture in first.values()}) == len(asked)
 
 
 def test_bad_options_are_typed_errors(subject: Subject) -> None:

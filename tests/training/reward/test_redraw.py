@@ -57,6 +57,35 @@ def test_many_are_drawn_in_one_call(tmp_path: Path) -> None:
     assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
 
 
+class InBatches(Artist):
+    """Draws many under another identity, as a diffusers pipeline does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batched = ManyArtist()
+
+    def in_batches(self) -> Generator:
+        batched = self.batched
+
+        class Batched:
+            identity = f"{self.identity} batched"
+            draw, draw_many = staticmethod(batched.draw), staticmethod(batched.draw_many)
+
+        return Batched()
+
+
+def test_no_image_of_a_batch_is_kept_as_a_single_draw(tmp_path: Path) -> None:
+    redraws = [ask(f"boat {number}") for number in range(4)]
+    artist = InBatches()
+    run(tmp_path / "c", artist, Taste(), redraws, draw_batch=4)
+    assert artist.batched.sizes == [4] and artist.prompts == []
+    again = InBatches()
+    run(tmp_path / "c", again, Taste(), redraws, draw_batch=4)
+    assert again.batched.sizes == [], "a batch is kept as one"
+    _, counts, _ = run(tmp_path / "c", again, Taste(), redraws, draw_batch=1)
+    assert len(again.prompts) == counts.drawn == 4, "and single draws are made anew"
+
+
 class Unseeded(Artist):
     """Another picture every time, as of a hosted model."""
 
