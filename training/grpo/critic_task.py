@@ -91,6 +91,10 @@ class CriticTask:
         """Verdicts against the truth."""
         return summarise(rows, answers, lengths, prompt_set.verdict_first)
 
+    def longest(self, answers: int) -> float:
+        """By the deadlines of drawing and scoring."""
+        return self.setup.drawing.longest(answers)
+
     def curves(self, checks: CheckLog[Check]) -> dict[str, Points]:
         """The held-out measures over steps."""
         measured = {

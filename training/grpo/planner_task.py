@@ -93,6 +93,10 @@ class PlannerTask:
         samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
         return plan_check(samples, lengths, self.terms.most_copied)
 
+    def longest(self, answers: int) -> float:
+        """By the judge's deadlines."""
+        return self.judging.longest(answers)
+
     def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
         """The held-out measures over steps."""
         measured = {

@@ -1,7 +1,9 @@
 """What the processes of one training decide together.
 
 Decision: whatever stops a training or waits for a service is decided once and sent to all, errors included: a
-rank that goes on alone, or stops alone, leaves the others waiting for it.
+rank that goes on alone, or stops alone, leaves the others waiting for it. They wait as long as calls of judge
+and generator may take by their own deadlines, and not the half hour after which the process group would end
+them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,15 @@ from typing import Any
 
 from ...backend.errors import InterleaveError, TrainingError
 from .task import Found
+
+LEAST_PATIENCE = 1800
+"""Seconds that ranks wait for each other where nothing else is known: the libraries' own."""
+MOST_PATIENCE = 2 * 86400
+
+
+def patience(longest: float) -> int:
+    """Seconds that ranks wait for each other where one may be at calls that end after `longest` seconds."""
+    return round(min(MOST_PATIENCE, LEAST_PATIENCE + longest))
 
 
 def of_first_rank(check: Callable[[], Found], devices: int) -> Found:

@@ -85,6 +85,11 @@ class Task(Protocol[Row, Found]):
         """What a check finds of these answers, `lengths` tokens long."""
         ...
 
+    def longest(self, answers: int) -> float:
+        """Seconds after which the rewards, or a check, of so many answers have ended, by the deadlines of
+        their calls."""
+        ...
+
     def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
         """The held-out measures over steps, for the end page."""
         ...

@@ -176,7 +176,10 @@ class Reinforcement(Generic[Row, Found]):
         steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         reporters = reports_to(settings, self.log)
-        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters)
+        # A rank's share of a rollout, or the check that the first one makes for all.
+        answers = max(settings.prompts * settings.group // self.devices, len(held_out))
+        longest = task.longest(answers)
+        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
         policy.model.register_forward_pre_hook(_without_no_images, with_kwargs=True)
         shown, pixels = self.out / "shown", settings.image_pixels

@@ -20,16 +20,23 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.policy import arguments
+from .ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
 Measured = Callable[[], dict[str, float]]
 
 
 def config_of(
-    settings: GrpoTraining, steps: Path, steps_in_all: int, devices: int, report_to: list[str]
+    settings: GrpoTraining,
+    steps: Path,
+    steps_in_all: int,
+    devices: int,
+    report_to: list[str],
+    longest: float = 0.0,
 ) -> GRPOConfig:
     """The configuration of trl's trainer; raises SettingsError for options that do not go together. Made
-    before the model is loaded (see policy_model)."""
+    before the model is loaded (see policy_model). `longest`: seconds that one rank may be at its rewards or a
+    check while the others wait."""
     a_step, a_rollout = batches(settings, devices)
     return GRPOConfig(
         **arguments(settings, steps, steps_in_all),
@@ -53,6 +60,7 @@ def config_of(
         logging_steps=1,
         save_steps=settings.save_every * settings.updates,
         report_to=report_to,
+        ddp_timeout=patience(longest),
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -82,6 +83,15 @@ class DrawingSettings(BaseModel):
     max_failures: float = Field(
         default=0.3, ge=0, le=1, description="Share of failed redraws past which training stops."
     )
+
+    def longest(self, redraws: int) -> float:
+        """Seconds after which so many redraws are drawn and scored or given up. What fails in a batch is
+        drawn once more by itself."""
+        batch = min(self.draw_batch, max(1, redraws))
+        first = math.ceil(math.ceil(redraws / batch) / self.parallel_draws) * batch
+        draws = first + math.ceil(redraws / self.parallel_draws) * self.tries
+        scores = math.ceil(redraws / self.parallel_scores) * self.tries
+        return draws * self.draw_seconds + scores * self.score_seconds
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Card:
         """Generator and judge leave the card onto which they were opened: the model that is trained is loaded
         next."""
         self.holder: Role | None = "policy"
+        self._there: set[Role] = {"policy"}
+        """Who may have weights on the card: the holder, and whoever could not leave it whole."""
         self.moves: Counter[Role] = Counter()
         self._places: dict[Role, OnCard] = {}
         self._judge: Role = "policy" if isinstance(scorer, UsesPolicy) else "judge"
@@ -94,20 +96,27 @@ class Card:
             role = self._judge if role == "judge" else role
             if role == self.holder:
                 return
-            before = None if self.holder is None else self._places.get(self.holder)
-            if before is not None:
-                before.leave()
             # Nobody's until all of it is here: half moved, the next call would take it for ready.
             self.holder = None
+            for other in sorted(self._there - {role}):
+                self._leave(other)
+            self._there.add(role)
             after = self._places.get(role)
             if after is not None:
                 try:
                     after.come()
                 except BaseException:
-                    after.leave()
+                    self._leave(role)
                     raise
             self.holder = role
             self.moves[role] += 1
+
+    def _leave(self, role: Role) -> None:
+        """Have it leave; where that fails it counts as there, and is asked again before another comes."""
+        place = self._places.get(role)
+        if place is not None:
+            place.leave()
+        self._there.discard(role)
 
 
 class ModulesOnCard:

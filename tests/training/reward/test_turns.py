@@ -138,6 +138,34 @@ def test_who_could_not_come_is_not_taken_for_there(monkeypatch: pytest.MonkeyPat
     assert (second.place, *together.places) == (MEMORY, CARD, MEMORY, MEMORY)
 
 
+def test_who_could_not_leave_is_asked_again_before_another_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = Together(monkeypatch)
+    full = [True]
+
+    class Stuck(Watched):
+        def to(self, device: Any) -> Watched:  # type: ignore[override]
+            if full and str(device) == MEMORY:
+                raise MemoryError("no main memory")
+            return super().to(device)
+
+    first = Watched()
+    card = Card(together.artist, together.taste)
+    together.trainer.accelerator.unwrap_model = lambda model: torch.nn.ModuleList([first, together.policy])
+    monkeypatch.setattr(torch.nn.ModuleList, "to", lambda self, device: [one.to(device) for one in self])
+    together.policy = Stuck()
+    card.begin(together.trainer)
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            card.give_to("generator")
+        assert together.painter.place == MEMORY, "never both on the card"
+    assert first.place == MEMORY and card.holder is None
+    card.give_to("policy")
+    assert (first.place, together.policy.place, card.holder) == (CARD, CARD, "policy"), "whole again"
+    full.clear()
+    card.give_to("generator")
+    assert (first.place, *together.places) == (MEMORY, MEMORY, CARD, MEMORY)
+
+
 def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
     card = Card(Artist(), Taste())
     engine = Redrawer(Artist(), Taste(), RewardCache(tmp_path / "a"), DrawingSettings(), card)

@@ -7,6 +7,7 @@ failed; a training without a judge learns nothing and says so.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ class JudgingSettings(BaseModel):
         le=1,
         description="Share of the last 512 judgements that may fail; past it training stops.",
     )
+
+    def longest(self, plans: int) -> float:
+        """Seconds after which so many plans are judged or given up."""
+        pauses = RETRY_SECONDS * (2 ** (self.tries - 1) - 1)
+        return math.ceil(plans / self.parallel_scores) * (self.tries * self.score_seconds + pauses)
 
 
 @dataclass(frozen=True)
