@@ -22,8 +22,7 @@ def command(
     """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each
     is worth."""
     from ...training.evaluation.checkout import commit
-    from ...training.tinyworld.ablation.run import ablate
-    from ...training.tinyworld.ablation.table import as_markdown
+    from ...training.tinyworld.ablation.run import ablate, as_markdown
 
     asked = shlex.join(["interleave-thinker", *sys.argv[1:]])
     typer.echo(as_markdown(ablate(out, settings, asked, commit(), _log)))

@@ -1,11 +1,14 @@
-"""Intervals of means over items that fall into categories, by resampling.
+"""Intervals of means over items that fall into categories, or come from several seeds, by resampling.
 
 Decisions. Items are drawn anew within their category, so that a category keeps its weight; the seed is fixed,
 so that the same values give the same interval. Two means are of interest: over all items, and over the
 categories' means. A plain bootstrap of small categories is too narrow. So one item less is drawn than there
 are (J. Rao and C. Wu, 1988), which makes the variance right, and the interval is as much wider as Student's t
 is than the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). How often it holds
-the truth is measured by benchmarks/interval_coverage.py.
+the truth is measured by benchmarks/interval_coverage.py. Where every seed had trainings of its own, the seeds
+are what was repeated: they are drawn anew too, by the same rules, and Student's t has one degree of freedom
+less than there are seeds. The spread between seeds holds that of their items already, so that both levels
+together are rather too wide than too narrow.
 """
 
 from __future__ import annotations
@@ -64,14 +67,50 @@ def stratified_means(
     both = (sizes / sizes.sum(), np.full(len(groups), 1 / len(groups)))
     lowest = min(float(group.min()) for group in groups)
     highest = max(float(group.max()) for group in groups)
-    # Shares and differences of shares have bounds, which a wider interval must not leave.
-    bounds = (0.0 if lowest >= 0 else -1.0, 1.0) if lowest >= -1 and highest <= 1 else (-np.inf, np.inf)
+    bounds = _bounds(lowest, highest)
     items, macro = (
         _mean(float(means @ weights), drawn @ weights, _wider(weights**2 * variances, sizes), bounds)
         for weights in both
     )
     count = int(sizes.sum())
     return Means(items=items.model_copy(update={"n": count}), macro=macro.model_copy(update={"n": count}))
+
+
+def two_level_mean(values: Sequence[Sequence[float]], seed: int = 0, resamples: int = RESAMPLES) -> Mean:
+    """The mean of all items (every seed counts the same) with an interval over seeds and items: `values` has
+    the items of each seed. With one seed it is that of its items alone. Raises ValueError without a value or
+    for a seed without one, SettingsError where scipy is not installed."""
+    seeds = [np.asarray(ones, dtype=np.float64) for ones in values]
+    if not seeds or not all(len(one) for one in seeds):
+        raise ValueError("no value")
+    if len(seeds) == 1:
+        return stratified_means({"": list(values[0])}, seed, resamples).items
+    random = np.random.default_rng(seed)
+    chosen = random.integers(0, len(seeds), size=(resamples, len(seeds) - 1))
+    drawn = np.zeros(resamples)
+    for number, items in enumerate(seeds):
+        for begin in range(0, resamples, AT_ONCE):
+            times = (chosen[begin : begin + AT_ONCE] == number).sum(1)
+            # A seed that was drawn twice has other items each time.
+            for time in range(1, int(times.max(initial=0)) + 1):
+                which = begin + np.flatnonzero(times >= time)
+                some = random.integers(0, len(items), size=(len(which), max(1, len(items) - 1)))
+                drawn[which] += items[some].mean(axis=1)
+    drawn /= len(seeds) - 1
+    means = np.array([items.mean() for items in seeds])
+    everything = np.concatenate(seeds)
+    found = _mean(
+        float(means.mean()),
+        drawn,
+        _wider(np.array([1.0]), np.array([len(seeds)])),
+        _bounds(float(everything.min()), float(everything.max())),
+    )
+    return found.model_copy(update={"n": len(everything)})
+
+
+def _bounds(lowest: float, highest: float) -> tuple[float, float]:
+    """Shares and differences of shares have bounds, which a wider interval must not leave."""
+    return (0.0 if lowest >= 0 else -1.0, 1.0) if lowest >= -1 and highest <= 1 else (-np.inf, np.inf)
 
 
 def _wider(parts: np.ndarray, sizes: np.ndarray) -> float:

@@ -16,6 +16,8 @@ from ..trainer.requirements import require
 
 Z = 1.959963984540054
 """Standard deviations of a 95 % interval."""
+MOST_FLIPPED = 20
+"""Differences of `sign_flip_test`: a million combinations of signs."""
 
 
 class Share(BaseModel):
@@ -45,6 +47,19 @@ def sign_test(first: int, second: int) -> float:
     """Two-sided exact probability that cases which came out differently are split so unevenly by chance (Q.
     McNemar, 1947); 1 where there is none. Raises SettingsError where scipy is not installed."""
     return float(_binomial_test(first, first + second).pvalue) if first + second else 1.0
+
+
+def sign_flip_test(differences: Sequence[float]) -> float:
+    """Two-sided exact probability that a sum so far from 0 comes of these differences by chance, if each
+    could as well have had the other sign (R. A. Fisher, 1935); 1 where there is none. With n of them it is
+    never below 2 / 2^n. Raises ValueError for more than 20."""
+    if len(differences) > MOST_FLIPPED:
+        raise ValueError(f"{len(differences)} differences have too many signs")
+    sums = [0.0]
+    for one in differences:
+        sums = [total + sign * one for total in sums for sign in (1, -1)]
+    limit = abs(sum(differences)) - 1e-12
+    return sum(abs(total) >= limit for total in sums) / len(sums)
 
 
 def _binomial_test(successes: int, cases: int) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from ...backend.errors import ScorerError
+from ...backend.generators import Generator
 from ...backend.journal.store import InMemoryStore
 from ...backend.loop.events import Finished
 from ...backend.loop.loop import run
@@ -80,26 +81,44 @@ def run_stories(
     steps."""
     outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        store = InMemoryStore()
-        for attempts in runs.max_attempts:
-            if plan is None:
-                outcomes[attempts].append(StoryOutcome(right=False, steps=[False] * len(story.pages)))
-                continue
-            settings = runs.settings(attempts, number)
-            trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
-            made = [attempt for result in trajectory.results for attempt in result.attempts]
-            outcomes[attempts].append(
-                StoryOutcome(
-                    right=_is_right(trajectory, story),
-                    steps=right_steps(trajectory),
-                    draws=len(made),
-                    seconds=sum(attempt.seconds for attempt in made),
-                )
-            )
+        for attempts, outcome in told(number, story, plan, generator, critic, runs).items():
+            outcomes[attempts].append(outcome)
         if (number + 1) % 50 == 0:
             shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
             log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
     return outcomes
+
+
+def told(
+    number: int,
+    story: Story,
+    plan: Plan | None,
+    generator: Generator,
+    critic: CriticLike | None,
+    runs: StoryRuns,
+) -> dict[int, StoryOutcome]:
+    """How one story comes out with every number of attempts; `number` is its base seed. Raises AnswerError
+    for a critic that cannot be understood."""
+    store, outcomes = InMemoryStore(), {}
+    for attempts in runs.max_attempts:
+        if plan is None:
+            outcomes[attempts] = lost(story)
+            continue
+        settings = runs.settings(attempts, number)
+        trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
+        made = [attempt for result in trajectory.results for attempt in result.attempts]
+        outcomes[attempts] = StoryOutcome(
+            right=_is_right(trajectory, story),
+            steps=right_steps(trajectory),
+            draws=len(made),
+            seconds=sum(attempt.seconds for attempt in made),
+        )
+    return outcomes
+
+
+def lost(story: Story) -> StoryOutcome:
+    """A story of which nothing came: neither it nor any of its steps is right."""
+    return StoryOutcome(right=False, steps=[False] * len(story.pages))
 
 
 def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
@@ -116,8 +135,8 @@ def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeas
 def _run_story(
     request: Request,
     plan: Plan,
-    generator: TinyWorldGenerator,
-    critic: CriticLike,
+    generator: Generator,
+    critic: CriticLike | None,
     settings: RunSettings,
     store: InMemoryStore,
 ) -> Trajectory:

@@ -2,56 +2,51 @@
 job.
 
 Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
-stories, pages and seeds, and shares pooled over seeds with honest intervals. Every row of a seed runs the
-same stories with the same seeds. All attempts of a step have one seed, as in the published demo: a page
-becomes another only by another prompt, so that what is measured is what the critic says and not how often a
-die was thrown. What artists have by default, a new seed for every attempt, is measured beside it.
+stories, pages and seeds. Every row of a seed runs the same stories. Every attempt has a new seed, as artists'
+have by default: this world fails again with every seed until the words insist, so that it is words that are
+measured. Stories are run side by side (side_by_side.py), through the loop that everybody uses.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
-from ....backend.agents.critic import Critic, critic_message
-from ....backend.agents.planner import Planner
-from ....backend.chat import open_chat
-from ....backend.chat.protocol import ChatModel, ReplySettings
-from ....backend.errors import TrainingError
+from ....backend.errors import AnswerError, TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.journal.store import InMemoryStore
 from ....backend.pictures import Picture
-from ....backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ....backend.tinyworld import checkpoint
-from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
-from ....backend.tinyworld.reading import read_page, read_pages
-from ....backend.tinyworld.scorer import faults
-from ....backend.tinyworld.wording import edit_text, prompt_text
+from ....backend.tinyworld.generator import TinyWorldGenerator
+from ....backend.tinyworld.reading import read_page
+from ....backend.tinyworld.scorer import TinyWorldScorer, faults
 from ....backend.types import Plan, RunSettings, Step, Verdict
-from ...evaluation.held_out import greedy_answers
-from ...reward.terms import read_answer
-from ...rows.rl import as_conversation
-from ..data.judged_pages import Drawn, balanced, real
+from ...evaluation.intervals import share
+from ...rows.rl import CriticRlRow, read_rl_rows
+from ..batched_agents import BatchedAgent, Judging, judging_of
+from ..data.critic_rows import verdict_of
+from ..data.oracle_critic import drawn_of
 from ..data.requests import Story, random_story
-from ..evaluation import measure_planner
-from ..stories import StoryOutcome, StoryRuns, request_of, run_stories
+from ..data.rl_rows import RL_FILE
+from ..side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideBySide
+from ..stories import StoryOutcome, StoryRuns, lost, request_of, told
 from . import single_agent
+from .settings import AblationSettings
+from .stages import FAILED, JUDGED, open_generator
 
-if TYPE_CHECKING:
-    from .settings import AblationSettings
-
-STORIES_SEED, JUDGED_SEED, FAILED_SEED = 77_000, 2_000_000, 3_000_000
-UNTRAINED_TOKENS = 400
-ANSWER_TOKENS = 320
+STORIES_SEED = 77_000
+UNTRAINED_TOKENS = 200
 MEASURED = "measured.json"
-ATTEMPTS = (1, 3, 5)
+PLANS = "plans.json"
+TRIES = 3
+"""Attempts a step in the table's main column."""
+ALL_TRIES = (1, TRIES, 5)
+ALONE = (1,)
 
 
 class Judged(BaseModel):
@@ -62,11 +57,9 @@ class Judged(BaseModel):
 
 
 class Measured(BaseModel):
-    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one; `new_seeds`
-    are those of three attempts with a new seed for every attempt, as artists' are by default."""
+    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
 
     told: dict[int, list[StoryOutcome]]
-    new_seeds: list[StoryOutcome] = []
     judged: Judged | None = None
 
 
@@ -85,91 +78,117 @@ class NextSteps(BaseModel):
     right: list[list[bool]]
 
 
-def _generator() -> TinyWorldGenerator:
-    return TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-
-
-def _chat(folder: Path) -> ChatModel:
-    return open_chat(f"transformers:{folder}")
-
-
-def _critic(folder: Path) -> Critic:
-    return Critic(_chat(folder), settings=ReplySettings(max_tokens=ANSWER_TOKENS, watch_verdict=True))
+Judge = Callable[[Sequence[Judging]], Sequence[Verdict]]
 
 
 def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
-    """The stories that all rows of a seed run: requests that no planner was trained on."""
+    """The stories that all rows of a seed run: requests that nobody was trained on."""
     rng = Random(f"ablation/{STORIES_SEED + seed}")
     return [random_story(rng, "evaluate") for _ in range(settings.stories)]
 
 
 def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
     """Plan this seed's stories once, for all rows that share the planner."""
-    measure, plans = measure_planner(Planner(_chat(planner)), stories_of(settings, seed))
+    stories = stories_of(settings, seed)
+    plans = _readable(BatchedAgent(planner).plan([request_of(story) for story in stories]))
+    exact = [
+        plan is not None and plan.steps == story.plan.steps
+        for plan, story in zip(plans, stories, strict=True)
+    ]
     written = [plan.model_dump(mode="json") if plan else None for plan in plans]
-    _write(folder / "plans.json", json.dumps({"exact": measure.exact.model_dump(), "plans": written}))
+    text = json.dumps({"exact": share(exact).model_dump(), "plans": written})
+    write_text(folder / PLANS, text, TrainingError, "Plans")
 
 
-def _plans(folder: Path) -> list[Plan | None]:
-    stored = json.loads((folder / "plans.json").read_text(encoding="utf-8"))["plans"]
-    return [Plan.model_validate(plan) if plan else None for plan in stored]
+def _readable(plans: Sequence[Plan | AnswerError]) -> list[Plan | None]:
+    return [plan if isinstance(plan, Plan) else None for plan in plans]
+
+
+def exact_plans(folder: Path) -> float:
+    """The share of exact plans that a planning job found."""
+    return json.loads((folder / PLANS).read_text(encoding="utf-8"))["exact"]["rate"]
 
 
 def measure_agents(
-    folder: Path, settings: AblationSettings, seed: int, plans: Path, critic: Path, new_seeds: bool
+    folder: Path,
+    settings: AblationSettings,
+    seed: int,
+    plans: Path | None,
+    critic: Path | None,
+    tries: tuple[int, ...],
 ) -> None:
-    """Two agents: stories with the plans that were made, and the critic's verdicts."""
-    generator, judge = _generator(), _critic(critic)
-    asked, planned = stories_of(settings, seed), _plans(plans)
-    outcomes = run_stories(asked, planned, generator, judge, StoryRuns(ATTEMPTS, "every step"), _silent)
-    new = StoryRuns((3,))
-    lucky = run_stories(asked, planned, generator, judge, new, _silent)[3] if new_seeds else []
-    judged = _judged(generator, critic, settings, seed)
-    _measured(folder, Measured(told=outcomes, judged=judged, new_seeds=lucky))
-
-
-def measure_alone(folder: Path, settings: AblationSettings, seed: int, critic: Path) -> None:
-    """The generator alone: each sentence of the request is a prompt, drawn once (the critic is never
-    asked)."""
+    """Stories with the plans of a planning job (None: the stories' own) and the critic in a checkpoint folder
+    (None: the oracle), and that critic's verdicts on the pages in the seed's job `pages`."""
     stories = stories_of(settings, seed)
-    plans = [_sentences(story) for story in stories]
-    outcomes = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((1,)), _silent)
-    _measured(folder, Measured(told=outcomes))
+    written = None
+    if plans is not None:
+        written = json.loads((plans / PLANS).read_text(encoding="utf-8"))["plans"]
+    planned = (
+        [story.plan for story in stories]
+        if written is None
+        else [Plan.model_validate(plan) if plan else None for plan in written]
+    )
+    agent = BatchedAgent(critic) if critic is not None else None
+    judge = agent.judge if agent is not None else oracle_verdicts
+    judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
+    _keep(folder, Measured(told=_told(stories, planned, judge, tries), judged=judged))
 
 
-def measure_untrained(
-    folder: Path, settings: AblationSettings, seed: int, planner: Path, critic: Path
-) -> None:
-    """Agents with the weights that training starts from: what they write is no plan, and no story comes of
-    it."""
+def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
+    """The generator alone: what the request says of each step that is drawn is a prompt, drawn once."""
+    stories = stories_of(settings, seed)
+    _keep(folder, Measured(told=_told(stories, [as_told(story) for story in stories], None, ALONE)))
+
+
+def as_told(story: Story) -> Plan:
+    """A plan of what the request says of each step that has a page, in its own words."""
+    drawn = [
+        text for text, step in zip(story.phrases, story.plan.steps, strict=True) if step.prompt is not None
+    ]
+    return Plan(
+        steps=tuple(Step(number=number, name="phrase", prompt=text) for number, text in enumerate(drawn, 1))
+    )
+
+
+def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """Both agents with the weights that training starts from, asked as the trained ones are. What cannot be
+    read is not asked for again."""
     stories = stories_of(settings, seed)[: settings.untrained_stories]
-    short = ReplySettings(max_tokens=UNTRAINED_TOKENS)
-    _, plans = measure_planner(Planner(_chat(planner), settings=short), stories)
-    outcomes = run_stories(stories, plans, _generator(), _critic(critic), StoryRuns((3,)), _silent)
-    _measured(folder, Measured(told=outcomes))
-
-
-def measure_single_agent(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """One shared agent that plans while it looks."""
-    chat = _chat(agent)
-    planner, judge, generator = Planner(chat), Critic(chat), _generator()
-    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in ATTEMPTS}
-    for number, story in enumerate(stories_of(settings, seed)):
-        store = InMemoryStore()
-        for attempts in ATTEMPTS:
-            run = RunSettings(max_attempts=attempts, seed=number, seed_rule="every step")
-            pages, draws = single_agent.run_story(request_of(story), planner, judge, generator, run, store)
-            outcomes[attempts].append(_page_by_page(pages, story, draws))
-    _measured(folder, Measured(told=outcomes, judged=_judged(generator, agent, settings, seed)))
+    novice = BatchedAgent(agent, UNTRAINED_TOKENS)
+    plans = _readable(novice.plan([request_of(story) for story in stories], again=False))
+    _keep(folder, Measured(told=_told(stories, plans, novice.judge, (TRIES,))))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """The shared agent's next steps where every page so far is right: what it cannot plan even then, no page
-    has misled it in."""
-    planner = Planner(_chat(agent))
+    """The one agent's next steps where every page so far is right: what it cannot plan even then, no page has
+    misled it in."""
+    together = SideBySide({"plan": BatchedAgent(agent).plan})
+    planner = SharedPlanner(together, str(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
-    right = [single_agent.right_next_steps(story, planner) for story in stories]
-    _write(folder / MEASURED, NextSteps(right=right).model_dump_json())
+    right = together.run([partial(single_agent.right_next_steps, story, planner) for story in stories])
+    _keep(folder, NextSteps(right=right))
+
+
+def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """One agent that plans while it looks."""
+    one = BatchedAgent(agent)
+    together = _side_by_side(one.judge, {"plan": one.plan})
+    planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
+    generator = SharedGenerator(together, "tinyworld")
+
+    def tell(number: int, story: Story) -> StoryOutcome:
+        run = RunSettings(max_attempts=TRIES, seed=number)
+        try:
+            pages, draws = single_agent.run_story(
+                request_of(story), planner, critic, generator, run, InMemoryStore()
+            )
+        except AnswerError:
+            return lost(story)
+        return _page_by_page(pages, story, draws)
+
+    stories = stories_of(settings, seed)
+    outcomes = together.run([partial(tell, *numbered) for numbered in enumerate(stories)])
+    _keep(folder, Measured(told={TRIES: outcomes}))
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> StoryOutcome:
@@ -180,103 +199,87 @@ def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> 
     return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
-def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
-    """The refined prompts of several critics for the same failed attempts, drawn with the seeds that these
-    had."""
-    generator = _generator()
-    wrong = (drawn for drawn in real(generator.pipeline, FAILED_SEED + seed) if not drawn.success)
-    failed = list(islice(wrong, settings.failed))
-    seeds = [one.seed or 0 for one in failed]
-    measured = Remedies(refused={}, drawn_right={})
-    for name, path in critics.items():
-        verdicts = verdicts_of(path, failed)
-        prompts = [
-            verdict.refined_prompt
-            if verdict and verdict.refined_prompt
-            else prompt_text(one.edit, one.clauses)
-            for verdict, one in zip(verdicts, failed, strict=True)
-        ]
-        measured.refused[name] = [verdict is not None and not verdict.success for verdict in verdicts]
-        measured.drawn_right[name] = _drawn_right(generator, failed, prompts, seeds)
-    _write(folder / MEASURED, measured.model_dump_json())
+def _told(
+    stories: Sequence[Story], plans: Sequence[Plan | None], judge: Judge | None, tries: tuple[int, ...]
+) -> dict[int, list[StoryOutcome]]:
+    together = _side_by_side(judge or oracle_verdicts)
+    generator = SharedGenerator(together, "tinyworld")
+    critic = SharedCritic(together, "critic") if judge is not None else None
+    runs = StoryRuns(tries)
+
+    def tell(number: int, story: Story, plan: Plan | None) -> dict[int, StoryOutcome]:
+        try:
+            return told(number, story, plan, generator, critic, runs)
+        except AnswerError:
+            # Nobody can read what this critic says, so nobody gets a story.
+            return {attempts: lost(story) for attempts in tries}
+
+    tasks = [
+        partial(tell, number, story, plan)
+        for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
+    ]
+    outcomes = together.run(tasks)
+    return {attempts: [one[attempts] for one in outcomes] for attempts in tries}
 
 
-def _drawn_right(
-    generator: TinyWorldGenerator, failed: Sequence[Drawn], prompts: Sequence[str], seeds: Sequence[int]
-) -> list[bool]:
-    right: list[bool] = []
-    for start in range(0, len(failed), 64):
-        some = failed[start : start + 64]
-        pages = generator.draw_many(
-            prompts[start : start + 64], [one.before for one in some], seeds[start : start + 64]
+def _side_by_side(judge: Judge, more: dict[str, Any] | None = None) -> SideBySide:
+    generator = TinyWorldGenerator(open_generator(), "tinyworld")
+
+    def draw(wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+        prompts, sources, seeds = zip(*wanted, strict=True)
+        return generator.draw_many(prompts, sources, seeds)
+
+    return SideBySide({"draw": draw, "judge": judge, **(more or {})})
+
+
+def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
+    """What the oracle says of pages; where it cannot tell, that the page is wrong, and nothing better."""
+    verdicts = []
+    for before, after, original, used in pages:
+        drawn = drawn_of(before, after, original, used)
+        verdicts.append(
+            verdict_of(drawn) if drawn is not None else Verdict(success=False, refined_prompt=used)
         )
-        right += [not faults(one.expected, seen) for one, seen in zip(some, read_pages(pages), strict=True)]
-    return right
+    return verdicts
 
 
-def _judged(generator: TinyWorldGenerator, critic: Path, settings: AblationSettings, seed: int) -> Judged:
-    pages = balanced(generator.pipeline, settings.judged, JUDGED_SEED + seed)
-    verdicts = verdicts_of(critic, pages)
+def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
+    """The refined prompts of several critics for the same failed attempts, all drawn with one new seed
+    each."""
+    images = folder.parent / "pages" / FAILED
+    failed = [row for row in _pages(images) if not row.evaluation.success][: settings.failed]
+    asked = [judging_of(row, images) for row in failed]
+    measured = Remedies(refused={}, drawn_right={})
+    generator = TinyWorldGenerator(open_generator(), "tinyworld")
+    for name, path in critics.items():
+        verdicts = BatchedAgent(path).judge(asked)
+        prompts = [verdict.refined_prompt or one[3] for verdict, one in zip(verdicts, asked, strict=True)]
+        drawn = generator.draw_many(prompts, [one[0] for one in asked], list(range(len(asked))))
+        measured.refused[name] = [verdict.success is False for verdict in verdicts]
+        measured.drawn_right[name] = [
+            TinyWorldScorer().success(before, page, original)
+            for (before, _, original, _), page in zip(asked, drawn, strict=True)
+        ]
+    _keep(folder, measured)
+
+
+def _judged(agent: BatchedAgent, images: Path) -> Judged:
+    rows = _pages(images)
+    verdicts = agent.said([judging_of(row, images) for row in rows])
     return Judged(
         said=[verdict.success if verdict else None for verdict in verdicts],
-        truth=[one.success for one in pages],
+        truth=[row.evaluation.success for row in rows],
     )
 
 
-def verdicts_of(critic: Path, pages: Sequence[Drawn], batch: int = 50) -> list[Verdict | None]:
-    """What the critic in a checkpoint folder says of pages, decoded greedily in batches; None: unreadable."""
-    import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
-
-    model = AutoModelForImageTextToText.from_pretrained(
-        critic, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
-    )
-    processor = AutoProcessor.from_pretrained(critic, local_files_only=True, trust_remote_code=False)
-    prompt_set = prompt_set_of(critic) or default_prompt_set()
-    questions = [_question(prompt_set, one) for one in pages]
-    answers, _ = greedy_answers(model, processor, questions, ANSWER_TOKENS, batch)
-    return [read_answer(answer) for answer in answers]
+def _pages(images: Path) -> list[CriticRlRow]:
+    return read_rl_rows(images / RL_FILE)[0]
 
 
-def _question(prompt_set: PromptSet, drawn: Drawn) -> dict[str, Any]:
-    pictures = (drawn.before or Picture.white(drawn.after.size), drawn.after)
-    used = prompt_text(drawn.edit, drawn.clauses)
-    message = critic_message(prompt_set, pictures, edit_text(drawn.edit), used)
-    return {"prompt": as_conversation(message), "images": list(pictures)}
+def _keep(folder: Path, measured: BaseModel) -> None:
+    write_text(folder / MEASURED, measured.model_dump_json(), TrainingError, "Measure")
 
 
-def _sentences(story: Story) -> Plan:
-    parts = re.split(r"(?<=[.!?])\s+|;\s+", story.text)
-    prompts = [part.strip(" .") for part in parts if part.strip(" .")]
-    return Plan(
-        steps=tuple(
-            Step(number=number, name="sentence", prompt=text) for number, text in enumerate(prompts, 1)
-        )
-    )
-
-
-def _measured(folder: Path, measured: Measured) -> None:
-    _write(folder / MEASURED, measured.model_dump_json())
-
-
-def read_measured(folder: Path) -> Measured:
-    """What a measuring job found."""
-    return Measured.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
-
-
-def read_remedies(folder: Path) -> Remedies:
-    """What the comparison of refined prompts found."""
-    return Remedies.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
-
-
-def read_next_steps(folder: Path) -> NextSteps:
-    """What the job about next steps found."""
-    return NextSteps.model_validate_json((folder / MEASURED).read_text(encoding="utf-8"))
-
-
-def _write(path: Path, text: str) -> None:
-    write_text(path, text, TrainingError, "Measure")
-
-
-def _silent(line: str) -> None:
-    """Stories run in many processes at once; their progress is the jobs' own."""
+def stored(folder: Path) -> str:
+    """What a measuring job found, as JSON."""
+    return (folder / MEASURED).read_text(encoding="utf-8")

@@ -1,43 +1,63 @@
 """The ablation's jobs in their order: what is trained for each seed, and what each row of the table is
 measured on.
 
-Decision: the rows of the table are named here and nowhere else. Jobs of one seed stand before those of the
-next, so that a stopped ablation has whole seeds; the longest pipeline of a seed stands first, so that two
-processes end at about the same time.
+Decision: the rows of the table are named here and nowhere else, each with the row that it is held against and
+the figure that the paper has for it. Jobs of one seed stand before those of the next, so that a stopped
+ablation has whole seeds; the longest pipeline of a seed stands first, so that two processes end at about the
+same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import measures, stages
-from .job_runner import Job
+from ..data.noisy_teacher import TEACHERS, UNEVEN
+from ..job_runner import Job
+from . import measures, rejection, stages
 from .settings import AblationSettings
 
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table: its title, the row that it is held against, and the average that the paper's Table
+    5 has for it (None: it has no such row)."""
+
+    title: str
+    baseline: str | None = None
+    published: float | None = None
+
+
 ROWS = {
-    "alone": "generator alone, sentence by sentence",
-    "untrained": "+ untrained planner and critic",
-    "planner_sft": "+ planner SFT, critic of rendered pages only",
-    "unfiltered": "planner SFT, critic SFT on unfiltered data",
-    "entangled": "one shared agent, planning as it looks",
-    "sft": "full SFT",
-    "rl_no_step": "RL without step reward",
-    "rl_no_accuracy": "RL without accuracy reward",
-    "rl": "full RL (published reward)",
-    "rl_refused": "full RL, refused right pages redrawn too",
+    "alone": TableRow("generator alone, the request's own words", None, 18.2),
+    "untrained": TableRow("+ untrained planner and critic", "alone", 48.1),
+    "planner_sft": TableRow("planner SFT, critic of rendered pages only", "untrained", 60.5),
+    "agent_plans": TableRow("one agent for both, writing whole plans", "sft", 54.5),
+    "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5),
+    "unfiltered": TableRow("planner SFT, critic SFT on unfiltered data", "sft", 62.8),
+    "sft": TableRow("full SFT", "planner_sft", 64.5),
+    "rejection": TableRow("full SFT, then SFT on the best of 8", "sft"),
+    "rl_no_step": TableRow("RL without step reward", "sft", 65.2),
+    "rl_no_accuracy": TableRow("RL without accuracy reward", "sft", 65.1),
+    "rl": TableRow("full RL (published reward)", "sft", 66.3),
+    "oracle_planner": TableRow("the story's own plan, critic of full RL", "rl"),
+    "oracle_critic": TableRow("planner SFT, oracle critic", "rl"),
 }
 """Rows of the table, by the name of what is measured."""
+PUBLISHED_TRIES = {1: 60.2, 3: 65.3, 5: 66.3}
+"""The paper's averages by attempts a step, of full RL."""
 REINFORCED: dict[str, stages.Remaining] = {
     "rl": "all",
     "rl_no_step": "no step reward",
     "rl_no_accuracy": "no accuracy reward",
-    "rl_refused": "refused redrawn",
 }
-NEW_SEEDS = ("sft", "rl")
-"""Rows that are run with a new seed for every attempt as well."""
-PIPELINE = ("planner", "critic", "rl_rows", "rl")
+ALL_TRIES = ("sft", "rl")
+"""Rows that are run with other numbers of attempts as well."""
+PIPELINE = ("planner", "critic", "pages", "rl")
 """The jobs of a seed that make planner and critic as they would be used."""
+USUAL_TEACHER = next(name for name, teacher in TEACHERS.items() if teacher is UNEVEN)
+OTHER_TEACHERS = tuple(name for name in TEACHERS if name != USUAL_TEACHER)
 
 
 def seed_folder(out: Path, seed: int) -> Path:
@@ -47,50 +67,91 @@ def seed_folder(out: Path, seed: int) -> Path:
 
 def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
     """Every job of every seed."""
-    base = out / "shared" / "base"
-    jobs = [Job(base, stages.base, (settings,))]
+    base, novice = out / "shared" / "base", out / "shared" / "novice"
+    jobs = [Job(base, stages.base, (settings,)), Job(novice, stages.novice, (settings, base), (base,))]
     for seed in range(settings.seeds):
-        jobs += _of_seed(seed_folder(out, seed), base, settings, seed)
+        jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
     return jobs
 
 
-def _of_seed(folder: Path, base: Path, settings: AblationSettings, seed: int) -> Sequence[Job]:
-    planner, critic, plain = folder / "planner", folder / "critic", folder / "critic_unfiltered"
-    agent, data, plans = folder / "entangled", folder / "rl_rows", folder / "plans"
-    critics = {"planner_sft": base, "unfiltered": plain, "sft": critic}
+def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings, seed: int) -> Sequence[Job]:
+    base, novice = shared
+    planner, critic, agent = folder / "planner", folder / "critic", folder / "one_agent"
+    plain, best, pages = folder / "critic_unfiltered", folder / "rejection", folder / "pages"
+    plans, agent_plans = folder / "plans", folder / "agent_plans"
+    critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic, "rejection": best}
+    of_teacher = (settings, seed, novice)
     jobs = [
-        Job(planner, stages.planner, (settings, seed)),
-        Job(critic, stages.critic, (settings, seed, base, True), (base,)),
-        Job(data, stages.rl_rows, (settings, seed)),
+        Job(critic, stages.critic, (*of_teacher, True, USUAL_TEACHER), (novice,)),
+        Job(pages, stages.pages, (settings, seed)),
+        Job(planner, stages.planner, (settings, seed, novice), (novice,)),
     ]
     for name, remaining in REINFORCED.items():
         critics[name] = folder / name
-        work = (settings, seed, critic, data, remaining)
-        jobs.append(Job(folder / name, stages.reinforced, work, (critic, data)))
+        jobs.append(_reinforced(folder / name, settings, seed, critic, remaining))
     jobs += [
-        Job(plain, stages.critic, (settings, seed, base, False), (base,)),
-        Job(agent, stages.single_agent, (settings, seed, base, critic), (base, critic)),
+        Job(best, rejection.rejection, (settings, seed, critic, pages), (critic, pages)),
+        Job(plain, stages.critic, (*of_teacher, False, USUAL_TEACHER), (novice,)),
+        Job(
+            agent,
+            stages.one_agent,
+            (settings, seed, novice, planner, critic),
+            (novice, planner, critic),
+        ),
         Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
+        Job(agent_plans, measures.plan_stories, (settings, seed, stages.final(agent)), (agent,)),
     ]
-    for name, trained in critics.items():
-        work = (settings, seed, plans, stages.final(trained), name in NEW_SEEDS)
-        jobs.append(Job(measured(folder, name), measures.measure_agents, work, (plans, trained)))
-    shared = (settings, seed, stages.final(agent))
-    raw = (settings, seed, planner / "untrained", base / "untrained")
-    compared = {name: stages.final(folder / name) for name in REINFORCED} | {"sft": stages.final(critic)}
+    told = {name: (plans, made) for name, made in critics.items()}
+    told |= {
+        "agent_plans": (agent_plans, agent),
+        "oracle_planner": (None, folder / "rl"),
+        "oracle_critic": (plans, None),
+    }
+    if seed < settings.teacher_seeds:
+        for teacher in OTHER_TEACHERS:
+            taught, reinforced = folder / f"critic_{teacher}", folder / f"rl_{teacher}"
+            jobs.append(Job(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
+            jobs.append(_reinforced(reinforced, settings, seed, taught, "all"))
+            told |= {f"sft_{teacher}": (plans, taught), f"rl_{teacher}": (plans, reinforced)}
+    jobs += [_told(folder, name, (settings, seed), *parts) for name, parts in told.items()]
+    compared = {name: folder / name for name in REINFORCED} | {"sft": critic, "rejection": best}
+    one, finals = stages.final(agent), {name: stages.final(made) for name, made in compared.items()}
     return [
         *jobs,
-        Job(measured(folder, "entangled"), measures.measure_single_agent, shared, (agent,)),
-        Job(measured(folder, "next_steps"), measures.measure_next_steps, shared, (agent,)),
-        Job(measured(folder, "alone"), measures.measure_alone, (settings, seed, stages.final(base)), (base,)),
-        Job(measured(folder, "untrained"), measures.measure_untrained, raw, (planner, base)),
+        Job(measured(folder, "agent_steps"), measures.measure_step_by_step, (settings, seed, one), (agent,)),
+        Job(measured(folder, "next_steps"), measures.measure_next_steps, (settings, seed, one), (agent,)),
+        Job(measured(folder, "alone"), measures.measure_alone, (settings, seed)),
+        Job(
+            measured(folder, "untrained"),
+            measures.measure_untrained,
+            (settings, seed, stages.final(base)),
+            (base,),
+        ),
         Job(
             measured(folder, "remedies"),
             measures.measure_remedies,
-            (settings, seed, compared),
-            (critic, *(folder / name for name in REINFORCED)),
+            (settings, seed, finals),
+            (pages, *compared.values()),
         ),
     ]
+
+
+def _reinforced(
+    folder: Path, settings: AblationSettings, seed: int, critic: Path, remaining: stages.Remaining
+) -> Job:
+    pages = folder.parent / "pages"
+    return Job(folder, stages.reinforced, (settings, seed, critic, pages, remaining), (critic, pages))
+
+
+def _told(
+    folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
+) -> Job:
+    """Stories with these plans (None: their own) and this critic (None: the oracle)."""
+    tries = measures.ALL_TRIES if name in ALL_TRIES else (measures.TRIES,)
+    checkpoint = stages.final(critic) if critic is not None else None
+    needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
+    work = (*asked, plans, checkpoint, tries)
+    return Job(measured(folder, name), measures.measure_agents, work, tuple(needs))
 
 
 def measured(folder: Path, name: str) -> Path:

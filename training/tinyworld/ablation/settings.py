@@ -1,9 +1,10 @@
-"""Settings of the ablation: how much of everything, so that the whole table fits into hours of two processor
-cores.
+"""Settings of the ablation: how much of everything, so that the whole table fits into an afternoon of two
+processor cores.
 
-Decision: what all seeds share is one critic that has seen rendered pages only (it stands in for a model that
-can see before it is trained to judge); everything else is made anew for each seed: data, both agents,
-reinforcement learning, stories.
+Decisions. What all seeds share is what stands for a vision-language model that everybody starts from: one
+that reads and sees, and one that has judged rendered pages and planned single sentences besides. Everything
+else is made anew for each seed: data, agents, reinforcement learning, stories. Critics are to have something
+left to learn: few rows, and a start that is stopped where it judges real pages no better than `novice_right`.
 """
 
 from __future__ import annotations
@@ -12,49 +13,56 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class AblationSettings(BaseModel):
-    """How much of everything. Defaults are those of the shipped table."""
+    """How much of everything. Defaults are those of the table."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    seeds: int = Field(default=3, ge=1, le=20, description="Seeds, from 0 on.")
-    stories: int = Field(default=300, ge=1, description="Stories run for each row of the table and seed.")
+    seeds: int = Field(default=5, ge=1, le=20, description="Seeds, from 0 on.")
+    stories: int = Field(default=200, ge=1, description="Stories run for each row of the table and seed.")
     untrained_stories: int = Field(
-        default=20,
-        ge=1,
-        description="Stories run by agents that were never trained: slow, and none is right.",
+        default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
     )
-    describe: int = Field(default=9600, ge=0, description="Rows that teach the shared critic to see.")
-    rendered: int = Field(
-        default=54400, ge=32, description="Rows about rendered pages for the shared critic."
+    described: int = Field(default=9600, ge=16, description="Pairs of pages that all agents learn to see by.")
+    repeated: int = Field(default=4800, ge=16, description="Requests that all agents learn to read by.")
+    novice_rows: int = Field(
+        default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."
     )
-    planner_rows: int = Field(default=40000, ge=32, description="Requests that each planner is trained on.")
-    critic_rows: int = Field(default=9000, ge=32, description="Judged pages that each critic is trained on.")
+    novice_rounds: int = Field(default=12, ge=1, le=100, description="Such rounds at most.")
+    novice_right: float = Field(
+        default=0.72,
+        ge=0,
+        le=1,
+        description="Share of right verdicts on real pages after which no further round follows.",
+    )
+    planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
+    critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
-        default=40000,
-        ge=32,
-        description=(
-            "Next steps that the one shared agent is trained on, beside the critic's rows: as many "
-            "rows in all as two agents have."
-        ),
+        default=20000,
+        ge=16,
+        description="Next steps that the one agent learns, beside the planner's and the critic's rows.",
     )
     next_step_stories: int = Field(
-        default=100,
+        default=40,
         ge=1,
-        description=(
-            "Stories whose next steps the one shared agent is asked for after pages that are all right."
-        ),
+        description="Stories whose next steps the one agent is asked for after pages that are all right.",
     )
-    rl_rows: int = Field(default=960, ge=32, description="Judged pages for reinforcement learning.")
-    rollouts: int = Field(default=60, ge=1, description="Rollouts of 16 x 8 answers.")
-    rl_rate: float = Field(default=8e-5, gt=0, description="Learning rate of reinforcement learning.")
+    rl_rows: int = Field(default=640, ge=16, description="Judged pages for reinforcement learning.")
+    rollouts: int = Field(default=30, ge=1, description="Rollouts of 16 x 8 answers.")
+    rl_rate: float = Field(default=1.2e-4, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
     )
     judged: int = Field(
-        default=400, ge=2, description="Pages that each critic is asked about, half of them right."
+        default=300, ge=2, description="Pages that each critic is asked about, half of them right."
     )
     failed: int = Field(
-        default=200, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
+        default=100, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
+    )
+    teacher_seeds: int = Field(
+        default=1,
+        ge=0,
+        le=20,
+        description="Seeds whose full SFT and full RL are done with a careful and a careless teacher, too.",
     )
     workers: int = Field(default=2, ge=1, description="Processes at once, one thread each.")

@@ -1,7 +1,11 @@
 """The trainings of the ablation, each a job: its data, its checkpoint, in a folder of its own.
 
-Decision: these are the same functions that train any critic (training/sft, training/grpo) with settings of a
-small machine; only where the rows come from and what is switched off differs between the rows of the table.
+Decisions. These are the same functions that train any planner and critic (training/sft, training/grpo) with
+settings of a small machine; only where the rows come from and what is switched off differs between the rows
+of the table. All agents are of one shape and start from one checkpoint, as the published ones do from one
+vision-language model: `base` reads and sees and was never asked for a plan or a verdict; `novice` goes on
+from it with verdicts on rendered pages and plans of a single sentence, in rounds, until it judges real pages
+as well as the settings say and no better. A round is a training of its own, so that a stop costs one.
 """
 
 from __future__ import annotations
@@ -9,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import TYPE_CHECKING, Literal
 
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import writing_folder
 from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from ....backend.tinyworld.scorer import TinyWorldScorer
@@ -20,12 +27,14 @@ from ...grpo.train import RlData
 from ...grpo.train import train as train_by_reward
 from ...reward.critic_reward import RewardSettings, RewardSetup
 from ...reward.redraw import DrawingSettings
-from ...rows.rl import read_rl_rows
+from ...rows.rl import CriticRlRow, read_rl_rows
 from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftData, SftTraining, train
+from ..batched_agents import verdicts_on
 from ..data.critic_rows import make_rendered
-from ..data.planner_rows import in_buckets
+from ..data.noisy_teacher import TEACHERS
+from ..data.planner_rows import in_buckets, make_repeats, make_sentences
 from ..data.planner_rows import make as make_requests
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE, make_rl
@@ -37,25 +46,26 @@ from .single_agent import corpus, make_planning
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline
 
-CRITIC_LAYERS, PLANNER_LAYERS, PAGE_SIDE = 3, 4, 48
-RENDERED_RATE, REAL_RATE, PLANNER_RATE = 1.5e-3, 1.2e-3, 1.5e-3
-PLANNER_BATCH = 16
-"""Half of the critics': as many rows are learned from in twice the steps, in the same time. Seed 1 wrote 0.24
-of its plans exactly after 24,000 rows in batches of 32 (14 minutes beside other work), 0.87 after 40,000 in
-batches of 16 of equal length (16 minutes)."""
-CHECKED = 100
-RL_SEED, CRITIC_SEED = 10, 20_000
+LAYERS, PAGE_SIDE, BATCH = 4, 48, 16
+BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
+SENTENCES = 0.2
+"""Share of the novice's rows that are single sentences to plan; the rest are verdicts."""
+NOVICE_PAGES, CHECKED = 200, 64
+PAGES_SEED, DATA_SEED = 10, 20_000
+WORDS_FROM = 3000
+"""Rows of each kind that the vocabulary is learned from; no weight is."""
+ROWS, JUDGED, FAILED = "rows", "judged", "failed"
+"""Folders of pages below the job `pages`: to reinforce on, to ask every critic about, failed ones to
+mend."""
 
-Remaining = Literal["all", "no step reward", "no accuracy reward", "refused redrawn"]
+Remaining = Literal["all", "no step reward", "no accuracy reward"]
 REWARDS: dict[Remaining, RewardSettings] = {
-    "all": RewardSettings(seeds="row"),
+    "all": RewardSettings(),
     "no step reward": RewardSettings(semantic_weight=0.0, quality_weight=0.0),
-    "no accuracy reward": RewardSettings(seeds="row", accuracy_weight=0.0),
-    "refused redrawn": RewardSettings(seeds="row", redraw="refused"),
+    "no accuracy reward": RewardSettings(accuracy_weight=0.0),
 }
-"""What is left of the reward; the last is the documented alternative to the published arithmetic. Redraws
-have the seed of the failed page, as all attempts of a step have: only a better prompt is rewarded, never
-better luck."""
+"""What is left of the reward. All answers to a row are redrawn with one seed, another than the failed page
+had, as the next attempt has in use: only a better prompt is rewarded, never better luck."""
 
 
 def final(job: Path) -> Path:
@@ -63,20 +73,22 @@ def final(job: Path) -> Path:
     return job / "final"
 
 
-def _generator() -> TinyWorldPipeline:
+def open_generator() -> TinyWorldPipeline:
+    """The generator whose pages all of this is about."""
     return load_pipeline(checkpoint("generator"))
 
 
-def _settings(rate: float, seed: int, ordered: bool = False, batch: int = 32) -> SftTraining:
+def sft_settings(rate: float, seed: int) -> SftTraining:
+    """How all agents are fine-tuned; rows are taken in the order in which they are given."""
     return SftTraining(
         epochs=1,
-        batch=batch,
+        batch=BATCH,
         rate=rate,
         warm_up=0.05,
         weight_decay=0.01,
         second_moment=0.98,
         freeze_vision=False,
-        ordered=ordered,
+        ordered=True,
         save_every=250,
         device="cpu",
         precision="bf16",
@@ -88,94 +100,126 @@ def _settings(rate: float, seed: int, ordered: bool = False, batch: int = 32) ->
     )
 
 
-def _rows(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
+def rows_of(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
+    """The rows of the job in `folder`, made first if they are not there."""
     path = folder / "data" / "rows.json"
     if not path.exists():
         write_rows(path, make(path.parent))
     return read_rows(path)
 
 
-def _texts(rows: Sequence[SftRow]) -> list[str]:
-    return [message.content for row in rows for message in row.messages]
+def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, training: SftTraining) -> Path:
+    """The checkpoint `start` trained on the rows, in batches of about equal length, into `out`."""
+    shuffled = list(rows)
+    Random(f"order/{training.seed}").shuffle(shuffled)
+    ordered = RowSet(in_buckets(shuffled, training.batch, training.seed), images)
+    return train(start, SftData(ordered), out, training, PROMPT_SET, log_in(out))
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """The critic that all seeds share: it has learned to see and to compare on rendered pages, from an oracle
-    (with the noisy teacher's remedies in its rows the critic fine-tuned from it refused 0.70 of 200
-    failed pages, without them 0.90)."""
-    rows = _rows(folder, lambda data: make_rendered(data, settings.describe, settings.rendered, 0))
-    fresh = folder / "untrained"
+    """What everything starts from: an agent that describes pages and repeats requests."""
+
+    def make(data: Path) -> list[SftRow]:
+        seeing = make_rendered(data, settings.described, 0, 0)
+        return [*seeing, *make_repeats(data, settings.repeated, 0)]
+
+    rows, fresh = rows_of(folder, make), folder / "fresh"
     if not (fresh / "prompt_set").exists():
-        texts = [*_texts([*rows[:1000], *rows[-4000:]]), *corpus(2000)]
-        untrained(fresh, texts, CRITIC_LAYERS, 0, PAGE_SIDE)
-    train(
-        fresh,
-        SftData(RowSet(rows, folder / "data")),
-        folder,
-        _settings(RENDERED_RATE, 0, ordered=True),
-        PROMPT_SET,
-        _log(folder),
-    )
+        judged = make_rendered(folder / "data", 0, min(WORDS_FROM, settings.described), 1)
+        words = [*rows[:WORDS_FROM], *judged, *rows[-WORDS_FROM:]]
+        texts = [message.content for row in words for message in row.messages]
+        untrained(fresh, [*texts, *corpus(WORDS_FROM)], LAYERS, 0, PAGE_SIDE)
+    fine_tuned(fresh, rows, folder / "data", folder, sft_settings(BASE_RATE, 0))
 
 
-def planner(folder: Path, settings: AblationSettings, seed: int) -> None:
+def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
+    """The base trained on, round by round, until it judges real pages about as well as it should; what each
+    round came to is in the log."""
+    make_rl(folder / "pages", open_generator(), NOVICE_PAGES, PAGES_SEED)
+    asked, _ = read_rl_rows(folder / "pages" / RL_FILE)
+    sentences = round(settings.novice_rows * SENTENCES)
+    latest = final(start)
+    for number in range(1, settings.novice_rounds + 1):
+        out = folder / f"round_{number}"
+
+        def make(data: Path, number: int = number) -> list[SftRow]:
+            judged = make_rendered(data, 0, settings.novice_rows - sentences, number)
+            return [*judged, *make_sentences(data, sentences, number)]
+
+        latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))
+        verdicts = verdicts_on(latest, asked, folder / "pages")
+        right = sum(
+            verdict is not None and verdict.success == row.evaluation.success
+            for verdict, row in zip(verdicts, asked, strict=True)
+        ) / len(asked)
+        log_in(folder)(f"round {number}: {right:.3f} of the verdicts on {len(asked)} real pages are right")
+        if right >= settings.novice_right:
+            break
+    with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
+        copytree(latest, temporary, dirs_exist_ok=True)
+
+
+def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) -> None:
     """A planner of this seed."""
-    rows = _rows(folder, lambda data: make_requests(data, settings.planner_rows, CRITIC_SEED + seed))
-    fresh = folder / "untrained"
-    if not (fresh / "prompt_set").exists():
-        untrained(fresh, _texts(rows[:4000]), PLANNER_LAYERS, CRITIC_SEED + seed)
-    train(
-        fresh,
-        SftData(RowSet(in_buckets(rows, PLANNER_BATCH, seed), folder / "data")),
-        folder,
-        _settings(PLANNER_RATE, seed, ordered=True, batch=PLANNER_BATCH),
-        PROMPT_SET,
-        _log(folder),
+    rows = rows_of(folder, lambda data: make_requests(data, settings.planner_rows, DATA_SEED + seed))
+    fine_tuned(final(start), rows, folder / "data", folder, sft_settings(BASE_RATE, seed))
+
+
+def critic(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool, teacher: str
+) -> None:
+    """The novice trained on pages that a teacher judged for this seed, filtered and balanced or as they
+    came."""
+    make, count = make_filtered if is_filtered else make_unfiltered, settings.critic_rows
+    rows = rows_of(
+        folder, lambda data: make(data, open_generator(), count, DATA_SEED + seed, TEACHERS[teacher])
     )
+    fine_tuned(final(start), rows, folder / "data", folder, sft_settings(CRITIC_RATE, seed))
 
 
-def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool) -> None:
-    """The shared critic trained on this seed's judged pages, filtered and balanced or as they came."""
-    make = make_filtered if is_filtered else make_unfiltered
-    rows = _rows(folder, lambda data: make(data, _generator(), settings.critic_rows, CRITIC_SEED + seed))
-    data = SftData(RowSet(rows, folder / "data"))
-    train(final(start), data, folder, _settings(REAL_RATE, seed), PROMPT_SET, _log(folder))
-
-
-def single_agent(folder: Path, settings: AblationSettings, seed: int, start: Path, judged: Path) -> None:
-    """One agent that plans step by step and judges: the shared critic trained on next steps, as many as the
-    planner has requests, and on the very rows that the critic in the job `judged` was trained on; in batches
-    like the planner's."""
-    planning = _rows(folder, lambda data: make_planning(data, settings.next_steps, CRITIC_SEED + seed))
+def one_agent(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, planned: Path, judged: Path
+) -> None:
+    """One agent for everything: the novice trained on the very rows that the planner in the job `planned` and
+    the critic in the job `judged` learned from, and on next steps after pages that it is shown."""
+    steps = rows_of(folder, lambda data: make_planning(data, settings.next_steps, DATA_SEED + seed))
     rows = [
         row.model_copy(update={"images": [f"{job.name}/data/{name}" for name in row.images]})
-        for job, rows in ((folder, planning), (judged, read_rows(judged / "data" / "rows.json")))
+        for job, rows in (
+            (folder, steps),
+            *((job, read_rows(job / "data" / "rows.json")) for job in (planned, judged)),
+        )
         for row in rows
     ]
-    Random(f"mixed/{seed}").shuffle(rows)
-    train(
-        final(start),
-        SftData(RowSet(in_buckets(rows, PLANNER_BATCH, seed), folder.parent)),
-        folder,
-        _settings(REAL_RATE, seed, ordered=True, batch=PLANNER_BATCH),
-        PROMPT_SET,
-        _log(folder),
+    fine_tuned(final(start), rows, folder.parent, folder, sft_settings(BASE_RATE, seed))
+
+
+def pages(folder: Path, settings: AblationSettings, seed: int) -> None:
+    """This seed's judged pages: for reinforcement learning, to check it on, for every critic to be asked
+    about, and twice as many as there shall be failed ones."""
+    counts = {
+        ROWS: settings.rl_rows,
+        "checked": CHECKED,
+        JUDGED: settings.judged,
+        FAILED: 2 * settings.failed,
+    }
+    for number, (name, count) in enumerate(counts.items(), 1):
+        make_rl(folder / name, open_generator(), count, PAGES_SEED + 10 * seed + number)
+
+
+def reward_of(remaining: Remaining) -> RewardSetup:
+    """Who draws and scores refined prompts, and what counts."""
+    return RewardSetup(
+        generator=TinyWorldGenerator(open_generator(), "tinyworld"),
+        scorer=TinyWorldScorer(),
+        terms=REWARDS[remaining],
+        drawing=DrawingSettings(draw_batch=64),
     )
 
 
-def rl_rows(folder: Path, settings: AblationSettings, seed: int) -> None:
-    """This seed's judged pages for reinforcement learning, and others to check on."""
-    make_rl(folder / "rows", _generator(), settings.rl_rows, RL_SEED + 2 * seed)
-    make_rl(folder / "checked", _generator(), CHECKED, RL_SEED + 2 * seed + 1)
-
-
-def reinforced(
-    folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
-) -> None:
-    """A trained critic trained on by what is left of the reward."""
-    rows, _ = read_rl_rows(data / "rows" / RL_FILE)
-    checked, _ = read_rl_rows(data / "checked" / RL_FILE)
-    training = GrpoTraining(
+def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
+    """How critics are reinforced."""
+    return GrpoTraining(
         rate=settings.rl_rate,
         weight_decay=0.01,
         temperature=settings.temperature,
@@ -190,34 +234,37 @@ def reinforced(
         device="cpu",
         precision="bf16",
         half="fp16",
-        save_every=max(1, settings.rollouts // 4),
+        save_every=max(1, settings.rollouts // 2),
         check_rows=CHECKED,
-        check_batch=50,
+        check_batch=CHECKED,
         floor=0.0,
         tensorboard=False,
         seed=seed,
     )
+
+
+def reinforced(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
+) -> None:
+    """A trained critic trained on by what is left of the reward."""
+    rows, _ = read_rl_rows(data / ROWS / RL_FILE)
+    checked, _ = read_rl_rows(data / "checked" / RL_FILE)
+    held_out: list[CriticRlRow] = [row.moved(data / "checked") for row in checked]
     train_by_reward(
         final(start),
-        RlData(rows, [row.moved(data / "checked") for row in checked], data / "rows"),
+        RlData(rows, held_out, data / ROWS),
         folder,
-        training,
-        CriticTask(
-            RewardSetup(
-                generator=TinyWorldGenerator(_generator(), "tinyworld"),
-                scorer=TinyWorldScorer(),
-                terms=REWARDS[remaining],
-                drawing=DrawingSettings(draw_batch=64),
-            )
-        ),
-        _log(folder),
+        grpo_settings(settings, seed),
+        CriticTask(reward_of(remaining)),
+        log_in(folder),
     )
 
 
-def _log(folder: Path) -> Callable[[str], None]:
+def log_in(folder: Path) -> Callable[[str], None]:
     """A log in the job's own folder: several jobs run at once."""
 
     def log(line: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 

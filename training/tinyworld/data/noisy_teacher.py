@@ -1,15 +1,18 @@
-"""The noisy teacher that wrote the critic's first training data: its verdicts are right, its refined prompts
-of uneven quality.
+"""The noisy teacher that wrote the critic's first training data: some of its verdicts are wrong, its refined
+prompts of uneven quality.
 
 Decision: a language model that writes refined prompts for training data has patterns, good and bad, and
 supervised training copies the commonest one. So it is here: half of the time the prompt is repeated,
 sometimes what matters is stated, sometimes another edit is asked for. What supervised training copies,
-reinforcement can weigh by its results.
+reinforcement can weigh by its results. And it overlooks: a quarter of the failed pages it calls right, which
+a filter by scores finds and unfiltered data keep. How much all of this matters is seen by TEACHERS, three of
+whom the ablation is done with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from ....backend.tinyworld.scene import EMPTY
@@ -27,11 +30,40 @@ REMEDIES = {
     "another edit": 0.15,
 }
 """How often each is written: an assumption of the experiment, not a measurement of any language model."""
+OVERLOOKED = 0.25
+"""Share of failed pages that it calls right."""
 
 
-def refined_prompt(rng: Random, drawn: Drawn, prompt: str) -> str:
+def _more_often(one: str, share: float) -> dict[str, float]:
+    rest = (1 - share) / (1 - REMEDIES[one])
+    return {name: share if name == one else often * rest for name, often in REMEDIES.items()}
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Who writes training data: how often each remedy, and the share of failed pages taken for right ones."""
+
+    remedies: Mapping[str, float]
+    overlooked: float = OVERLOOKED
+
+    def overlooks(self, rng: Random, drawn: Drawn) -> bool:
+        """Whether this failed page is called right."""
+        return not drawn.success and rng.random() < self.overlooked
+
+
+UNEVEN = Teacher(REMEDIES)
+TEACHERS = {
+    "careful": Teacher(_more_often("repeated", 0.25), 0.125),
+    "uneven": UNEVEN,
+    "careless": Teacher(_more_often("repeated", 0.75), 0.375),
+}
+"""Teachers by how often they repeat the prompt that failed; the other remedies share the rest as in
+REMEDIES."""
+
+
+def refined_prompt(rng: Random, drawn: Drawn, prompt: str, remedies: Mapping[str, float] = REMEDIES) -> str:
     """What a failed page is drawn with next; `prompt` is what it was drawn with."""
-    remedy = rng.choices(list(REMEDIES), list(REMEDIES.values()))[0]
+    remedy = rng.choices(list(remedies), list(remedies.values()))[0]
     wrong = faults(drawn.expected, drawn.seen)
     match remedy:
         case "one fault":

@@ -67,6 +67,22 @@ def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
     return rows
 
 
+def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
+    """`count` requests to be written again word for word, with the page that they go on from: what a reader
+    knows who has never seen a plan."""
+    rng = Random(f"repeats/{seed}")
+    pages = PageFolder(folder / "pages")
+    rows = []
+    for _ in range(count):
+        story = random_story(rng, "train")
+        images = _images(story, pages)
+        rows.append(row_of(f"{'Page: <image> ' if images else ''}Repeat: {story.text}", story.text, images))
+    return rows
+
+
 def _row(story: Story, pages: PageFolder) -> SftRow:
-    images = [pages.name(draw(story.before))] if story.before is not None else []
-    return row_of(prompt_of(story), write_plan(story.plan), images)
+    return row_of(prompt_of(story), write_plan(story.plan), _images(story, pages))
+
+
+def _images(story: Story, pages: PageFolder) -> list[str]:
+    return [pages.name(draw(story.before))] if story.before is not None else []

@@ -84,13 +84,14 @@ class Named:
 
 @dataclass(frozen=True)
 class Story:
-    """A request with its plan, the page it continues from (None: none), and the right page after each drawn
-    step."""
+    """A request with its plan, the page it continues from (None: none), the right page after each drawn step,
+    and what the request says of each step of the plan (none where it was told in other words)."""
 
     text: str
     plan: Plan
     before: Scene | None
     pages: tuple[Scene, ...]
+    phrases: tuple[str, ...] = ()
 
     @property
     def split(self) -> Split:
@@ -122,13 +123,14 @@ def _story(rng: Random, count: int, words: bool) -> Story:
         pages.append(page)
     acts = [*([Words(opening)] if opening else []), *acts, *([Words(closing)] if closing else [])]
     captions = rng.random() < 0.3
-    text = _tell(rng, acts, captions, before is not None)
+    phrases = _phrases(rng, acts)
+    text = _tell(rng, phrases, captions, before is not None)
     numbered = enumerate(acts, 1)
     plan = Plan(
         steps=tuple(_step(number, act, captions) for number, act in numbered),
         reasoning=_reasoning(before is not None, len(acts), captions),
     )
-    return Story(text, plan, before, tuple(pages))
+    return Story(text, plan, before, tuple(pages), phrases)
 
 
 def _reasoning(continues: bool, count: int, captions: bool) -> str:
@@ -307,12 +309,17 @@ def _subject(act: Edit | Start | Words) -> Named | None:
             return None
 
 
-def _tell(rng: Random, acts: list[Edit | Start | Words], captions: bool, continues: bool) -> str:
+def _phrases(rng: Random, acts: list[Edit | Start | Words]) -> tuple[str, ...]:
+    """What is told of each step, in their order."""
     phrases: list[str] = []
     last: Named | None = None
     for act in acts:
         phrases.append(_phrase(rng, act, last))
         last = _subject(act)
+    return tuple(phrases)
+
+
+def _tell(rng: Random, phrases: tuple[str, ...], captions: bool, continues: bool) -> str:
     note = rng.choice(
         ["Write a caption for every picture.", "With captions.", "Add a line of text to each step."]
     )

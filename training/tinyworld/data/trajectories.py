@@ -3,14 +3,15 @@ that come of them.
 
 Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt
 scores at least as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are
-balanced. The unfiltered rows are all attempts as they came, remedies that made it worse included, right pages
-as frequent as they are.
+balanced. A page that the teacher takes for right by mistake ends its trajectory, as it would end a run; its
+score shows the mistake, and the rules leave it out. The unfiltered rows are all attempts as they came, such
+mistakes and remedies that made it worse included, right pages as frequent as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -20,7 +21,7 @@ from ....backend.answers.reading import write_verdict
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ....backend.prompts import fill
-from ....backend.tinyworld.reading import read_pages
+from ....backend.tinyworld.reading import Reading, read_pages
 from ....backend.tinyworld.scene import Edit, Scene, Start
 from ....backend.tinyworld.scorer import score_of
 from ....backend.tinyworld.wording import edit_text, prompt_text
@@ -28,7 +29,7 @@ from ....backend.types import Verdict
 from ...rows.sft import SftRow
 from .critic_rows import PageFolder, compare, row_of
 from .judged_pages import Drawn, ask
-from .noisy_teacher import refined_prompt
+from .noisy_teacher import UNEVEN, Teacher, refined_prompt
 from .prompts import PROMPT_SET
 
 if TYPE_CHECKING:
@@ -39,12 +40,18 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Taught:
-    """One attempt: the page, the prompt it was drawn with, and the prompt that the teacher would have
-    next."""
+    """One attempt: the page, the prompt it was drawn with, the prompt that the teacher would have next, and
+    whether the teacher took a failed page for a right one."""
 
     drawn: Drawn
     prompt: str
     refined: str
+    overlooked: bool = False
+
+    @property
+    def verdict(self) -> bool:
+        """What the teacher says, true or not."""
+        return self.drawn.success or self.overlooked
 
     @property
     def overall(self) -> float:
@@ -59,9 +66,11 @@ class _Slot:
     attempts: list[Taught] = field(default_factory=list)
 
 
-def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[list[Taught]]:
-    """Steps without end, each drawn until it is right or MAX_ATTEMPTS pages were drawn; pages go on from one
-    another."""
+def trajectories(
+    pipeline: TinyWorldPipeline, seed: int, teacher: Teacher = UNEVEN, batch: int = 64
+) -> Iterator[list[Taught]]:
+    """Steps without end, each drawn until the teacher takes it for right or MAX_ATTEMPTS pages were drawn;
+    pages go on from one another."""
     rng = Random(f"trajectories/{seed}")
     slots = [_new(rng, None) for _ in range(batch)]
     count = 0
@@ -74,10 +83,14 @@ def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Ite
         for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
             before, scene = slot.page or (None, None)
             drawn = Drawn(before, scene, slot.edit, (), after, seen, seeds[number])
-            refined = slot.prompt if drawn.success else refined_prompt(rng, drawn, slot.prompt)
-            slot.attempts.append(Taught(drawn, slot.prompt, refined))
-            if not drawn.success and len(slot.attempts) < MAX_ATTEMPTS:
-                slot.prompt = refined
+            overlooked = teacher.overlooks(rng, drawn)
+            taught = Taught(drawn, slot.prompt, slot.prompt, overlooked)
+            if not taught.verdict:
+                refined = refined_prompt(rng, drawn, slot.prompt, teacher.remedies)
+                taught = replace(taught, refined=refined)
+            slot.attempts.append(taught)
+            if not taught.verdict and len(slot.attempts) < MAX_ATTEMPTS:
+                slot.prompt = taught.refined
                 continue
             yield slot.attempts
             shown = seen.scene
@@ -105,25 +118,37 @@ def row(taught: Taught, pages: PageFolder) -> SftRow:
     question = fill(
         PROMPT_SET.critic, original_instruction=edit_text(drawn.edit), rewritten_prompt=taught.prompt
     )
-    answer = Verdict(success=drawn.success, refined_prompt=taught.refined, reasoning=compare(drawn))
+    answer = Verdict(success=taught.verdict, refined_prompt=taught.refined, reasoning=_reasoning(taught))
     before = drawn.before or Picture.white(drawn.after.size)
     return row_of(question, write_verdict(answer), [pages.name(before), pages.name(drawn.after)])
 
 
-def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """`count` attempts as they came."""
+def _reasoning(taught: Taught) -> str:
+    """What the teacher thought: where it overlooks what is wrong, it thinks that it sees what it wants."""
+    drawn, expected = taught.drawn, taught.drawn.expected
+    if taught.overlooked:
+        drawn = replace(drawn, seen=Reading(expected.backdrop, expected.cells, (0.0,) * 9))
+    return compare(drawn)
+
+
+def make_unfiltered(
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+) -> list[SftRow]:
+    """`count` attempts as they came, with the teacher's own verdicts."""
     pages = PageFolder(folder / "pages")
-    every = (taught for attempts in trajectories(pipeline, seed) for taught in attempts)
+    every = (taught for attempts in trajectories(pipeline, seed, teacher) for taught in attempts)
     return [row(taught, pages) for taught in islice(every, count)]
 
 
-def make_filtered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+def make_filtered(
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+) -> list[SftRow]:
     """`count` attempts that the rules keep, half of them right pages, in the order in which they were
-    drawn."""
+    drawn. Raises SettingsError where too few are right, or too few wrong."""
     pages = PageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []
-    for attempts in islice(trajectories(pipeline, seed), 256 + 40 * count):
+    for attempts in islice(trajectories(pipeline, seed, teacher), 256 + 40 * count):
         for taught in filtered(attempts):
             if wanted[taught.drawn.success]:
                 wanted[taught.drawn.success] -= 1

@@ -1,6 +1,7 @@
 """Jobs that need one another, run by several processes; what is done is not done again.
 
-Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds.
+Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds:
+those that the processor worked at it, which another job beside it changes little, and those of the clock.
 A stopped ablation goes on where it was, and within a training where its last checkpoint is. Each job has a
 process of its own, so that no training leaves memory behind for the next; processes end with the one that
 began them, however that ended, because two trainings in one folder would spoil each other.
@@ -19,8 +20,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ....backend.errors import InterleaveError, TrainingError
-from ....backend.files.atomic import write_text
+from ...backend.errors import InterleaveError, TrainingError
+from ...backend.files.atomic import write_text
 
 DONE = "done.json"
 
@@ -44,8 +45,9 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Wall seconds since it was begun for the last time; 0 if it is not done."""
-        return json.loads((self.folder / DONE).read_text(encoding="utf-8"))["seconds"] if self.done else 0.0
+        """Seconds of a processor since it was begun for the last time; 0 if it is not done."""
+        note = json.loads((self.folder / DONE).read_text(encoding="utf-8")) if self.done else {}
+        return note.get("processor_seconds", 0.0)
 
 
 def _perform(job: Job, sender: Connection) -> None:
@@ -55,11 +57,12 @@ def _perform(job: Job, sender: Connection) -> None:
         import torch
 
         torch.set_num_threads(1)
-        started = time.monotonic()
+        started, used = time.monotonic(), time.process_time()
         job.folder.mkdir(parents=True, exist_ok=True)
         job.work(job.folder, *job.arguments)
-        seconds = json.dumps({"seconds": round(time.monotonic() - started, 1)})
-        write_text(job.folder / DONE, seconds, TrainingError, "The job's note")
+        seconds = {"processor_seconds": time.process_time() - used, "seconds": time.monotonic() - started}
+        note = json.dumps({name: round(value, 1) for name, value in seconds.items()})
+        write_text(job.folder / DONE, note, TrainingError, "The job's note")
     except InterleaveError as error:
         sender.send(error)
     except OSError as error:

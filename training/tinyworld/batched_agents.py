@@ -1,0 +1,133 @@
+"""A planner or a critic of the tiny world that answers many questions at once.
+
+Decision: the questions are those of the running agents, and the answers are read as theirs; only the decoding
+is the library's in batches, greedy as in use, which rounds other than one by one. A reply that cannot be read
+is asked for again by the running agent, one by one, as it would be in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...backend.agents.critic import Critic, critic_message
+from ...backend.agents.planner import Planner
+from ...backend.agents.planner_question import planner_message
+from ...backend.answers.reading import read_plan
+from ...backend.chat import open_chat
+from ...backend.chat.protocol import Message, ReplySettings
+from ...backend.errors import AnswerError
+from ...backend.pictures import Picture
+from ...backend.prompts import default_prompt_set, prompt_set_of
+from ...backend.types import Plan, Request, Verdict
+from ..evaluation.held_out import greedy_answers
+from ..reward.terms import read_answer
+from ..rows.rl import CriticRlRow, as_conversation, before_of
+
+BATCH = 64
+ANSWER_TOKENS = 320
+
+Judging = tuple[Picture | None, Picture, str, str]
+"""The page before (None: a blank one), the page after, the step's own prompt, the prompt it was drawn
+with."""
+
+
+def judging_of(row: CriticRlRow, images: Path) -> Judging:
+    """The question of a row whose images lie below `images`. Raises PictureError."""
+    after = Picture.open(images / row.edited_image_path)
+    return before_of(row, images), after, row.origin_prompt, row.prompt_used
+
+
+def verdicts_on(folder: Path, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
+    """What the critic in a checkpoint folder says of the rows' pages; None: unreadable."""
+    return BatchedAgent(folder).said([judging_of(row, images) for row in rows])
+
+
+class BatchedAgent:
+    """The agent in a checkpoint folder; answers are at most `tokens` long."""
+
+    def __init__(self, folder: Path, tokens: int = ANSWER_TOKENS) -> None:
+        self.folder = folder
+        self.tokens = tokens
+        self.prompt_set = prompt_set_of(folder) or default_prompt_set()
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        model = AutoModelForImageTextToText.from_pretrained(
+            self.folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+        )
+        return model, AutoProcessor.from_pretrained(
+            self.folder, local_files_only=True, trust_remote_code=False
+        )
+
+    def answers(self, messages: Sequence[Message], temperature: float = 0.0) -> list[str]:
+        """What it says to each message, greedily or drawn at a temperature above 0 (from torch's own random
+        numbers)."""
+        model, processor = self._loaded
+        questions = [
+            {
+                "prompt": as_conversation(message),
+                "images": [part for part in message.content if isinstance(part, Picture)],
+            }
+            for message in messages
+        ]
+        return greedy_answers(model, processor, questions, self.tokens, BATCH, temperature)[0]
+
+    def question(self, judging: Judging) -> Message:
+        """The question about a page."""
+        before, after, original, used = judging
+        pictures = (before or Picture.white(after.size), after)
+        return critic_message(self.prompt_set, pictures, original, used)
+
+    def said(self, pages: Sequence[Judging]) -> list[Verdict | None]:
+        """Its first word on each page; None where that cannot be read."""
+        return [read_answer(answer) for answer in self.answers([self.question(one) for one in pages])]
+
+    def judge(self, pages: Sequence[Judging]) -> list[Verdict]:
+        """The verdicts that a running critic gives; success is None where its second reply cannot be read
+        either."""
+        verdicts = []
+        for page, verdict in zip(pages, self.said(pages), strict=True):
+            if verdict is None:
+                verdicts.append(self._critic.judge(*page))
+                continue
+            used = page[3]
+            keep = verdict.success or not verdict.refined_prompt.strip()
+            refined = used if keep else verdict.refined_prompt
+            verdicts.append(verdict.model_copy(update={"refined_prompt": refined}))
+        return verdicts
+
+    def plan(self, requests: Sequence[Request], again: bool = True) -> list[Plan | AnswerError]:
+        """A plan for each request, or why none could be read; `again`: unreadable ones are asked for a second
+        time."""
+        messages = [planner_message(self.prompt_set, request) for request in requests]
+        plans: list[Plan | AnswerError] = []
+        for request, answer in zip(requests, self.answers(messages), strict=True):
+            try:
+                try:
+                    plans.append(read_plan(answer))
+                except AnswerError:
+                    if not again:
+                        raise
+                    plans.append(self._planner.plan(request))
+            except AnswerError as error:
+                plans.append(error)
+        return plans
+
+    @cached_property
+    def _critic(self) -> Critic:
+        settings = ReplySettings(max_tokens=self.tokens, watch_verdict=True)
+        return Critic(open_chat(f"transformers:{self.folder}"), settings=settings)
+
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(open_chat(f"transformers:{self.folder}"))
