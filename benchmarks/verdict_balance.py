@@ -24,7 +24,7 @@ import conftest  # noqa: F401 - makes the package importable
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.generator import load_pipeline
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
-from interleave_thinker.training.tinyworld.ablation.stages import CRITIC_SEED
+from interleave_thinker.training.tinyworld.ablation.stages import DATA_SEED
 from interleave_thinker.training.tinyworld.data.trajectories import filtered, trajectories
 
 
@@ -33,7 +33,7 @@ def counted(seed: int, rows: int) -> dict[str, int]:
     keeps."""
     pipeline = load_pipeline(checkpoint("generator"))
     taken, chosen = [], []
-    for attempts in trajectories(pipeline, CRITIC_SEED + seed):
+    for attempts in trajectories(pipeline, DATA_SEED + seed):
         taken.append(attempts)
         if sum(map(len, taken)) >= rows:
             break

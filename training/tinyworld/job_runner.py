@@ -50,6 +50,16 @@ class Job:
         return note.get("processor_seconds", 0.0)
 
 
+def perform(job: Job) -> None:
+    """Do a job in this process, and note that it is done. Raises what it raises."""
+    started, used = time.monotonic(), time.process_time()
+    job.folder.mkdir(parents=True, exist_ok=True)
+    job.work(job.folder, *job.arguments)
+    seconds = {"processor_seconds": time.process_time() - used, "seconds": time.monotonic() - started}
+    note = json.dumps({name: round(value, 1) for name, value in seconds.items()})
+    write_text(job.folder / DONE, note, TrainingError, "The job's note")
+
+
 def _perform(job: Job, sender: Connection) -> None:
     """Do a job, and send what stopped it; what nobody expects ends the process with its traceback."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -57,12 +67,7 @@ def _perform(job: Job, sender: Connection) -> None:
         import torch
 
         torch.set_num_threads(1)
-        started, used = time.monotonic(), time.process_time()
-        job.folder.mkdir(parents=True, exist_ok=True)
-        job.work(job.folder, *job.arguments)
-        seconds = {"processor_seconds": time.process_time() - used, "seconds": time.monotonic() - started}
-        note = json.dumps({name: round(value, 1) for name, value in seconds.items()})
-        write_text(job.folder / DONE, note, TrainingError, "The job's note")
+        perform(job)
     except InterleaveError as error:
         sender.send(error)
     except OSError as error:

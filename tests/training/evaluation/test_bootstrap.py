@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interleave_thinker.training.evaluation.bootstrap import stratified_means
+from interleave_thinker.training.evaluation.bootstrap import stratified_means, two_level_mean
 
 
 def test_both_means_and_an_interval_that_is_always_the_same() -> None:
@@ -46,3 +46,46 @@ def test_an_interval_stays_where_a_mean_can_be() -> None:
     assert 0.0 <= found.low < found.mean < found.high <= 1.0
     assert stratified_means({"a": [1.0], "b": [0.5]}).items.low == 0.75
     assert stratified_means({"a": [-1.0, 1.0]}).items.low == -1.0
+
+
+def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:
+    """Where everything is known: one seed and one item less are drawn than there are, and Student's t of four
+    degrees of freedom is 2.776."""
+    pytest.importorskip("scipy")
+    random = np.random.default_rng(3)
+    values = [random.normal(0.5 + shift, 0.2, 80) for shift in (-0.1, -0.04, 0.0, 0.05, 0.09)]
+    means = np.array([one.mean() for one in values])
+    a_draw = means.var() + np.mean([one.var() / 79 for one in values])
+    found = two_level_mean([one.tolist() for one in values], resamples=20_000)
+    assert found.mean == pytest.approx(means.mean()) and found.n == 400
+    half = 2.776 * (a_draw / 4) ** 0.5
+    assert found.high - found.mean == pytest.approx(half, rel=0.05)
+    assert found.mean - found.low == pytest.approx(half, rel=0.05)
+
+
+def test_seeds_that_differ_widen_the_interval_and_more_items_do_not_help() -> None:
+    alike = two_level_mean([[1.0, 0.0] * 100] * 4)
+    apart = two_level_mean([[1.0] * 150 + [0.0] * 50, [1.0] * 50 + [0.0] * 150] * 2)
+    more = two_level_mean([[1.0] * 1500 + [0.0] * 500, [1.0] * 500 + [0.0] * 1500] * 2)
+    assert apart.mean == alike.mean == 0.5
+    assert apart.high - apart.low > 3 * (alike.high - alike.low)
+    assert more.high - more.low > 0.9 * (apart.high - apart.low)
+    assert 0.0 <= apart.low < apart.high <= 1.0
+
+
+def test_intervals_over_seeds_hold_the_truth_at_least_as_often_as_they_say() -> None:
+    pytest.importorskip("scipy")
+    random, covered = np.random.default_rng(4), 0
+    for one in range(200):
+        values = [(random.random(60) < 0.5 + shift).astype(float) for shift in random.normal(0, 0.08, 5)]
+        found = two_level_mean([seed.tolist() for seed in values], seed=one, resamples=500)
+        covered += found.low <= 0.5 <= found.high
+    assert covered / 200 >= 0.93
+
+
+def test_one_seed_has_the_interval_of_its_items_and_no_item_is_an_error() -> None:
+    items = [1.0, 0.0, 1.0, 1.0] * 10
+    assert two_level_mean([items]) == stratified_means({"": items}).items
+    for nothing in ([], [[]], [[1.0], []]):
+        with pytest.raises(ValueError, match="no value"):
+            two_level_mean(nothing)

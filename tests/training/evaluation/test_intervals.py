@@ -7,7 +7,7 @@ from math import comb
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.evaluation.intervals import Z, paired, share, sign_test
+from interleave_thinker.training.evaluation.intervals import Z, paired, share, sign_flip_test, sign_test
 from interleave_thinker.training.trainer import requirements
 
 
@@ -61,3 +61,13 @@ def test_without_scipy_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing", list)
     with pytest.raises(SettingsError, match=r"This needs scipy, not installed here.*training"):
         share([True])
+
+
+def test_signs_that_could_be_others_have_their_exact_probability() -> None:
+    assert sign_flip_test([0.1, 0.2, 0.1, 0.3, 0.05]) == pytest.approx(2 / 32), "five of one sign"
+    assert sign_flip_test([-0.1, -0.2, -0.1, -0.3, -0.05]) == pytest.approx(2 / 32)
+    # Sums of at least 0.25: +++ and +-+ with the large ones, and the same with the other sign.
+    assert sign_flip_test([0.3, -0.05, 0.1]) == pytest.approx(4 / 8)
+    assert sign_flip_test([0.2, -0.2]) == 1.0 == sign_flip_test([])
+    with pytest.raises(ValueError, match="21"):
+        sign_flip_test([0.1] * 21)

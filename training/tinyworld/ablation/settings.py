@@ -37,7 +37,7 @@ class AblationSettings(BaseModel):
     planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
-        default=20000,
+        default=10000,
         ge=16,
         description="Next steps that the one agent learns, beside the planner's and the critic's rows.",
     )
@@ -46,15 +46,15 @@ class AblationSettings(BaseModel):
         ge=1,
         description="Stories whose next steps the one agent is asked for after pages that are all right.",
     )
-    rl_rows: int = Field(default=640, ge=16, description="Judged pages for reinforcement learning.")
-    rollouts: int = Field(default=30, ge=1, description="Rollouts of 16 x 8 answers.")
-    rl_rate: float = Field(default=1.2e-4, gt=0, description="Learning rate of reinforcement learning.")
+    rl_rows: int = Field(default=384, ge=16, description="Judged pages for reinforcement learning.")
+    rollouts: int = Field(default=24, ge=1, description="Rollouts of 16 x 8 answers.")
+    rl_rate: float = Field(default=1.5e-4, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
     )
     judged: int = Field(
-        default=300, ge=2, description="Pages that each critic is asked about, half of them right."
+        default=200, ge=2, description="Pages that each critic is asked about, half of them right."
     )
     failed: int = Field(
         default=100, ge=1, description="Failed attempts whose refined prompts are drawn and compared."

@@ -1,9 +1,9 @@
-"""One shared agent that plans step by step while it looks at the pages: the baseline that two agents are held
+"""One agent for both that plans step by step while it looks at the pages: a baseline that two agents are held
 against.
 
-Decision: it has the same classes, answers and loop as the two agents. Asked for a plan, it is shown the page
-as it is now and the number of steps done, and answers with the next step alone, or that there is none;
-the step is then drawn and judged (by the same agent) as any plan of one step. Pages that it learns from are
+Decision: it has the same classes, answers and loop as the two agents. Asked for a next step, it is shown the
+page as it is now and the number of steps done, and answers with the next step alone, or that there is none;
+asked without a number, it writes a whole plan as any planner does. The step is then drawn and judged (by the same agent) as any plan of one step. Pages that it learns from are
 rendered, a quarter of them with a mistake, as a half-finished story has them.
 """
 
@@ -13,17 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from ....backend.agents.critic import Critic
-from ....backend.agents.planner import Planner
 from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError
+from ....backend.generators import Generator
 from ....backend.journal.store import InMemoryStore
 from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
+from ....backend.loop.protocols import CriticLike, PlannerLike
 from ....backend.pictures import Picture
 from ....backend.prompts import fill
 from ....backend.tinyworld.drawing import draw
-from ....backend.tinyworld.generator import TinyWorldGenerator
 from ....backend.tinyworld.scene import Edit, Scene, Start
 from ....backend.tinyworld.wording import read_prompt
 from ....backend.types import Plan, Request, RunSettings, Step
@@ -104,7 +103,7 @@ def corpus(count: int) -> Iterator[str]:
         yield write_plan(next_step(story, rng.randint(0, len(story.plan.steps))))
 
 
-def right_next_steps(story: Story, planner: Planner) -> list[bool]:
+def right_next_steps(story: Story, planner: PlannerLike) -> list[bool]:
     """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly
     so far."""
     right = []
@@ -123,9 +122,9 @@ def right_next_steps(story: Story, planner: Planner) -> list[bool]:
 
 def run_story(
     request: Request,
-    planner: Planner,
-    critic: Critic,
-    generator: TinyWorldGenerator,
+    planner: PlannerLike,
+    critic: CriticLike,
+    generator: Generator,
     settings: RunSettings,
     store: InMemoryStore,
 ) -> tuple[list[Picture] | None, int]:

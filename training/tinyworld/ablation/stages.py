@@ -4,8 +4,9 @@ Decisions. These are the same functions that train any planner and critic (train
 settings of a small machine; only where the rows come from and what is switched off differs between the rows
 of the table. All agents are of one shape and start from one checkpoint, as the published ones do from one
 vision-language model: `base` reads and sees and was never asked for a plan or a verdict; `novice` goes on
-from it with verdicts on rendered pages and plans of a single sentence, in rounds, until it judges real pages
-as well as the settings say and no better. A round is a training of its own, so that a stop costs one.
+from it with verdicts on rendered pages, beside them the noisy teacher's remedies, and plans of a single sentence,
+in rounds, until it judges real pages as well as the settings say and no better. A round is a training of its
+own, so that a stop costs one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ..data.planner_rows import in_buckets, make_repeats, make_sentences
 from ..data.planner_rows import make as make_requests
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE, make_rl
-from ..data.trajectories import make_filtered, make_unfiltered
+from ..data.trajectories import make_filtered, make_taught, make_unfiltered
 from ..models.agents import untrained
 from .settings import AblationSettings
 from .single_agent import corpus, make_planning
@@ -143,7 +144,7 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
         out = folder / f"round_{number}"
 
         def make(data: Path, number: int = number) -> list[SftRow]:
-            judged = make_rendered(data, 0, settings.novice_rows - sentences, number)
+            judged = make_taught(data, settings.novice_rows - sentences, number)
             return [*judged, *make_sentences(data, sentences, number)]
 
         latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))

@@ -28,7 +28,7 @@ from ....backend.tinyworld.wording import edit_text, prompt_text
 from ....backend.types import Verdict
 from ...rows.sft import SftRow
 from .critic_rows import PageFolder, compare, row_of
-from .judged_pages import Drawn, ask
+from .judged_pages import Drawn, ask, rendered
 from .noisy_teacher import UNEVEN, Teacher, refined_prompt
 from .prompts import PROMPT_SET
 
@@ -129,6 +129,18 @@ def _reasoning(taught: Taught) -> str:
     if taught.overlooked:
         drawn = replace(drawn, seen=Reading(expected.backdrop, expected.cells, (0.0,) * 9))
     return compare(drawn)
+
+
+def make_taught(folder: Path, count: int, seed: int, teacher: Teacher = UNEVEN) -> list[SftRow]:
+    """`count` rows about rendered pages: right verdicts, with this teacher's remedies."""
+    rng, pages = Random(f"taught/{seed}"), PageFolder(folder / "pages")
+    rows: list[SftRow] = []
+    for _ in range(count):
+        drawn = rendered(rng)
+        prompt = prompt_text(drawn.edit, drawn.clauses)
+        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt, teacher.remedies)
+        rows.append(row(Taught(drawn, prompt, refined), pages))
+    return rows
 
 
 def make_unfiltered(
