@@ -27,7 +27,6 @@ from ..reward.terms import read_answer
 from ..rows.rl import CriticRlRow, as_conversation, before_of
 
 BATCH = 64
-ANSWER_TOKENS = 320
 
 Judging = tuple[Picture | None, Picture, str, str]
 """The page before (None: a blank one), the page after, the step's own prompt, the prompt it was drawn
@@ -40,17 +39,13 @@ def judging_of(row: CriticRlRow, images: Path) -> Judging:
     return before_of(row, images), after, row.origin_prompt, row.prompt_used
 
 
-def verdicts_on(folder: Path, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
-    """What the critic in a checkpoint folder says of the rows' pages; None: unreadable."""
-    return BatchedAgent(folder).said([judging_of(row, images) for row in rows])
-
-
 class BatchedAgent:
-    """The agent in a checkpoint folder; answers are at most `tokens` long."""
+    """The agent in a checkpoint folder, and the longest verdict and plan that it may write, in tokens."""
 
-    def __init__(self, folder: Path, tokens: int = ANSWER_TOKENS) -> None:
+    def __init__(self, folder: Path, verdict_tokens: int, plan_tokens: int) -> None:
         self.folder = folder
-        self.tokens = tokens
+        self.verdict_tokens = verdict_tokens
+        self.plan_tokens = plan_tokens
         self.prompt_set = prompt_set_of(folder) or default_prompt_set()
 
     @cached_property
@@ -69,9 +64,9 @@ class BatchedAgent:
             self.folder, local_files_only=True, trust_remote_code=False
         )
 
-    def answers(self, messages: Sequence[Message], temperature: float = 0.0) -> list[str]:
-        """What it says to each message, greedily or drawn at a temperature above 0 (from torch's own random
-        numbers)."""
+    def answers(self, messages: Sequence[Message], tokens: int, temperature: float = 0.0) -> list[str]:
+        """What it says to each message in at most so many tokens, greedily or drawn at a temperature above 0
+        (from torch's own random numbers)."""
         model, processor = self._loaded
         questions = [
             {
@@ -80,7 +75,7 @@ class BatchedAgent:
             }
             for message in messages
         ]
-        return greedy_answers(model, processor, questions, self.tokens, BATCH, temperature)[0]
+        return greedy_answers(model, processor, questions, tokens, BATCH, temperature)[0]
 
     def question(self, judging: Judging) -> Message:
         """The question about a page."""
@@ -90,7 +85,12 @@ class BatchedAgent:
 
     def said(self, pages: Sequence[Judging]) -> list[Verdict | None]:
         """Its first word on each page; None where that cannot be read."""
-        return [read_answer(answer) for answer in self.answers([self.question(one) for one in pages])]
+        answers = self.answers([self.question(one) for one in pages], self.verdict_tokens)
+        return [read_answer(answer) for answer in answers]
+
+    def said_of(self, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
+        """As `said`, of the pages of rows."""
+        return self.said([judging_of(row, images) for row in rows])
 
     def judge(self, pages: Sequence[Judging]) -> list[Verdict]:
         """The verdicts that a running critic gives; success is None where its second reply cannot be read
@@ -111,7 +111,7 @@ class BatchedAgent:
         time."""
         messages = [planner_message(self.prompt_set, request) for request in requests]
         plans: list[Plan | AnswerError] = []
-        for request, answer in zip(requests, self.answers(messages), strict=True):
+        for request, answer in zip(requests, self.answers(messages, self.plan_tokens), strict=True):
             try:
                 try:
                     plans.append(read_plan(answer))
@@ -125,9 +125,10 @@ class BatchedAgent:
 
     @cached_property
     def _critic(self) -> Critic:
-        settings = ReplySettings(max_tokens=self.tokens, watch_verdict=True)
+        settings = ReplySettings(max_tokens=self.verdict_tokens, watch_verdict=True)
         return Critic(open_chat(f"transformers:{self.folder}"), settings=settings)
 
     @cached_property
     def _planner(self) -> Planner:
-        return Planner(open_chat(f"transformers:{self.folder}"))
+        settings = ReplySettings(max_tokens=self.plan_tokens)
+        return Planner(open_chat(f"transformers:{self.folder}"), settings=settings)

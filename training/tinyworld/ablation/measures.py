@@ -37,7 +37,7 @@ from ..side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideByS
 from ..stories import StoryOutcome, StoryRuns, lost, request_of, told
 from . import single_agent
 from .settings import AblationSettings
-from .stages import FAILED, JUDGED, open_generator
+from .stages import FAILED, JUDGED, agent_in, open_generator
 
 STORIES_SEED = 77_000
 UNTRAINED_TOKENS = 200
@@ -90,7 +90,7 @@ def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
 def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
     """Plan this seed's stories once, for all rows that share the planner."""
     stories = stories_of(settings, seed)
-    plans = _readable(BatchedAgent(planner).plan([request_of(story) for story in stories]))
+    plans = _readable(agent_in(planner, settings).plan([request_of(story) for story in stories]))
     exact = [
         plan is not None and plan.steps == story.plan.steps
         for plan, story in zip(plans, stories, strict=True)
@@ -128,7 +128,7 @@ def measure_agents(
         if written is None
         else [Plan.model_validate(plan) if plan else None for plan in written]
     )
-    agent = BatchedAgent(critic) if critic is not None else None
+    agent = agent_in(critic, settings) if critic is not None else None
     judge = agent.judge if agent is not None else oracle_verdicts
     judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
     _keep(folder, Measured(told=_told(stories, planned, judge, tries), judged=judged))
@@ -154,15 +154,15 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     """Both agents with the weights that training starts from, asked as the trained ones are. What cannot be
     read is not asked for again."""
     stories = stories_of(settings, seed)[: settings.untrained_stories]
-    novice = BatchedAgent(agent, UNTRAINED_TOKENS)
-    plans = _readable(novice.plan([request_of(story) for story in stories], again=False))
-    _keep(folder, Measured(told=_told(stories, plans, novice.judge, (TRIES,))))
+    base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
+    plans = _readable(base.plan([request_of(story) for story in stories], again=False))
+    _keep(folder, Measured(told=_told(stories, plans, base.judge, (TRIES,))))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """The one agent's next steps where every page so far is right: what it cannot plan even then, no page has
     misled it in."""
-    together = SideBySide({"plan": BatchedAgent(agent).plan})
+    together = SideBySide({"plan": agent_in(agent, settings).plan})
     planner = SharedPlanner(together, str(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
     right = together.run([partial(single_agent.right_next_steps, story, planner) for story in stories])
@@ -171,7 +171,7 @@ def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agen
 
 def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """One agent that plans while it looks."""
-    one = BatchedAgent(agent)
+    one = agent_in(agent, settings)
     together = _side_by_side(one.judge, {"plan": one.plan})
     planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
     generator = SharedGenerator(together, "tinyworld")
@@ -252,7 +252,7 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
     measured = Remedies(refused={}, drawn_right={})
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
     for name, path in critics.items():
-        verdicts = BatchedAgent(path).judge(asked)
+        verdicts = agent_in(path, settings).judge(asked)
         prompts = [verdict.refined_prompt or one[3] for verdict, one in zip(verdicts, asked, strict=True)]
         drawn = generator.draw_many(prompts, [one[0] for one in asked], list(range(len(asked))))
         measured.refused[name] = [verdict.success is False for verdict in verdicts]
@@ -265,7 +265,7 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
 
 def _judged(agent: BatchedAgent, images: Path) -> Judged:
     rows = _pages(images)
-    verdicts = agent.said([judging_of(row, images) for row in rows])
+    verdicts = agent.said_of(rows, images)
     return Judged(
         said=[verdict.success if verdict else None for verdict in verdicts],
         truth=[row.evaluation.success for row in rows],

@@ -29,7 +29,17 @@ from ..data.critic_rows import PageFolder, row_of
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE
 from .settings import AblationSettings
-from .stages import ROWS, final, fine_tuned, grpo_settings, log_in, reward_of, rows_of, sft_settings
+from .stages import (
+    ROWS,
+    agent_in,
+    final,
+    fine_tuned,
+    grpo_settings,
+    log_in,
+    reward_of,
+    rows_of,
+    sft_settings,
+)
 
 REJECTION_RATE = 5e-4
 NOTHING = 1e-6
@@ -74,7 +84,7 @@ def best_rows(
     order = list(rows)
     Random(f"rejection/{seed}").shuffle(order)
     asked = [order[number % len(order)] for number in range(settings.rollouts * training.prompts)]
-    setup, agent, pages = reward_of("all"), BatchedAgent(critic), PageFolder(target / "pages")
+    setup, agent, pages = reward_of("all"), agent_in(critic, settings), PageFolder(target / "pages")
     reading = RolloutReading(images=images, decode=lambda ids: "", seed=seed)
 
     async def found() -> list[SftRow]:
@@ -111,7 +121,7 @@ async def _groups(
 ) -> list[list[Sample]]:
     repeated = [row for row in rows for _ in range(size)]
     questions = [agent.question(judging_of(row, reward.reading.images)) for row in repeated]
-    samples, _ = await reward.rewards(agent.answers(questions, temperature), repeated)
+    samples, _ = await reward.rewards(agent.answers(questions, agent.verdict_tokens, temperature), repeated)
     if reward.problem is not None:
         raise TrainingError(f"Sampling stopped: {reward.problem}", "The same command goes on.")
     return [samples[start : start + size] for start in range(0, len(samples), size)]

@@ -34,6 +34,7 @@ class AblationSettings(BaseModel):
         le=1,
         description="Share of right verdicts on real pages after which no further round follows.",
     )
+    novice_pages: int = Field(default=200, ge=2, description="Real pages that this is seen by.")
     planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
@@ -53,12 +54,15 @@ class AblationSettings(BaseModel):
     kl: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
     )
+    checked: int = Field(default=64, ge=2, description="Held-out pages of reinforcement's own checks.")
     judged: int = Field(
         default=200, ge=2, description="Pages that each critic is asked about, half of them right."
     )
     failed: int = Field(
         default=100, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
     )
+    verdict_tokens: int = Field(default=320, ge=16, description="Longest answer of a critic, in tokens.")
+    plan_tokens: int = Field(default=640, ge=16, description="Longest answer of a planner, in tokens.")
     teacher_seeds: int = Field(
         default=1,
         ge=0,

@@ -3,8 +3,9 @@ against.
 
 Decision: it has the same classes, answers and loop as the two agents. Asked for a next step, it is shown the
 page as it is now and the number of steps done, and answers with the next step alone, or that there is none;
-asked without a number, it writes a whole plan as any planner does. The step is then drawn and judged (by the same agent) as any plan of one step. Pages that it learns from are
-rendered, a quarter of them with a mistake, as a half-finished story has them.
+asked without a number, it writes a whole plan as any planner does. The step is then drawn and judged (by the
+same agent) as any plan of one step. Pages that it learns from are rendered, a quarter of them with a mistake,
+as a half-finished story has them.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Decisions. These are the same functions that train any planner and critic (train
 settings of a small machine; only where the rows come from and what is switched off differs between the rows
 of the table. All agents are of one shape and start from one checkpoint, as the published ones do from one
 vision-language model: `base` reads and sees and was never asked for a plan or a verdict; `novice` goes on
-from it with verdicts on rendered pages, beside them the noisy teacher's remedies, and plans of a single sentence,
-in rounds, until it judges real pages as well as the settings say and no better. A round is a training of its
-own, so that a stop costs one.
+from it with verdicts on rendered pages, beside them the noisy teacher's remedies, and plans of a single
+sentence, in rounds, until it judges real pages as well as the settings say and no better. A round is a
+training of its own, so that a stop costs one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...rows.rl import CriticRlRow, read_rl_rows
 from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftData, SftTraining, train
-from ..batched_agents import verdicts_on
+from ..batched_agents import BatchedAgent
 from ..data.critic_rows import make_rendered
 from ..data.noisy_teacher import TEACHERS
 from ..data.planner_rows import in_buckets, make_repeats, make_sentences
@@ -51,7 +51,6 @@ LAYERS, PAGE_SIDE, BATCH = 4, 48, 16
 BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
 SENTENCES = 0.2
 """Share of the novice's rows that are single sentences to plan; the rest are verdicts."""
-NOVICE_PAGES, CHECKED = 200, 64
 PAGES_SEED, DATA_SEED = 10, 20_000
 WORDS_FROM = 3000
 """Rows of each kind that the vocabulary is learned from; no weight is."""
@@ -77,6 +76,11 @@ def final(job: Path) -> Path:
 def open_generator() -> TinyWorldPipeline:
     """The generator whose pages all of this is about."""
     return load_pipeline(checkpoint("generator"))
+
+
+def agent_in(folder: Path, settings: AblationSettings) -> BatchedAgent:
+    """The agent in a checkpoint folder."""
+    return BatchedAgent(folder, settings.verdict_tokens, settings.plan_tokens)
 
 
 def sft_settings(rate: float, seed: int) -> SftTraining:
@@ -136,7 +140,7 @@ def base(folder: Path, settings: AblationSettings) -> None:
 def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
     """The base trained on, round by round, until it judges real pages about as well as it should; what each
     round came to is in the log."""
-    make_rl(folder / "pages", open_generator(), NOVICE_PAGES, PAGES_SEED)
+    make_rl(folder / "pages", open_generator(), settings.novice_pages, PAGES_SEED)
     asked, _ = read_rl_rows(folder / "pages" / RL_FILE)
     sentences = round(settings.novice_rows * SENTENCES)
     latest = final(start)
@@ -148,7 +152,7 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
             return [*judged, *make_sentences(data, sentences, number)]
 
         latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))
-        verdicts = verdicts_on(latest, asked, folder / "pages")
+        verdicts = agent_in(latest, settings).said_of(asked, folder / "pages")
         right = sum(
             verdict is not None and verdict.success == row.evaluation.success
             for verdict, row in zip(verdicts, asked, strict=True)
@@ -200,7 +204,7 @@ def pages(folder: Path, settings: AblationSettings, seed: int) -> None:
     about, and twice as many as there shall be failed ones."""
     counts = {
         ROWS: settings.rl_rows,
-        "checked": CHECKED,
+        "checked": settings.checked,
         JUDGED: settings.judged,
         FAILED: 2 * settings.failed,
     }
@@ -231,13 +235,13 @@ def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
         updates=1,
         micro_batch=64,
         rollouts=settings.rollouts,
-        answer_tokens=320,
+        answer_tokens=settings.verdict_tokens,
         device="cpu",
         precision="bf16",
         half="fp16",
         save_every=max(1, settings.rollouts // 2),
-        check_rows=CHECKED,
-        check_batch=CHECKED,
+        check_rows=settings.checked,
+        check_batch=settings.checked,
         floor=0.0,
         tensorboard=False,
         seed=seed,
