@@ -47,6 +47,7 @@ class SideBySide:
         results: dict[int, Made] = {}
         errors: dict[int, BaseException] = {}
         numbers = iter(range(len(tasks)))
+        self._asked, self._answered = {}, {}
         self._failure, self._busy = None, min(self.at_once, len(tasks))
 
         def work() -> None:
