@@ -327,13 +327,14 @@ def test_the_best_by_reward_is_learned_from(rewards: tuple[float | None, ...], b
 
 def test_unfiltered_rows_hold_wrong_verdicts_and_filtered_ones_none(tmp_path: Path) -> None:
     pipeline = load_pipeline(checkpoint("generator"))
-    drawn = [one for attempts in islice(trajectories(pipeline, 3), 400) for one in attempts][:384]
+    taken = list(islice(trajectories(pipeline, 3), 240))
+    drawn = [one for attempts in taken for one in attempts][:256]
     rows = make_unfiltered(tmp_path, pipeline, len(drawn), 3)
     said = [read_verdict(row.messages[1].content).success for row in rows]
     failed = [verdict for verdict, one in zip(said, drawn, strict=True) if not one.drawn.success]
-    assert len(failed) > 60 and abs(sum(map(bool, failed)) / len(failed) - OVERLOOKED) < 0.13
+    assert len(failed) > 50 and abs(sum(map(bool, failed)) / len(failed) - OVERLOOKED) < 0.15
     assert all(verdict for verdict, one in zip(said, drawn, strict=True) if one.drawn.success)
-    kept = [one for attempts in islice(trajectories(pipeline, 3), 300) for one in filtered(attempts)]
+    kept = [one for attempts in taken for one in filtered(attempts)]
     assert kept and not any(one.overlooked for one in kept)
 
 
