@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 LAYERS, PAGE_SIDE, BATCH = 4, 48, 16
 BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
-SENTENCES = 0.2
+SENTENCES = 0.3
 """Share of the novice's rows that are single sentences to plan; the rest are verdicts."""
 PAGES_SEED, DATA_SEED = 10, 20_000
 WORDS_FROM = 3000
