@@ -85,6 +85,7 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
         Job(critic, stages.critic, (*of_teacher, True, USUAL_TEACHER), (novice,)),
         Job(pages, stages.pages, (settings, seed)),
         Job(planner, stages.planner, (settings, seed, novice), (novice,)),
+        Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
     ]
     for name, remaining in REINFORCED.items():
         critics[name] = folder / name
@@ -98,7 +99,6 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
             (settings, seed, novice, planner, critic),
             (novice, planner, critic),
         ),
-        Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
         Job(agent_plans, measures.plan_stories, (settings, seed, stages.final(agent)), (agent,)),
     ]
     told = {name: (plans, made) for name, made in critics.items()}
