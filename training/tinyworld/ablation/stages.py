@@ -110,7 +110,8 @@ def rows_of(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
     path = folder / "data" / "rows.json"
     if not path.exists():
         write_rows(path, make(path.parent))
-    return read_rows(path)
+    # A data file without a row would be refused as a damaged one.
+    return read_rows(path) if path.stat().st_size > len("[]") else []
 
 
 def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, training: SftTraining) -> Path:
