@@ -19,8 +19,8 @@ DEMO_REQUEST = (
     "After that, set the scene to night. Now replace the sun with a white moon. "
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
-# A seed whose story shows the critic at work: two pages are refused, one for a bias (at night the sun became a
-# moon) and one by bad luck, and all come out right (docs/tiny-world.md).
+# A seed whose story shows the critic at work: two pages are refused, one for a bias (at night the sun became
+# a moon) and one by bad luck, and all come out right (docs/tiny-world.md).
 DEMO_SEED = 24
 
 
