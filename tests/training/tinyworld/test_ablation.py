@@ -295,6 +295,13 @@ def test_rows_are_compared_on_the_stories_that_both_told() -> None:
     assert few.published == pytest.approx(29.9)
 
 
+def test_stories_that_all_came_out_alike_have_an_interval_all_the_same() -> None:
+    same = compare("rl", "sft", [[True] * 20] * 2, [[True] * 20] * 2).difference
+    assert same.mean == 0 and -0.1 < same.low < 0 < same.high < 0.1
+    ever = compare("rl", "sft", [[True] * 20] * 2, [[False] * 20] * 2).difference
+    assert ever.mean == 1 and 0.8 < ever.low < 1
+
+
 def test_an_order_that_is_the_papers_is_not_listed() -> None:
     names = [name for name, row in ROWS.items() if row.published is not None]
     ordered = sorted(names, key=lambda name: ROWS[name].published or 0)

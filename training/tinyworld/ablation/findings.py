@@ -2,7 +2,9 @@
 
 Decisions. Seeds had trainings of their own, so they are what was repeated: intervals are bootstrapped over
 seeds and their stories (evaluation/bootstrap.py), and beside McNemar's test on stories stands one on the
-seeds' differences alone, which with five seeds is never below 0.0625. Whatever comes out is written: pairs
+seeds' differences alone, which with five seeds is never below 0.0625. Where all stories came out alike there
+is nothing to draw anew; such intervals are those of so many stories (Wilson's; of differences Agresti and
+Min's). Whatever comes out is written: pairs
 whose order is not the paper's are computed here, and never picked by hand.
 """
 
@@ -15,7 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ...evaluation.bootstrap import Mean, two_level_mean
-from ...evaluation.intervals import Share, paired, share, sign_flip_test
+from ...evaluation.intervals import Share, cautious, paired, share, sign_flip_test
 from ..data.noisy_teacher import TEACHERS
 from ..job_runner import Job
 from .measures import ALL_TRIES, TRIES, Measured, NextSteps, Remedies, exact_plans, stored
@@ -154,7 +156,11 @@ def _right(seeds: Sequence[Measured], attempts: int) -> Outcomes:
 
 
 def _mean(outcomes: Outcomes) -> Mean:
-    return two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
+    found = two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
+    if found.low < found.high:
+        return found
+    alike = share([ok for seed in outcomes for ok in seed])
+    return found.model_copy(update={"low": alike.low, "high": alike.high})
 
 
 def compare(row: str, baseline: str, ones: Outcomes, others: Outcomes) -> Compared:
@@ -165,10 +171,14 @@ def compare(row: str, baseline: str, ones: Outcomes, others: Outcomes) -> Compar
     means = [sum(seed) / len(seed) for seed in differences]
     every = [pair for seed in pairs for pair in seed]
     published = [ROWS[name].published if name in ROWS else None for name in (row, baseline)]
+    difference = two_level_mean(differences)
+    if difference.low == difference.high:
+        alike = cautious([one for one, _ in every], [other for _, other in every])
+        difference = difference.model_copy(update={"low": alike.low, "high": alike.high})
     return Compared(
         row=row,
         baseline=baseline,
-        difference=two_level_mean(differences),
+        difference=difference,
         of_each_seed=[round(mean, 3) for mean in means],
         p_stories=paired([one for one, _ in every], [other for _, other in every]).p,
         p_seeds=sign_flip_test(means),

@@ -98,7 +98,7 @@ def _comparisons(found: Findings) -> list[str]:
 
 def _disorder(pairs: Sequence[Compared]) -> list[str]:
     if not pairs:
-        return ["Every pair of rows stands in the paper's order."]
+        return ["No pair of rows is the other way round than in the paper."]
     lines = [
         "Not as published: the first of each pair is the higher one in the paper.",
         "",
