@@ -82,6 +82,10 @@ def read_checklist(text: str) -> Checklist:
         ) from error
 
 
+UNUSABLE = "the teacher wrote no list that can be used"
+UNANSWERED = "the teacher did not answer"
+
+
 class ChecklistTeacher:
     """Asks `chat` for the checklists of requests; answers are kept in the file `cache`."""
 
@@ -95,9 +99,9 @@ class ChecklistTeacher:
         """Close the file of answers."""
         self._cache.close()
 
-    def checklist(self, request: str, pictures: Sequence[Picture]) -> Checklist | None:
-        """The list of a request, None if the teacher wrote none that can be used. Raises ChatError if it
-        fails GIVE_UP requests in a row, SettingsError if answers cannot be kept."""
+    def checklist(self, request: str, pictures: Sequence[Picture]) -> Checklist | str:
+        """The list of a request, or why there is none: UNUSABLE or UNANSWERED. Raises ChatError if the
+        teacher fails GIVE_UP requests in a row, SettingsError if answers cannot be kept."""
         key = key_of("checklist", self.chat.identity, request, *(picture.digest for picture in pictures))
         kept = self._cache.text(key)
         if kept is not None:
@@ -109,7 +113,7 @@ class ChecklistTeacher:
                 self._failed += 1
                 if self._failed >= GIVE_UP:
                     raise
-            return None
+            return UNANSWERED
         with self._lock:
             self._failed = 0
         self._cache.keep_text(key, reply)
@@ -135,8 +139,8 @@ class ChecklistTeacher:
         return self.chat.reply(turns, SETTINGS.drawn()).whole
 
 
-def _readable(reply: str) -> Checklist | None:
+def _readable(reply: str) -> Checklist | str:
     try:
         return read_checklist(reply)
     except AnswerError:
-        return None
+        return UNUSABLE

@@ -136,8 +136,8 @@ def _add(
     with ThreadPoolExecutor(max(1, min(parallel, len(asked)))) as pool:
         lists = list(pool.map(lambda one: teacher.checklist(one[0].row.user_input, one[1]), asked))
     for (prompt, pictures), found in zip(asked, lists, strict=True):
-        if found is None:
-            made.left_out["the teacher wrote no list that can be used"] += 1
+        if isinstance(found, str):
+            made.left_out[found] += 1
             continue
         try:
             row = _row(prompt, found, teacher.chat.identity, [keep_picture(one, folder) for one in pictures])

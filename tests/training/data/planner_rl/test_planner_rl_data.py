@@ -64,6 +64,14 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
     assert any("left out 1" in line for line in lines)
 
 
+def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) -> None:
+    teacher, source = Teacher(lasts=2), PromptSource(prompts(tmp_path, "one", "two", "three"))
+    report = make_planner_rl(source, teacher, tmp_path / "out", 1, lambda line: None)
+    assert report.rows == 2 and report.left_out == {"the teacher did not answer": 1}
+    again = make_planner_rl(source, Teacher(), tmp_path / "again", 1, lambda line: None)
+    assert again.rows == 3 and not again.left_out
+
+
 def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
     source = PromptSource(prompts(tmp_path, *(f"request {number}" for number in range(20))))
     first = Teacher(lasts=7)
