@@ -119,7 +119,7 @@ def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
     from interleave_thinker.cli.commands.train import app
 
     made = tmp_path / "rows"
-    given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1", "--wording", "other"]
+    given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]
     assert CliRunner().invoke(data_app, given).exit_code == 0
     told = "--config tiny --rollouts 1 --prompts 2 --group 2 --micro-batch 4 --check-rows 2"
     out = tmp_path / "run"
@@ -129,7 +129,7 @@ def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
         "--floor",
         "0",
         "--answer-tokens",
-        "64",
+        "96",
         "--data",
         str(made / "planner_rl.jsonl"),
     ]
