@@ -59,12 +59,21 @@ def write_tars(
         with tarfile.open(path, "w") as tar:
             for row in shard:
                 key = f"{number:09}"
-                _add(tar, f"{key}.json", row.line().encode())
+                _add(tar, f"{key}.json", _encoded(file, row))
                 for place, image in enumerate(row.images):
                     _add(tar, f"{key}.{place}.png", image)
                 number += 1
         paths.append(path)
     return paths
+
+
+def _encoded(file: RowFile, row: PackedRow) -> bytes:
+    try:
+        return row.line().encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(
+            f"{file.path.name}, row {row.number}: half of a sign (a lone surrogate) is no text."
+        ) from error
 
 
 def _short(error: Exception) -> str:

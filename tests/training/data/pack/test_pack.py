@@ -123,6 +123,14 @@ def test_rows_of_strangers(content: str, tmp_path: Path) -> None:
     assert not (tmp_path / "packed").exists()
 
 
+def test_half_a_sign_is_one_line(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "half \ud800"}, {"role": "assistant", "content": "yes"}]
+    (tmp_path / "planner_sft.json").write_text(json.dumps([{"messages": turns, "images": []}]))
+    (file,) = row_files(tmp_path)
+    with pytest.raises(SettingsError, match=r"planner_sft.json, row 0: half of a sign"):
+        write_tars(file, tmp_path)
+
+
 def test_nothing_is_replaced(rows: Path, tmp_path: Path) -> None:
     grey_page(1).image.save(tmp_path / "mine.png")
     with pytest.raises(SettingsError, match="already"):
