@@ -121,6 +121,9 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     later = train_planner(tmp_path / "later", recipe, start=folder, log=lines.append)
     assert _losses(lines)[0] < 1.2 * losses[-1]
     assert (later / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    with pytest.raises(SettingsError, match="no planner's checkpoint"):
+        train_planner(tmp_path / "lost", recipe, start=tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
 
 
 def test_base_agents_have_read_single_sentences_and_described_pages_and_no_more(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from ....backend.errors import TrainingError
+from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
 from ....backend.tinyworld.generator import load_pipeline
 from ...rows.row_sets import RowSet
@@ -196,6 +196,8 @@ def publish(checkpoint: Path, out: Path) -> Path:
 def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, log: Log = print) -> Path:
     """Make the tiny planner below `out`, from the planner in the folder `start` (its vocabulary is kept), or
     from random weights; returns its checkpoint folder."""
+    if start is not None and not (start / "prompt_set").is_dir():
+        raise SettingsError(f"{str(start)!r} is no planner's checkpoint.", "Give the folder of one.")
     data = out / "data"
     rows = stored_rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
     fresh = start or out / "untrained"
