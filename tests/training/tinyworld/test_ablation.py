@@ -39,7 +39,7 @@ from interleave_thinker.training.tinyworld.ablation.measures import Judged, Meas
 from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.training.tinyworld.ablation.plot import as_svg
 from interleave_thinker.training.tinyworld.ablation.rejection import best_answer
-from interleave_thinker.training.tinyworld.ablation.run import ablate, as_markdown
+from interleave_thinker.training.tinyworld.ablation.run import ablate, as_markdown, claim
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.training.tinyworld.ablation.single_agent import (
     NO_MORE,
@@ -404,6 +404,20 @@ def test_a_run_in_miniature_has_every_row_and_goes_on_after_a_stop(tmp_path: Pat
     assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md", "svg"))
     with pytest.raises(TrainingError):
         ablate(tmp_path, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)
+
+
+def test_a_folder_may_be_given_more_seeds_and_nothing_else(tmp_path: Path) -> None:
+    claim(tmp_path, MINIATURE)
+    more = MINIATURE.model_copy(update={"seeds": 2, "teacher_seeds": 2, "workers": 2})
+    claim(tmp_path, more)
+    with pytest.raises(TrainingError):
+        claim(tmp_path, more.model_copy(update={"rollouts": 2}))
+    # No job of the first seed depends on how many there are.
+    first = [job for job in all_jobs(tmp_path, MINIATURE) if job.folder.parent == seed_folder(tmp_path, 0)]
+    same = [job for job in all_jobs(tmp_path, more) if job.folder.parent == seed_folder(tmp_path, 0)]
+    assert [(job.folder, job.work, job.needs) for job in first] == [
+        (job.folder, job.work, job.needs) for job in same
+    ]
 
 
 def test_paired_shares() -> None:

@@ -1,6 +1,7 @@
 """Runs the whole ablation and writes what it found; a stopped one goes on.
 
-Decisions. The folder belongs to one set of settings, so that a table never mixes two. Its minutes are those
+Decisions. The folder belongs to one set of settings, so that a table never mixes two; only seeds may be
+added, for no job of one depends on how many there are. Its minutes are those
 that processors worked at the jobs. Claims are computed from outcomes, each with its figures, and never worded
 by hand; what is not as published has a list of its own, and why it is so is for docs/ablation.md to say.
 """
@@ -28,16 +29,24 @@ def ablate(
 ) -> Findings:
     """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there.
 
-    Raises TrainingError for a folder with other settings, and whatever a job raised.
+    A folder may be asked for more seeds than it has: those that are done stay as they are. Raises
+    TrainingError for a folder with other settings, and whatever a job raised.
     """
     require(*TRAINERS)
-    claim_run(out, {"stage": "ablation", **settings.model_dump(exclude={"workers"})})
+    claim(out, settings)
     run_jobs(all_jobs(out, settings), settings.workers, log)
     found = collect(out, settings, command, commit)
     texts = {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found), "svg": as_svg(found)}
     for ending, text in texts.items():
         write_text(out / f"ablation.{ending}", text, TrainingError, "The ablation's report")
     return found
+
+
+def claim(out: Path, settings: AblationSettings) -> None:
+    """Keep a folder for these settings, however many seeds and processes. Raises TrainingError if it is
+    another run's."""
+    kept = settings.model_dump(exclude={"workers", "seeds", "teacher_seeds"})
+    claim_run(out, {"stage": "ablation", **kept})
 
 
 def as_markdown(found: Findings) -> str:

@@ -17,7 +17,7 @@ class AblationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    seeds: int = Field(default=5, ge=1, le=20, description="Seeds, from 0 on.")
+    seeds: int = Field(default=5, ge=1, le=20, description="Seeds, from 0 on; a folder may be given more.")
     stories: int = Field(default=200, ge=1, description="Stories run for each row of the table and seed.")
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
