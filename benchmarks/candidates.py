@@ -31,9 +31,9 @@ from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
 from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
 from interleave_thinker.backend.types import Verdict  # noqa: E402
-from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
 from interleave_thinker.training.tinyworld.evaluation import measure_planner  # noqa: E402
-from interleave_thinker.training.tinyworld.stories import StoryRuns, run_stories  # noqa: E402
+from interleave_thinker.training.tinyworld.runs.stories import StoryRuns, run_stories  # noqa: E402
+from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
 
 
 class OneByOne:

@@ -42,8 +42,8 @@ from interleave_thinker.training.evaluation.intervals import paired, share  # no
 from interleave_thinker.training.rows.conversations import as_prompt_completion  # noqa: E402
 from interleave_thinker.training.rows.sft import SftMessage, SftRow  # noqa: E402
 from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
-from interleave_thinker.training.tinyworld.data.requests import Story, random_story  # noqa: E402
-from interleave_thinker.training.tinyworld.stories import request_of  # noqa: E402
+from interleave_thinker.training.tinyworld.runs.stories import request_of  # noqa: E402
+from interleave_thinker.training.tinyworld.world.requests import Story, random_story  # noqa: E402
 
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"

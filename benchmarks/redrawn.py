@@ -32,10 +32,10 @@ from interleave_thinker.backend.tinyworld.reading import read_pages  # noqa: E40
 from interleave_thinker.backend.tinyworld.scorer import faults  # noqa: E402
 from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text  # noqa: E402
 from interleave_thinker.training.evaluation.intervals import share  # noqa: E402
-from interleave_thinker.training.tinyworld.data.biases import slips  # noqa: E402
 from interleave_thinker.training.tinyworld.data.critic_rows import MAX_CLAUSES  # noqa: E402
-from interleave_thinker.training.tinyworld.data.judged_pages import Drawn, real  # noqa: E402
-from interleave_thinker.training.tinyworld.data.scenes import changed_cells  # noqa: E402
+from interleave_thinker.training.tinyworld.world.biases import slips  # noqa: E402
+from interleave_thinker.training.tinyworld.world.judged_pages import Drawn, real  # noqa: E402
+from interleave_thinker.training.tinyworld.world.scenes import changed_cells  # noqa: E402
 
 BATCH = 64
 OTHER_SEED = 7_777_777

@@ -30,8 +30,8 @@ from interleave_thinker.backend.loop.events import Finished  # noqa: E402
 from interleave_thinker.backend.loop.loop import run  # noqa: E402
 from interleave_thinker.backend.tinyworld.generator import open as open_generator  # noqa: E402
 from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory  # noqa: E402
-from interleave_thinker.training.tinyworld.data.requests import random_story  # noqa: E402
-from interleave_thinker.training.tinyworld.stories import request_of, right_steps  # noqa: E402
+from interleave_thinker.training.tinyworld.runs.stories import request_of, right_steps  # noqa: E402
+from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
 
 ATTEMPTS = 3
 

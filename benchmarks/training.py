@@ -48,8 +48,8 @@ from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.sft import train as sft
 from interleave_thinker.training.sft.train import SftTraining
 from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder, make_rendered
-from interleave_thinker.training.tinyworld.data.judged_pages import rendered
 from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
+from interleave_thinker.training.tinyworld.world.judged_pages import rendered
 
 PARTS = ("rollout", "draw", "score", "reward", "update", "step")
 COUNTED = ("asked", "drawn", "failed", "repeated")

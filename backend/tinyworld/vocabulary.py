@@ -26,7 +26,7 @@ _SEVERAL = [thing if thing == "fish" else f"{thing}s" for thing in THINGS]
 KNOWN = frozenset(_OTHER_WORDS.split()).union(
     THINGS, _SEVERAL, COLORS, BACKDROPS, *(cell.split() for cell in CELLS)
 )
-"""All words of the requests that it was trained on (training/tinyworld/data/requests.py)."""
+"""All words of the requests that it was trained on (training/tinyworld/world/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
 """Words that are added to a request for a number of steps or captions (agents/plan_constraints.py)."""
 MOST_NAMED = 12

@@ -16,8 +16,8 @@ from interleave_thinker.training.reward.critic_reward import RewardSettings, Rew
 from interleave_thinker.training.reward.redraw import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder
-from interleave_thinker.training.tinyworld.data.judged_pages import rendered
 from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
+from interleave_thinker.training.tinyworld.world.judged_pages import rendered
 
 SMALL = GrpoTraining(
     rate=1e-4,

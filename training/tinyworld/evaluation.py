@@ -24,9 +24,9 @@ from ...backend.tinyworld.generator import TinyWorldGenerator
 from ...backend.tinyworld.wording import edit_text, prompt_text, read_prompt
 from ...backend.types import Plan, RunSettings
 from ..evaluation.intervals import Share, share
-from .data.judged_pages import Drawn, balanced
-from .data.requests import Story, random_story
-from .stories import StoryMeasure, StoryRuns, measure_stories, request_of, run_stories
+from .runs.stories import StoryMeasure, StoryRuns, measure_stories, request_of, run_stories
+from .world.judged_pages import Drawn, balanced
+from .world.requests import Story, random_story
 
 Log = Callable[[str], None]
 TIMED_STORIES = 9

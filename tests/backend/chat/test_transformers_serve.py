@@ -25,9 +25,9 @@ from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.wording import edit_text, prompt_text
-from interleave_thinker.training.tinyworld.data.judged_pages import rendered
-from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.stories import request_of
+from interleave_thinker.training.tinyworld.runs.stories import request_of
+from interleave_thinker.training.tinyworld.world.judged_pages import rendered
+from interleave_thinker.training.tinyworld.world.requests import random_story
 
 STARTED_WITHIN = 240.0
 NEEDS = "import fastapi, openai, uvicorn, transformers.cli.serve"

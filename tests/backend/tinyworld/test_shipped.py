@@ -26,10 +26,10 @@ from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.scorer import faults
 from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
-from interleave_thinker.training.tinyworld.data.judged_pages import balanced
-from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.data.scenes import changed_cells, random_edit, random_scene
 from interleave_thinker.training.tinyworld.evaluation import measure_critic, measure_planner
+from interleave_thinker.training.tinyworld.world.judged_pages import balanced
+from interleave_thinker.training.tinyworld.world.requests import random_story
+from interleave_thinker.training.tinyworld.world.scenes import changed_cells, random_edit, random_scene
 
 MEGABYTE = 1024 * 1024
 

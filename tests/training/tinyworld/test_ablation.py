@@ -47,14 +47,12 @@ from interleave_thinker.training.tinyworld.ablation.single_agent import (
     right_next_steps,
     run_story,
 )
-from interleave_thinker.training.tinyworld.data.judged_pages import Drawn, rendered
 from interleave_thinker.training.tinyworld.data.noisy_teacher import (
     OVERLOOKED,
     REMEDIES,
     TEACHERS,
     refined_prompt,
 )
-from interleave_thinker.training.tinyworld.data.requests import random_story
 from interleave_thinker.training.tinyworld.data.trajectories import (
     Taught,
     filtered,
@@ -62,7 +60,9 @@ from interleave_thinker.training.tinyworld.data.trajectories import (
     trajectories,
 )
 from interleave_thinker.training.tinyworld.job_runner import Job, perform, run_jobs
-from interleave_thinker.training.tinyworld.stories import StoryOutcome, request_of
+from interleave_thinker.training.tinyworld.runs.stories import StoryOutcome, request_of
+from interleave_thinker.training.tinyworld.world.judged_pages import Drawn, rendered
+from interleave_thinker.training.tinyworld.world.requests import random_story
 
 
 def failed_page(rng: Random) -> Drawn:

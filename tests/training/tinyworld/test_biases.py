@@ -8,9 +8,9 @@ import pytest
 
 from interleave_thinker.backend.tinyworld.scene import CELLS, EMPTY, Scene, identity_of
 from interleave_thinker.backend.tinyworld.wording import Clause, clauses_of, read_prompt
-from interleave_thinker.training.tinyworld.data.biases import RULES, biased, slips
-from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.data.scenes import changed_cells, misdraw, random_luck
+from interleave_thinker.training.tinyworld.world.biases import RULES, biased, slips
+from interleave_thinker.training.tinyworld.world.requests import random_story
+from interleave_thinker.training.tinyworld.world.scenes import changed_cells, misdraw, random_luck
 
 
 def page(prompt: str) -> Scene:

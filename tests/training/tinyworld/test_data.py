@@ -20,8 +20,8 @@ from interleave_thinker.training.evaluation.intervals import share
 from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.tinyworld.data import critic_rows as critic_data
 from interleave_thinker.training.tinyworld.data import planner_rows as planner_data
-from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.data.scenes import (
+from interleave_thinker.training.tinyworld.world.requests import random_story
+from interleave_thinker.training.tinyworld.world.scenes import (
     changed_cells,
     misdraw,
     random_edit,

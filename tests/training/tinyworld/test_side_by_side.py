@@ -16,11 +16,11 @@ from interleave_thinker.backend.tinyworld.reading import read_page
 from interleave_thinker.backend.tinyworld.wording import read_prompt
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.tinyworld.ablation.measures import as_told, oracle_verdicts
-from interleave_thinker.training.tinyworld.batched_agents import Judging
-from interleave_thinker.training.tinyworld.data.requests import random_story
-from interleave_thinker.training.tinyworld.data.scenes import misdraw, random_luck
-from interleave_thinker.training.tinyworld.side_by_side import SharedCritic, SharedGenerator, SideBySide
-from interleave_thinker.training.tinyworld.stories import StoryRuns, told
+from interleave_thinker.training.tinyworld.runs.batched_agents import Judging
+from interleave_thinker.training.tinyworld.runs.side_by_side import SharedCritic, SharedGenerator, SideBySide
+from interleave_thinker.training.tinyworld.runs.stories import StoryRuns, told
+from interleave_thinker.training.tinyworld.world.requests import random_story
+from interleave_thinker.training.tinyworld.world.scenes import misdraw, random_luck
 
 STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
 

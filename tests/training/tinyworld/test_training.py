@@ -25,7 +25,6 @@ from interleave_thinker.backend.types import Request
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.training.rows.sft import read_rows
-from interleave_thinker.training.tinyworld.data.judged_pages import balanced
 from interleave_thinker.training.tinyworld.models import generator as generator_training
 from interleave_thinker.training.tinyworld.models import generator_batches
 from interleave_thinker.training.tinyworld.models.base import train_base
@@ -37,6 +36,7 @@ from interleave_thinker.training.tinyworld.models.recipes import (
     train_critic,
     train_planner,
 )
+from interleave_thinker.training.tinyworld.world.judged_pages import balanced
 
 PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
 

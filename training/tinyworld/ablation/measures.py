@@ -28,13 +28,13 @@ from ....backend.tinyworld.scorer import TinyWorldScorer, faults
 from ....backend.types import Plan, RunSettings, Step, Verdict
 from ...evaluation.intervals import share
 from ...rows.rl import CriticRlRow, read_rl_rows
-from ..batched_agents import BatchedAgent, Judging, judging_of
 from ..data.critic_rows import verdict_of
 from ..data.oracle_critic import drawn_of
-from ..data.requests import Story, random_story
 from ..data.rl_rows import RL_FILE
-from ..side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideBySide
-from ..stories import StoryOutcome, StoryRuns, lost, request_of, told
+from ..runs.batched_agents import BatchedAgent, Judging, judging_of
+from ..runs.side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideBySide
+from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, told
+from ..world.requests import Story, random_story
 from . import single_agent
 from .settings import AblationSettings
 from .stages import FAILED, JUDGED, agent_in, open_generator

@@ -24,10 +24,10 @@ from ...reward.rollout_reward import RolloutReading
 from ...reward.samples import Sample
 from ...rows.rl import CriticRlRow, before_of, read_rl_rows
 from ...rows.sft import SftRow
-from ..batched_agents import BatchedAgent, judging_of
 from ..data.critic_rows import PageFolder, row_of
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE
+from ..runs.batched_agents import BatchedAgent, judging_of
 from .settings import AblationSettings
 from .stages import (
     ROWS,

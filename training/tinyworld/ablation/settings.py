@@ -22,9 +22,7 @@ class AblationSettings(BaseModel):
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
     )
-    described: int = Field(
-        default=24000, ge=16, description="Pairs of pages that all agents learn to see."
-    )
+    described: int = Field(default=24000, ge=16, description="Pairs of pages that all agents learn to see.")
     repeated: int = Field(default=4800, ge=16, description="Requests that all agents learn to read by.")
     novice_rows: int = Field(
         default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."

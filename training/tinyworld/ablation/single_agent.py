@@ -30,8 +30,8 @@ from ....backend.types import Plan, Request, RunSettings, Step
 from ...rows.sft import SftRow
 from ..data.critic_rows import PageFolder, row_of
 from ..data.prompts import PROMPT_SET
-from ..data.requests import Story, random_story
-from ..data.scenes import misdraw, random_luck
+from ..world.requests import Story, random_story
+from ..world.scenes import misdraw, random_luck
 
 NO_MORE = "no more"
 MOST_STEPS = 8

@@ -32,7 +32,6 @@ from ...rows.rl import CriticRlRow, read_rl_rows
 from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftData, SftTraining, train
-from ..batched_agents import BatchedAgent
 from ..data.critic_rows import make_rendered
 from ..data.noisy_teacher import TEACHERS
 from ..data.planner_rows import in_buckets, make_repeats, make_sentences
@@ -41,6 +40,7 @@ from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE, make_rl
 from ..data.trajectories import make_filtered, make_taught, make_unfiltered
 from ..models.agents import untrained
+from ..runs.batched_agents import BatchedAgent
 from .settings import AblationSettings
 from .single_agent import corpus, make_planning
 

@@ -26,9 +26,9 @@ from ....backend.tinyworld.scorer import faults
 from ....backend.tinyworld.wording import Clause, clauses_of, prompt_text
 from ....backend.types import Verdict
 from ...rows.sft import SftMessage, SftRow
-from .judged_pages import Drawn, balanced, mistaken, real, rendered
+from ..world.judged_pages import Drawn, balanced, mistaken, real, rendered
+from ..world.scenes import changed_cells
 from .prompts import PROMPT_SET
-from .scenes import changed_cells
 
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline

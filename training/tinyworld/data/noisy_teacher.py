@@ -18,9 +18,9 @@ from random import Random
 from ....backend.tinyworld.scene import EMPTY
 from ....backend.tinyworld.scorer import faults
 from ....backend.tinyworld.wording import Clause, clauses_of, prompt_text
+from ..world.judged_pages import Drawn, mistaken
+from ..world.scenes import changed_cells
 from .critic_rows import MAX_CLAUSES
-from .judged_pages import Drawn, mistaken
-from .scenes import changed_cells
 
 REMEDIES = {
     "repeated": 0.50,

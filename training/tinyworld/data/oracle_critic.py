@@ -12,8 +12,8 @@ from ....backend.tinyworld.reading import is_blank, read_page
 from ....backend.tinyworld.scene import Start
 from ....backend.tinyworld.wording import read_prompt
 from ....backend.types import Verdict
+from ..world.judged_pages import Drawn
 from .critic_rows import verdict_of
-from .judged_pages import Drawn
 
 
 def drawn_of(before: Picture | None, after: Picture, original_prompt: str, prompt_used: str) -> Drawn | None:

@@ -10,9 +10,9 @@ from ....backend.answers.reading import write_plan
 from ....backend.prompts import fill
 from ....backend.tinyworld.drawing import draw
 from ...rows.sft import SftRow
+from ..world.requests import Story, random_story
 from .critic_rows import PageFolder, row_of
 from .prompts import PROMPT_SET
-from .requests import Story, random_story
 
 BUCKETS = 50
 """Batches among which rows of about equal length are looked for."""

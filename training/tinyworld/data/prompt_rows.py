@@ -14,7 +14,7 @@ from random import Random
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_bytes, write_text
 from ....backend.tinyworld.drawing import draw
-from .requests import Split, Story, random_story
+from ..world.requests import Split, Story, random_story
 
 FILE = "prompts.jsonl"
 PAGES = "pages"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ....backend.tinyworld.scorer import TinyWorldScorer
 from ....backend.tinyworld.wording import edit_text, prompt_text
 from ...rows.rl import CriticRlRow, Evaluation, write_rl_rows
+from ..world.judged_pages import Drawn, balanced
 from .critic_rows import PageFolder
-from .judged_pages import Drawn, balanced
 
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline

@@ -27,8 +27,8 @@ from ....backend.tinyworld.scorer import score_of
 from ....backend.tinyworld.wording import edit_text, prompt_text
 from ....backend.types import Verdict
 from ...rows.sft import SftRow
+from ..world.judged_pages import Drawn, ask, rendered
 from .critic_rows import PageFolder, compare, row_of
-from .judged_pages import Drawn, ask, rendered
 from .noisy_teacher import UNEVEN, Teacher, refined_prompt
 from .prompts import PROMPT_SET
 

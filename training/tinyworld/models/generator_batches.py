@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from ....backend.tinyworld.drawing import PAGE, draw_array
 from ....backend.tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
 from ....backend.tinyworld.wording import prompt_text
-from ..data.scenes import Luck, misdraw, random_clauses, random_edit, random_scene, random_start
+from ..world.scenes import Luck, misdraw, random_clauses, random_edit, random_scene, random_start
 
 if TYPE_CHECKING:
     import torch

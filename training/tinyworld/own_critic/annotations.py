@@ -26,8 +26,8 @@ from ....backend.tinyworld.wording import prompt_text
 from ....backend.types import Attempt, RunSettings
 from ..data.critic_rows import refine
 from ..data.oracle_critic import drawn_of
-from ..data.requests import random_story
-from ..stories import request_of
+from ..runs.stories import request_of
+from ..world.requests import random_story
 
 Log = Callable[[str], None]
 

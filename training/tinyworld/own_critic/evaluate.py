@@ -36,10 +36,10 @@ from ...runs.rehearsal import Rehearsal
 from ...runs.settings import RunsData
 from ...sft.train import SftTraining
 from ..data.critic_rows import PageFolder, judge_row, make_mistakes
-from ..data.judged_pages import Drawn, balanced
 from ..data.oracle_critic import OracleCritic
-from ..data.requests import random_story
-from ..stories import StoryOutcome, StoryRuns, run_stories
+from ..runs.stories import StoryOutcome, StoryRuns, run_stories
+from ..world.judged_pages import Drawn, balanced
+from ..world.requests import random_story
 from .annotations import AnnotatedRuns, annotated_runs
 from .shifted_generator import SHIFTED, shifted_generator
 

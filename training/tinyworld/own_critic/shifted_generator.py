@@ -20,7 +20,7 @@ from ....backend.tinyworld.reading import is_blank, read_pages
 from ....backend.tinyworld.scene import EMPTY, Start
 from ....backend.tinyworld.sprites import CELL
 from ....backend.tinyworld.wording import read_prompt
-from ..data.scenes import changed_cells
+from ..world.scenes import changed_cells
 
 if TYPE_CHECKING:
     from PIL import Image

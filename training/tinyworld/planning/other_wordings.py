@@ -24,7 +24,7 @@ from ....backend.tinyworld.scene import (
     name_of,
 )
 from ....backend.tinyworld.wording import read_prompt
-from ..data.requests import Split, Story, random_story
+from ..world.requests import Split, Story, random_story
 
 Wording = Literal["usual", "other", "unseen"]
 

@@ -16,7 +16,7 @@ from ...rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
 from ...rows.sft import SftRow, write_rows
 from ..data.critic_rows import PageFolder, row_of
 from ..data.planner_rows import prompt_of
-from ..data.requests import Split, Story
+from ..world.requests import Split, Story
 from .other_wordings import Wording, reworded_story
 from .simulated_world import SimulatedWorld
 

@@ -34,9 +34,9 @@ from interleave_thinker.training.reward.plans.reward import PlannerReward, PlanS
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.rows.planner_rl import PlannerRlRow
-from interleave_thinker.training.tinyworld.data.requests import Story
 from interleave_thinker.training.tinyworld.planning.other_wordings import reworded_story
 from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
+from interleave_thinker.training.tinyworld.world.requests import Story
 
 WORLD = SimulatedWorld()
 STORY = PlannerRlRow(

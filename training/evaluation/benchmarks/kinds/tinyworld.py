@@ -16,7 +16,7 @@ from .....backend.errors import SettingsError
 from .....backend.pictures import Picture
 from .....backend.tinyworld.reading import read_page
 from .....backend.tinyworld.scorer import faults
-from ....tinyworld.data.requests import Story, random_story
+from ....tinyworld.world.requests import Story, random_story
 from .benchmark import Data, Item, Terms, Values
 from .content import Contents, read_content
 from .rows import checked

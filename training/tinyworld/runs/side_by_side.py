@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ...backend.errors import TrainingError
-from ...backend.pictures import Picture
-from ...backend.types import Plan, Request, Verdict
+from ....backend.errors import TrainingError
+from ....backend.pictures import Picture
+from ....backend.types import Plan, Request, Verdict
 
 AT_ONCE = 64
 LONGEST_WAIT = 3600.0

@@ -12,19 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...backend.agents.critic import Critic, critic_message
-from ...backend.agents.planner import Planner
-from ...backend.agents.planner_question import planner_message
-from ...backend.answers.reading import read_plan
-from ...backend.chat import open_chat
-from ...backend.chat.protocol import Message, ReplySettings
-from ...backend.errors import AnswerError
-from ...backend.pictures import Picture
-from ...backend.prompts import default_prompt_set, prompt_set_of
-from ...backend.types import Plan, Request, Verdict
-from ..evaluation.held_out import greedy_answers
-from ..reward.terms import read_answer
-from ..rows.rl import CriticRlRow, as_conversation, before_of
+from ....backend.agents.critic import Critic, critic_message
+from ....backend.agents.planner import Planner
+from ....backend.agents.planner_question import planner_message
+from ....backend.answers.reading import read_plan
+from ....backend.chat import open_chat
+from ....backend.chat.protocol import Message, ReplySettings
+from ....backend.errors import AnswerError
+from ....backend.pictures import Picture
+from ....backend.prompts import default_prompt_set, prompt_set_of
+from ....backend.types import Plan, Request, Verdict
+from ...evaluation.held_out import greedy_answers
+from ...reward.terms import read_answer
+from ...rows.rl import CriticRlRow, as_conversation, before_of
 
 BATCH = 64
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from ...backend.errors import ScorerError
-from ...backend.generators import Generator
-from ...backend.journal.store import InMemoryStore
-from ...backend.loop.events import Finished
-from ...backend.loop.loop import run
-from ...backend.loop.policy import SeedRule
-from ...backend.loop.protocols import CriticLike
-from ...backend.tinyworld.drawing import draw
-from ...backend.tinyworld.generator import TinyWorldGenerator
-from ...backend.tinyworld.reading import read_page
-from ...backend.tinyworld.scorer import TinyWorldScorer, faults
-from ...backend.types import Plan, Request, RunSettings, Trajectory
-from ..evaluation.intervals import Share, share
-from .data.requests import Story
+from ....backend.errors import ScorerError
+from ....backend.generators import Generator
+from ....backend.journal.store import InMemoryStore
+from ....backend.loop.events import Finished
+from ....backend.loop.loop import run
+from ....backend.loop.policy import SeedRule
+from ....backend.loop.protocols import CriticLike
+from ....backend.tinyworld.drawing import draw
+from ....backend.tinyworld.generator import TinyWorldGenerator
+from ....backend.tinyworld.reading import read_page
+from ....backend.tinyworld.scorer import TinyWorldScorer, faults
+from ....backend.types import Plan, Request, RunSettings, Trajectory
+from ...evaluation.intervals import Share, share
+from ..world.requests import Story
 
 Log = Callable[[str], None]
 
