@@ -9,36 +9,31 @@ pair's images would be learned from words alone, so the first row is looked at: 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
 from ...backend.pictures import Picture
 from ...backend.prompts import default_prompt_set, prompt_set_of
 from ..evaluation.held_out import CheckLog, greedy_answers
+from ..grpo.ending import Ending, ended
 from ..grpo.ranks import agreed, gathered, of_first_rank
-from ..grpo.train import RESULT_FILE, ended
 from ..rows.conversations import with_images
 from ..rows.lengths import TokenLimit, fitting
 from ..rows.preference import as_preference, shown_pair
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.progress_line import DPO_PARTS
-from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
+from ..trainer.resume import claim_run, digest_of, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from .settings import FREE_TO_CHANGE, DpoTraining, steps_of
 from .task import Found, Pair, PairTask
-
-if TYPE_CHECKING:
-    from ..grpo.guard import Guard
 
 Log = Callable[[str], None]
 
@@ -82,12 +77,11 @@ class _Parts(NamedTuple):
     """What a training is put together from, for its steps and its end."""
 
     trainer: Any
-    guard: Guard
+    ending: Ending
     checks: CheckLog[Any]
     processor: Any
     asked: list[Any]
     notes: list[str]
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -123,31 +117,17 @@ class _PreferenceTraining(Generic[Pair, Found]):
     def run(self) -> Path:
         """Train to the end, or until the guard stops it, and save; see `train`."""
         parts = self._prepare()
-        steps = self.out / "steps"
-        resumed = newest_checkpoint(steps)
-        finished = resumed if resumed and step_of(resumed) >= parts.steps else None
-        trainer, guard = parts.trainer, parts.guard
-        if finished is None:
-            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-            if guard.stopped is None and trainer.state.global_step % self.settings.save_every:
+        trainer, ending = parts.trainer, parts.ending
+        if ending.finished is None:
+            trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
+            if ending.guard.stopped is None and trainer.state.global_step % self.settings.save_every:
                 trainer.evaluate()
-        good = newest_checkpoint(steps)
-        if guard.stopped is not None:
-            if good is None:
-                raise TrainingError(
-                    f"Training stopped: {guard.stopped}.", "There is no checkpoint yet that could be kept."
-                )
-            finished = good
-            self.log(f"keeping step {step_of(good)}, the last good checkpoint")
+        ending.keep()
         if trainer.accelerator.is_main_process:
-            self._report(parts, trainer.state.log_history or logged(good))
+            self._report(parts, trainer.state.log_history or logged(ending.last))
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
-        save_trained(trainer, parts.processor, prompt_set, self.final, self.settings.half, finished)
-        if guard.stopped is not None:
-            raise TrainingError(
-                f"Training stopped: {guard.stopped}.", f"The last good checkpoint is in {str(self.final)!r}."
-            )
-        return self.final
+        save_trained(trainer, parts.processor, prompt_set, self.final, self.settings.half, ending.finished)
+        return ending.result()
 
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
@@ -199,7 +179,8 @@ class _PreferenceTraining(Generic[Pair, Found]):
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} pairs, {steps} steps planned; {len(held_out)} pairs held out",
         ]
-        return _Parts(trainer, guard, checks, policy.processor, asked, notes, steps)
+        ending = Ending(self.out, guard, steps, self.log)
+        return _Parts(trainer, ending, checks, policy.processor, asked, notes)
 
     def _question(self, row: Pair) -> dict[str, Any]:
         """A held-out question with its images as they are shown."""
@@ -230,7 +211,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
             held_out=self.task.curves(parts.checks),
             answers=self._answered(parts),
             notes=parts.notes,
-            stopped=parts.guard.stopped,
+            stopped=parts.ending.guard.stopped,
             made_of={
                 "model": f"{self.checkpoint.name} (digest {known['model']})",
                 **digests(
@@ -244,8 +225,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
             },
             settings=shown_settings(self.settings),
         ).write(self.out)
-        result = json.dumps({"stopped": parts.guard.stopped, "steps": parts.steps})
-        write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
+        parts.ending.write_result()
 
     def _answered(self, parts: _Parts) -> list[Answered]:
         """The first held-out questions with the answers of the first check and of the last."""

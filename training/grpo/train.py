@@ -10,7 +10,6 @@ with other answers.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
-from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ..evaluation.held_out import CheckLog, HeldOutCheck, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
@@ -29,19 +25,18 @@ from ..rows.lengths import TokenLimit, fitting
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.requirements import require
-from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
+from ..trainer.resume import claim_run, digest_of, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import save_trained
 from ..trainer.step_clock import StepClock
+from .ending import Ending, ended
 from .ranks import agreed, gathered, of_first_rank
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
 
 if TYPE_CHECKING:
-    from .guard import Guard
     from .trainer import RewardTrainer
 
-RESULT_FILE = "result.json"
 Log = Callable[[str], None]
 
 
@@ -90,14 +85,13 @@ class _Parts(NamedTuple):
     """What a training is put together from, for its steps and its end."""
 
     trainer: RewardTrainer
-    guard: Guard
+    ending: Ending
     checks: CheckLog[Any]
     processor: Any
     prompt_set: PromptSet
     held_out: list[Any]
     asked: list[dict[str, Any]]
     notes: list[str]
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -135,33 +129,15 @@ class Reinforcement(Generic[Row, Found]):
     def run(self) -> Path:
         """Train to the end, or until the guard stops it, and save; see `train`."""
         parts = self._prepare()
-        steps = self.out / "steps"
-        resumed = newest_checkpoint(steps)
-        finished = resumed if resumed and step_of(resumed) >= parts.steps else None
-        if finished is None:
-            parts.trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-        good, guard = newest_checkpoint(steps), parts.guard
-        if guard.outage is not None:
-            raise TrainingError(
-                f"Training stopped: {guard.outage}",
-                f"Mend that and run the same command: it goes on from step {step_of(good) if good else 0}.",
-            )
-        if guard.stopped is not None:
-            if good is None:
-                raise TrainingError(
-                    f"Training stopped: {guard.stopped}.", "There is no checkpoint yet that could be kept."
-                )
-            finished = good
-            self.log(f"keeping step {step_of(good)}, the last good checkpoint")
-        if parts.trainer.accelerator.is_main_process:
-            self._report(parts, parts.trainer.state.log_history or logged(good))
+        trainer, ending = parts.trainer, parts.ending
+        if ending.finished is None:
+            trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
+        ending.keep()
+        if trainer.accelerator.is_main_process:
+            self._report(parts, trainer.state.log_history or logged(ending.last))
         half = self.settings.half
-        save_trained(parts.trainer, parts.processor, parts.prompt_set, self.final, half, finished)
-        if guard.stopped is not None:
-            raise TrainingError(
-                f"Training stopped: {guard.stopped}.", f"The last good checkpoint is in {str(self.final)!r}."
-            )
-        return self.final
+        save_trained(trainer, parts.processor, parts.prompt_set, self.final, half, ending.finished)
+        return ending.result()
 
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
@@ -222,9 +198,8 @@ class Reinforcement(Generic[Row, Found]):
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",
         ]
-        return _Parts(
-            trainer, guard, checks, policy.processor, prompt_set, held_out, asked, notes, steps_in_all
-        )
+        ending = Ending(self.out, guard, steps_in_all, self.log)
+        return _Parts(trainer, ending, checks, policy.processor, prompt_set, held_out, asked, notes)
 
     def _reward(self, tokenizer: Any, prompt_set: PromptSet, clock: StepClock) -> RolloutReward[Any, Any]:
         rank = os.environ.get("RANK", "0")
@@ -273,12 +248,11 @@ class Reinforcement(Generic[Row, Found]):
             held_out=self.task.curves(parts.checks),
             answers=self._answered(parts),
             notes=parts.notes,
-            stopped=parts.guard.stopped,
+            stopped=parts.ending.guard.stopped,
             made_of=self._made_of(),
             settings=shown_settings(self.settings, *self.task.settings()),
         ).write(self.out)
-        result = json.dumps({"stopped": parts.guard.stopped, "steps": parts.steps})
-        write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
+        parts.ending.write_result()
 
     def _answered(self, parts: _Parts) -> list[Answered]:
         """The first held-out rows with the answers of the first check and of the last."""
@@ -297,15 +271,3 @@ def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tup
     if pixels is not None and not pixels.shape[0]:
         named = {**named, "pixel_values": None, "image_grid_thw": None}
     return arguments, named
-
-
-def ended(out: Path, log: Callable[[str], None]) -> Path:
-    """The result of a training that ended before; raises TrainingError again if it had to stop."""
-    result = read_json(out / RESULT_FILE, TrainingError, "Result")
-    stopped = result.get("stopped") if isinstance(result, dict) else None
-    if stopped:
-        raise TrainingError(
-            f"This training stopped: {stopped}.", f"The last good checkpoint is in {str(out / 'final')!r}."
-        )
-    log("this training is finished")
-    return out / "final"
