@@ -28,12 +28,14 @@ DONE = "done.json"
 
 @dataclass(frozen=True)
 class Job:
-    """Work to be done in `folder` by `work(folder, *arguments)`, after the jobs in the folders `needs`."""
+    """Work to be done in `folder` by `work(folder, *arguments)`, after the jobs in the folders `needs`, with
+    so many threads: more than one where all other jobs wait for it."""
 
     folder: Path
     work: Callable[..., None]
     arguments: tuple[Any, ...] = ()
     needs: tuple[Path, ...] = ()
+    threads: int = 1
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ def _perform(job: Job, sender: Connection) -> None:
     try:
         import torch
 
-        torch.set_num_threads(1)
+        torch.set_num_threads(job.threads)
         perform(job)
     except InterleaveError as error:
         sender.send(error)
@@ -88,7 +90,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
     first failing job raised, TrainingError if its process died; the others are ended, and go on when this is
     called again."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+        os.environ.setdefault(name, str(workers))
     context = get_context("spawn")
     waiting = [job for job in jobs if not job.done]
     done = {job.folder for job in jobs if job.done}

@@ -68,7 +68,11 @@ def seed_folder(out: Path, seed: int) -> Path:
 def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
     """Every job of every seed."""
     base, novice = out / "shared" / "base", out / "shared" / "novice"
-    jobs = [Job(base, stages.base, (settings,)), Job(novice, stages.novice, (settings, base), (base,))]
+    every = settings.workers
+    jobs = [
+        Job(base, stages.base, (settings,), threads=every),
+        Job(novice, stages.novice, (settings, base), (base,), every),
+    ]
     for seed in range(settings.seeds):
         jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
     return jobs
