@@ -51,6 +51,8 @@ LAYERS, PAGE_SIDE, BATCH = 4, 48, 16
 BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
 SENTENCES = 0.3
 """Share of the novice's rows that are single sentences to plan; the rest are verdicts."""
+STRANGERS = 0.4
+"""Share of the novice's verdicts that are on another page altogether."""
 PAGES_ALONE = 2 / 3
 """Share of the described pages that come before everything else."""
 PAGES_SEED, DATA_SEED = 10, 20_000
@@ -159,7 +161,7 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
         out = folder / f"round_{number}"
 
         def make(data: Path, number: int = number) -> list[SftRow]:
-            judged = make_taught(data, settings.novice_rows - sentences, number)
+            judged = make_taught(data, settings.novice_rows - sentences, number, strangers=STRANGERS)
             return [*judged, *make_sentences(data, sentences, number)]
 
         latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))

@@ -131,12 +131,22 @@ def _reasoning(taught: Taught) -> str:
     return compare(drawn)
 
 
-def make_taught(folder: Path, count: int, seed: int, teacher: Teacher = UNEVEN) -> list[SftRow]:
-    """`count` rows about rendered pages: right verdicts, with this teacher's remedies."""
+def make_taught(
+    folder: Path, count: int, seed: int, teacher: Teacher = UNEVEN, strangers: float = 0.0
+) -> list[SftRow]:
+    """`count` rows about rendered pages: right verdicts, with this teacher's remedies.
+
+    Of so large a share the page drawn is another one altogether: from pages that are right but for one cell
+    an agent learns to say that it sees what is wanted, and not to look (after 1,750 steps it told 4 of 39
+    wrong cells as they were).
+    """
     rng, pages = Random(f"taught/{seed}"), PageFolder(folder / "pages")
     rows: list[SftRow] = []
     for _ in range(count):
         drawn = rendered(rng)
+        if rng.random() < strangers:
+            other = rendered(rng)
+            drawn = replace(drawn, after=other.after, seen=other.seen)
         prompt = prompt_text(drawn.edit, drawn.clauses)
         refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt, teacher.remedies)
         rows.append(row(Taught(drawn, prompt, refined), pages))
