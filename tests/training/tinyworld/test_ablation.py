@@ -56,6 +56,7 @@ from interleave_thinker.training.tinyworld.data.noisy_teacher import (
 from interleave_thinker.training.tinyworld.data.trajectories import (
     Taught,
     filtered,
+    make_taught,
     make_unfiltered,
     trajectories,
 )
@@ -358,6 +359,15 @@ def test_teachers_differ_in_how_often_they_repeat_and_overlook() -> None:
     rng, page = Random(2), page_with(1)
     said = [sum(teacher.overlooks(rng, page) for _ in range(800)) / 800 for teacher in TEACHERS.values()]
     assert said == pytest.approx([0.125, 0.25, 0.375], abs=0.05)
+
+
+def test_of_strangers_hardly_a_cell_is_as_wanted(tmp_path: Path) -> None:
+    def refused(share: float) -> float:
+        rows = make_taught(tmp_path / str(share), 60, 3, strangers=share)
+        said = [read_verdict(row.messages[1].content) for row in rows]
+        return sum(not verdict.success for verdict in said) / len(said)
+
+    assert 0.35 < refused(0.0) < 0.75 and refused(1.0) > 0.95
 
 
 MINIATURE = AblationSettings(
