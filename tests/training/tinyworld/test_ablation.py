@@ -23,6 +23,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.files.lock import SystemLock
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.tinyworld.drawing import draw
@@ -175,6 +176,17 @@ def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
     run_jobs(jobs, 2, said.append)
     assert (tmp_path / "order.txt").read_text().split() == ["first", "second"]
     assert all(job.done for job in jobs)
+
+
+def test_a_folder_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    claim(tmp_path, MINIATURE)
+    other = SystemLock(tmp_path / "running.lock")
+    assert other.take()
+    with pytest.raises(TrainingError, match="Another process"):
+        ablate(tmp_path, MINIATURE, "", "", lambda line: None)
+    other.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
 
 
 @pytest.mark.usefixtures("importable")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
+from ....backend.files.lock import SystemLock
 from ...evaluation.bootstrap import Mean
 from ...evaluation.intervals import Share
 from ...trainer.requirements import TRAINERS, require
@@ -30,11 +31,21 @@ def ablate(
     """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there.
 
     A folder may be asked for more seeds than it has: those that are done stay as they are. Raises
-    TrainingError for a folder with other settings, and whatever a job raised.
+    TrainingError for a folder with other settings or one that another process is at, and whatever a job
+    raised.
     """
     require(*TRAINERS)
     claim(out, settings)
-    run_jobs(all_jobs(out, settings), settings.workers, log)
+    lock = SystemLock(out / "running.lock")
+    if not lock.take():
+        raise TrainingError(
+            f"Another process is at the ablation in {str(out)!r}.",
+            "Wait for it or end it, then give the same command: it goes on from there.",
+        )
+    try:
+        run_jobs(all_jobs(out, settings), settings.workers, log)
+    finally:
+        lock.release()
     found = collect(out, settings, command, commit)
     texts = {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found), "svg": as_svg(found)}
     for ending, text in texts.items():
