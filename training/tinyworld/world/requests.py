@@ -1,9 +1,8 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
-Decision: a story is made first (pages and edits that apply), then told in varied words: several equal things
-as a number of them, a thing beside the one named last by that one; the plan is its canonical form. Requests
-are split by a digest of their text: what `evaluate` asks was never trained on, whatever the seeds. All
-lengths are equally frequent in both.
+Decision: a story is made first (pages and edits that apply), then told in varied words (telling.py); the plan
+is its canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained
+on, whatever the seeds. All lengths are equally frequent in both.
 """
 
 from __future__ import annotations
