@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -195,6 +195,15 @@ def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
     assert not (out / "scores.json").exists()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is heard: a shell starts what runs in its background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_path: Path) -> None:
     official = Official(checkout(tmp_path / "wise"))
     with pytest.raises(KeyboardInterrupt):
