@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PAGE = CELL * 3
 Color = tuple[int, int, int]
+_ATLAS_LOCK = Lock()
 
 
 def _gradient(top: Color, bottom: Color) -> Image.Image:
@@ -100,9 +102,15 @@ def backdrop_page(backdrop: int) -> Image.Image:
     return _overlay(_gradient(top, bottom), paint)
 
 
-@lru_cache(maxsize=1)
 def atlas() -> np.ndarray:
-    """Every content on every backdrop: uint8 [4 backdrops, 9 cells, 41 contents, CELL, CELL, 3]."""
+    """Every content on every backdrop: uint8 [4 backdrops, 9 cells, 41 contents, CELL, CELL, 3]; made once,
+    also where many threads ask first at the same time."""
+    with _ATLAS_LOCK:
+        return _atlas()
+
+
+@lru_cache(maxsize=1)
+def _atlas() -> np.ndarray:
     import numpy as np
 
     tiles = np.zeros((len(BACKDROPS), 9, IDENTITIES, CELL, CELL, 3), np.uint8)

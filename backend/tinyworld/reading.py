@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..pictures import Picture
@@ -26,6 +27,7 @@ UNREADABLE = -1
 # measures both).
 TOLERANCE = 20.0
 MARGIN = 3.0
+_KNOWN_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,15 @@ class Reading:
         return None if UNREADABLE in self.cells else Scene(self.backdrop, self.cells)
 
 
-@lru_cache(maxsize=1)
 def _known() -> tuple[np.ndarray, np.ndarray]:
     """The atlas as [9 cells, numbers of a tile, 4 backdrops * 41 contents], and the sum of squares of each
     tile."""
+    with _KNOWN_LOCK:
+        return _laid_out()
+
+
+@lru_cache(maxsize=1)
+def _laid_out() -> tuple[np.ndarray, np.ndarray]:
     import numpy as np
 
     flat = atlas().reshape(len(BACKDROPS), 9, IDENTITIES, -1).astype(np.float32)

@@ -86,7 +86,8 @@ def _end_with_parent() -> None:
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> None:
-    """Do all jobs, `workers` at a time, earlier ones in the list first. Raises the InterleaveError that the
+    """Do all jobs, earlier ones in the list first, on `workers` threads in all; one that takes more of them
+    waits for the others to end and has the machine to itself. Raises the InterleaveError that the
     first failing job raised, TrainingError if its process died; the others are ended, and go on when this is
     called again."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -98,7 +99,11 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
     try:
         while waiting or running:
             ready = [job for job in waiting if done.issuperset(job.needs)]
-            for job in ready[: workers - len(running)]:
+            free = workers - sum(job.threads for job, _, _ in running.values())
+            for job in ready:
+                if running and job.threads > free:
+                    break
+                free -= job.threads
                 waiting.remove(job)
                 receiver, sender = context.Pipe(duplex=False)
                 process = context.Process(target=_perform, args=(job, sender), daemon=True)

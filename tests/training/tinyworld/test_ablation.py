@@ -190,6 +190,26 @@ def test_a_folder_that_another_process_is_at_is_left_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("importable")
+def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
+    names = ("small", "wide", "later")
+    jobs = [
+        Job(tmp_path / name, note, (name,), threads=count)
+        for name, count in zip(names, (1, 2, 1), strict=True)
+    ]
+    said: list[str] = []
+    run_jobs(jobs, 2, said.append)
+    folder = tmp_path.name
+    begun = [line for line in said if line.endswith("...")]
+    assert begun == [f"{folder}/{name} ..." for name in names]
+    assert said.index(f"{folder}/wide ...") > said.index(
+        next(one for one in said if one.startswith(f"{folder}/small: "))
+    )
+    assert said.index(f"{folder}/later ...") > said.index(
+        next(one for one in said if one.startswith(f"{folder}/wide: "))
+    )
+
+
+@pytest.mark.usefixtures("importable")
 def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
     jobs = [Job(tmp_path / "broken", fail), Job(tmp_path / "after", note, ("after",), (tmp_path / "broken",))]
     with pytest.raises(SettingsError, match="this job is broken") as raised:

@@ -1,16 +1,18 @@
 """Many stories at once: what their loops ask for is drawn and judged in batches.
 
-Decision: a small model on one core spends most of its time between the numbers, and sixty answers at once
+Decisions. A small model on one core spends most of its time between the numbers, and sixty answers at once
 cost a third of sixty answers one by one. The loop stays everybody's: each story runs in a thread of its own,
 which waits when it asks for a page or a verdict; when all of them wait, what is asked most is answered in one
-batch. What stands in a batch follows from the stories alone and not from how fast threads are, so that a run
-is repeated exactly.
+batch. One thread runs at a time and hands over when it asks: they would have to share one interpreter anyway,
+and sixty threads that wake one another took four times as long as what they asked for. What stands in a batch
+follows from the stories alone, so that a run is repeated exactly.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from ....backend.errors import TrainingError
@@ -19,8 +21,8 @@ from ....backend.types import Plan, Request, Verdict
 
 AT_ONCE = 64
 LONGEST_WAIT = 3600.0
-"""Seconds that a thread waits for an answer: all other threads have to come to their next question, and a
-batch or two be answered."""
+"""Seconds that a task waits for an answer, which may be a batch or two away, and that a task may take from
+one question to the next."""
 
 Answering = Callable[[Sequence[Any]], Sequence[Any]]
 """Questions of a kind to their answers, in order; an answer that is an exception is raised where it was
@@ -34,11 +36,6 @@ class SideBySide:
     def __init__(self, answering: Mapping[str, Answering], at_once: int = AT_ONCE) -> None:
         self.answering = answering
         self.at_once = at_once
-        self._changed = threading.Condition()
-        self._asked: dict[int, tuple[str, Any]] = {}
-        self._answered: dict[int, Any] = {}
-        self._busy = 0
-        self._failure: BaseException | None = None
         self._task = threading.local()
 
     def run(self, tasks: Sequence[Callable[[], Made]]) -> list[Made]:
@@ -46,37 +43,49 @@ class SideBySide:
         did."""
         results: dict[int, Made] = {}
         errors: dict[int, BaseException] = {}
+        inboxes: dict[int, SimpleQueue[Any]] = {}
+        asked: dict[int, tuple[str, Any]] = {}
         numbers = iter(range(len(tasks)))
-        self._asked, self._answered = {}, {}
-        self._failure, self._busy = None, min(self.at_once, len(tasks))
+        heard: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
 
-        def work() -> None:
-            while True:
-                with self._changed:
-                    number = next(numbers, None) if self._failure is None else None
-                    if number is None:
-                        self._busy -= 1
-                        self._changed.notify_all()
-                        return
-                self._task.number = number
-                try:
-                    results[number] = tasks[number]()
-                except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-                    errors[number] = error
+        def work(number: int) -> None:
+            self._task.queues = heard, inboxes[number]
+            try:
+                results[number] = tasks[number]()
+            except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+                errors[number] = error
+            heard.put(None)
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(self._busy)]
-        for thread in threads:
-            thread.start()
+        def begin(number: int) -> None:
+            inboxes[number] = SimpleQueue()
+            threading.Thread(target=work, args=(number,), daemon=True).start()
+
+        def listen(number: int) -> None:
+            """Wait until this task asks or ends; it is the only one that runs."""
+            try:
+                question = heard.get(timeout=LONGEST_WAIT)
+            except Empty:
+                raise TrainingError(
+                    f"No question came within {LONGEST_WAIT:g} s.", "Run the same command again."
+                ) from None
+            if question is not None:
+                asked[number] = question
+
         try:
-            self._answer_all()
+            while True:
+                while len(asked) < self.at_once and (number := next(numbers, None)) is not None:
+                    begin(number)
+                    listen(number)
+                if not asked:
+                    break
+                for number, answer in self._answers(asked):
+                    del asked[number]
+                    inboxes[number].put(answer)
+                    listen(number)
         except BaseException as error:
-            with self._changed:
-                self._failure = error
-                self._changed.notify_all()
+            for number in asked:
+                inboxes[number].put(error)
             raise
-        finally:
-            for thread in threads:
-                thread.join(LONGEST_WAIT)
         if errors:
             raise errors[min(errors)]
         return [results[number] for number in range(len(tasks))]
@@ -84,42 +93,25 @@ class SideBySide:
     def ask(self, kind: str, question: Any) -> Any:
         """The answer to a question of the task in this thread, once every task waits. Raises what answering
         raised."""
-        number = self._task.number
-        with self._changed:
-            self._asked[number] = kind, question
-            self._busy -= 1
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: number in self._answered or self._failure, LONGEST_WAIT)
-            if number not in self._answered:
-                raise self._failure or TrainingError(
-                    f"No answer came within {LONGEST_WAIT:g} s.", "Run the same command again."
-                )
-            answer = self._answered.pop(number)
+        heard, inbox = self._task.queues
+        heard.put((kind, question))
+        try:
+            answer = inbox.get(timeout=LONGEST_WAIT)
+        except Empty:
+            raise TrainingError(
+                f"No answer came within {LONGEST_WAIT:g} s.", "Run the same command again."
+            ) from None
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def _answer_all(self) -> None:
-        """Answer batch after batch until no task is left."""
-        while True:
-            with self._changed:
-                if not self._changed.wait_for(lambda: self._busy == 0, LONGEST_WAIT):
-                    raise TrainingError(
-                        f"No question came within {LONGEST_WAIT:g} s.", "Run the same command again."
-                    )
-                kinds = [kind for kind, _ in self._asked.values()]
-                if not kinds:
-                    return
-                kind = max(sorted(set(kinds)), key=kinds.count)
-                numbers = sorted(number for number, (one, _) in self._asked.items() if one == kind)
-                questions = [self._asked[number][1] for number in numbers]
-            answers = self.answering[kind](questions)
-            with self._changed:
-                for number, answer in zip(numbers, answers, strict=True):
-                    del self._asked[number]
-                    self._answered[number] = answer
-                self._busy += len(numbers)
-                self._changed.notify_all()
+    def _answers(self, asked: Mapping[int, tuple[str, Any]]) -> list[tuple[int, Any]]:
+        """What is asked most, answered in one batch: the tasks' numbers with their answers."""
+        kinds = [kind for kind, _ in asked.values()]
+        kind = max(sorted(set(kinds)), key=kinds.count)
+        numbers = sorted(number for number, (one, _) in asked.items() if one == kind)
+        answers = self.answering[kind]([asked[number][1] for number in numbers])
+        return list(zip(numbers, answers, strict=True))
 
 
 class SharedGenerator:
