@@ -61,7 +61,7 @@ class AblationSettings(BaseModel):
     failed: int = Field(
         default=100, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
     )
-    verdict_tokens: int = Field(default=320, ge=16, description="Longest answer of a critic, in tokens.")
+    verdict_tokens: int = Field(default=224, ge=16, description="Longest answer of a critic, in tokens.")
     plan_tokens: int = Field(default=640, ge=16, description="Longest answer of a planner, in tokens.")
     teacher_seeds: int = Field(
         default=1,
