@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from PIL import Image, ImageFilter
 
 from interleave_thinker.backend.errors import ScorerError
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.tinyworld import drawing
 from interleave_thinker.backend.tinyworld.drawing import CELL, atlas, draw
 from interleave_thinker.backend.tinyworld.reading import MARGIN, TOLERANCE, UNREADABLE, read_page
 from interleave_thinker.backend.tinyworld.scene import (
@@ -82,6 +85,16 @@ def test_no_two_contents_of_a_cell_look_alike() -> None:
         distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * group @ group.T, 0) / group.shape[1])
         np.fill_diagonal(distance, np.inf)
         assert distance.min() > TOLERANCE + MARGIN
+
+
+def test_threads_that_ask_for_the_atlas_at_once_make_it_once() -> None:
+    """Sixty of them that each made their own took twenty seconds of the processor."""
+    drawing._atlas.cache_clear()
+    together = Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: (together.wait(60), atlas())[1], range(8)))
+    assert drawing._atlas.cache_info().misses == 1
+    assert all(one is made[0] for one in made)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -98,6 +98,24 @@ def test_slow_tasks_are_waited_for() -> None:
     assert sizes == [4]
 
 
+def test_one_task_runs_at_a_time() -> None:
+    """Tasks that wake one another by the dozen cost more than what they ask for."""
+    running: list[int] = []
+    most: list[int] = []
+    together = SideBySide({"again": list})
+
+    def work(number: int) -> None:
+        for _ in range(3):
+            running.append(number)
+            time.sleep(0.002)
+            most.append(len(running))
+            running.remove(number)
+            together.ask("again", number)
+
+    together.run([partial(work, number) for number in range(6)])
+    assert most == [1] * 18
+
+
 def test_what_goes_wrong_is_raised_where_it_belongs() -> None:
     def judge(pages: Sequence[Judging]) -> list[Verdict]:
         raise GeneratorError("no judge today")
