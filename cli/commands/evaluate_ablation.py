@@ -18,14 +18,20 @@ def command(
     *,
     out: Annotated[Path, typer.Option(help="Folder of all trainings and figures; the same one goes on.")],
     settings: AblationSettings,
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="ablation.json of another run of the same settings; again for more."),
+    ] = None,
 ) -> None:
     """Train planner and critic with one part left out at a time, over several seeds, and tabulate what each
-    is worth."""
+    is worth; seeds of other runs join the table with --with."""
     from ...training.evaluation.checkout import commit
+    from ...training.tinyworld.ablation.outcomes import read_report
     from ...training.tinyworld.ablation.run import ablate, as_markdown
 
+    others = [read_report(path) for path in reports or ()]
     asked = shlex.join(["interleave-thinker", *sys.argv[1:]])
-    typer.echo(as_markdown(ablate(out, settings, asked, commit(), _log)))
+    typer.echo(as_markdown(ablate(out, settings, asked, commit(), _log, others)))
 
 
 def _log(line: str) -> None:

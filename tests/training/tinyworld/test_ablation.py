@@ -35,8 +35,9 @@ from interleave_thinker.backend.types import RunSettings, Verdict
 from interleave_thinker.training.evaluation.intervals import paired
 from interleave_thinker.training.reward.samples import Sample
 from interleave_thinker.training.tinyworld import job_runner as jobs_module
-from interleave_thinker.training.tinyworld.ablation.findings import collect, compare, not_as_published
+from interleave_thinker.training.tinyworld.ablation.findings import compare, findings_of, not_as_published
 from interleave_thinker.training.tinyworld.ablation.measures import Judged, Measured, NextSteps, Remedies
+from interleave_thinker.training.tinyworld.ablation.outcomes import joined, outcomes_in, read_report
 from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.training.tinyworld.ablation.plot import as_svg
 from interleave_thinker.training.tinyworld.ablation.rejection import best_answer
@@ -265,15 +266,15 @@ def write_found(folder: Path, found: BaseModel) -> None:
     (folder / "measured.json").write_text(found.model_dump_json())
 
 
-def test_the_table_says_what_was_found(tmp_path: Path) -> None:
-    settings, rng = AblationSettings(seeds=3), Random(1)
-    rates = {"alone": 0.1, "rl": 0.9, "planner_sft": 0.7}
-    for seed in range(3):
-        folder = seed_folder(tmp_path, seed)
+def write_seeds(out: Path, settings: AblationSettings) -> None:
+    """Measures as jobs leave them: alone 0.1 of the stories, full RL 0.9, planner SFT 0.7, all else 0.5."""
+    rng, rates = Random(settings.first_seed), {"alone": 0.1, "rl": 0.9, "planner_sft": 0.7}
+    for seed in settings.all_seeds:
+        folder = seed_folder(out, seed)
         for name in ROWS:
             tries = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
             write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, tries))
-        if seed == 0:
+        if seed in settings.all_seeds[: settings.teacher_seeds]:
             for name in ("sft_careful", "sft_careless"):
                 write_found(measured(folder, name), found_by(0.4, rng))
             for name in ("rl_careful", "rl_careless"):
@@ -287,7 +288,13 @@ def test_the_table_says_what_was_found(tmp_path: Path) -> None:
         for name in ("plans", "agent_plans"):
             (folder / name).mkdir()
             (folder / name / "plans.json").write_text(json.dumps({"exact": {"rate": 0.9}, "plans": []}))
-    found = collect(tmp_path, settings, "the command", "0123456789abcdef")
+            (folder / name / "done.json").write_text(json.dumps({"processor_seconds": 90.0}))
+
+
+def test_the_table_says_what_was_found(tmp_path: Path) -> None:
+    settings = AblationSettings(seeds=3)
+    write_seeds(tmp_path, settings)
+    found = findings_of(outcomes_in(tmp_path, settings, "the command", "0123456789abcdef"))
     rows = {row.name: row for row in found.rows}
     assert list(rows) == list(ROWS) and rows["rl"].stories[3].n == 300
     against = rows["rl"].against_baseline
@@ -311,7 +318,48 @@ def test_the_table_says_what_was_found(tmp_path: Path) -> None:
     assert "Not as published" in text and "careless" in text and "| 66.3 |" in text
     picture = ElementTree.fromstring(as_svg(found))
     assert sum(element.tag.endswith("circle") for element in picture.iter()) > len(ROWS)
-    json.loads(found.model_dump_json())
+    assert found.minutes_by_job["plans"] == 4.5 and found.minutes_in_all == 9.0
+
+
+def test_seeds_of_two_machines_make_the_table_of_one(tmp_path: Path) -> None:
+    together = AblationSettings(seeds=2, teacher_seeds=0)
+    parts = [AblationSettings(seeds=1, first_seed=seed, teacher_seeds=0) for seed in range(2)]
+    for part in parts:
+        write_seeds(tmp_path, part)
+    whole = findings_of(outcomes_in(tmp_path, together, "at once", "0123"))
+    reports = []
+    for part in parts:
+        found = findings_of(outcomes_in(tmp_path, part, f"seed {part.first_seed}", "0123"))
+        reports.append(tmp_path / f"{part.first_seed}.json")
+        reports[-1].write_text(found.model_dump_json(indent=2))
+    last, first = (read_report(path) for path in reversed(reports))
+    both = findings_of(joined([last, first]))
+    assert both.rows == whole.rows and both.remedies == whole.remedies
+    assert both.outcomes.settings == together and both.minutes_in_all == whole.minutes_in_all
+    assert "seeds 0 at commit" in as_markdown(both) and "seeds 1 at commit" in as_markdown(both)
+    with pytest.raises(SettingsError, match="Seeds in more than one run: 0"):
+        joined([first, first])
+    other = last.model_copy(update={"settings": AblationSettings(rollouts=7)})
+    with pytest.raises(SettingsError, match=r"rollouts \(24 and 7\)"):
+        joined([first, other])
+
+
+def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    settings = AblationSettings(seeds=1, teacher_seeds=0)
+    write_seeds(tmp_path / "done", settings)
+    other = outcomes_in(tmp_path / "done", settings, "", "")
+    with pytest.raises(SettingsError, match="--first-seed"):
+        ablate(tmp_path / "out", settings, "", "", lambda line: None, [other])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"outcomes": {"seeds": 3}}', "no json"])
+def test_a_file_that_is_no_report_is_one_clear_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "ablation.json"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match="ablation.json"):
+        read_report(path)
 
 
 def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:

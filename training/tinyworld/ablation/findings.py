@@ -12,26 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from pathlib import Path
 
 from pydantic import BaseModel
 
 from ...evaluation.bootstrap import Mean, two_level_mean
 from ...evaluation.intervals import Share, cautious, paired, share, sign_flip_test
 from ..data.noisy_teacher import TEACHERS
-from ..job_runner import Job
-from .measures import ALL_TRIES, TRIES, Measured, NextSteps, Remedies, exact_plans, stored
-from .pipeline import (
-    OTHER_TEACHERS,
-    PIPELINE,
-    PUBLISHED_TRIES,
-    ROWS,
-    USUAL_TEACHER,
-    all_jobs,
-    measured,
-    seed_folder,
-)
-from .settings import AblationSettings
+from .measures import ALL_TRIES, TRIES
+from .outcomes import Outcomes, SeedOutcomes, Told
+from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_TRIES, ROWS, USUAL_TEACHER
 
 BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
 """Comparisons beside those of each row with its baseline."""
@@ -81,11 +70,9 @@ class TaughtBy(BaseModel):
 
 
 class Findings(BaseModel):
-    """The whole table, the comparisons, the minutes of everything (of one core), and how it was made."""
+    """The whole table, the comparisons, the minutes of everything (of one core), and the outcomes that all of
+    it is computed from."""
 
-    command: str
-    commit: str
-    settings: AblationSettings
     rows: list[Row]
     tries: dict[str, list[Compared]]
     beside: list[Compared]
@@ -98,64 +85,52 @@ class Findings(BaseModel):
     minutes_in_all: float
     minutes_of_chains: list[float]
     minutes_by_job: dict[str, float]
+    outcomes: Outcomes
 
 
-Outcomes = Sequence[Sequence[bool]]
+Right = Sequence[Sequence[bool]]
 """Of each seed, whether each story came out right."""
+Stories = Sequence[dict[int, Told]]
+"""Of each seed, a row's stories by number of attempts."""
 
 
-def collect(out: Path, settings: AblationSettings, command: str, commit: str) -> Findings:
-    """Read what all jobs found."""
-    folders = [seed_folder(out, seed) for seed in range(settings.seeds)]
-    found = {name: [_read(folder, name) for folder in folders] for name in ROWS}
-    right = {name: _right(seeds, _most(seeds[0])) for name, seeds in found.items()}
-    next_steps = [NextSteps.model_validate_json(stored(measured(folder, "next_steps"))) for folder in folders]
-    remedies = [Remedies.model_validate_json(stored(measured(folder, "remedies"))) for folder in folders]
-    jobs = all_jobs(out, settings)
+def findings_of(outcomes: Outcomes) -> Findings:
+    """The table of these outcomes."""
+    seeds = outcomes.seeds
+    found: dict[str, Stories] = {name: [seed.told[name] for seed in seeds] for name in ROWS}
+    right = {name: _right(told, _most(told[0])) for name, told in found.items()}
+    refined = [name for name in seeds[0].refined if name != "sft"]
+    taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
     return Findings(
-        command=command,
-        commit=commit,
-        settings=settings,
-        rows=[_row(name, seeds, right) for name, seeds in found.items()],
+        rows=[_row(name, seeds, right) for name in found],
         tries={name: _tries(found[name]) for name in ("sft", "rl")},
         beside=[_against(right, *pair) for pair in BESIDE],
         not_as_published=not_as_published(right, _tries(found["rl"])),
-        teachers=[_taught_by(name, folders[: settings.teacher_seeds], found) for name in TEACHERS]
-        if settings.teacher_seeds
-        else [],
-        exact_plans={
-            name: [exact_plans(folder / job) for folder in folders]
-            for name, job in (("planner", "plans"), ("one agent", "agent_plans"))
-        },
-        next_steps_right=share([ok for one in next_steps for story in one.right for ok in story]),
-        remedies=[_remedies(remedies, name) for name in remedies[0].refused if name != "sft"],
+        teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
+        exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
+        next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
+        remedies=[_remedies(seeds, name) for name in refined],
         remedies_right={
-            name: share([ok for one in remedies for ok in one.drawn_right[name]])
-            for name in remedies[0].refused
+            name: share([letter == "1" for seed in seeds for letter in seed.refined[name].drawn_right])
+            for name in seeds[0].refined
         },
-        minutes_in_all=_minutes(jobs),
-        minutes_of_chains=[
-            _minutes([job for job in jobs if job.folder.parent == f and job.folder.name in PIPELINE])
-            for f in folders
-        ],
-        minutes_by_job=_by_kind(jobs),
+        minutes_in_all=round(sum(_minutes_by_job(outcomes).values()), 1),
+        minutes_of_chains=[round(sum(seed.minutes.get(job, 0) for job in PIPELINE), 1) for seed in seeds],
+        minutes_by_job=_minutes_by_job(outcomes),
+        outcomes=outcomes,
     )
 
 
-def _read(folder: Path, name: str) -> Measured:
-    return Measured.model_validate_json(stored(measured(folder, name)))
-
-
-def _most(one: Measured) -> int:
+def _most(told: dict[int, Told]) -> int:
     """The number of attempts of the main column: three, or what there is."""
-    return TRIES if TRIES in one.told else max(one.told)
+    return TRIES if TRIES in told else max(told)
 
 
-def _right(seeds: Sequence[Measured], attempts: int) -> Outcomes:
-    return [[one.right for one in seed.told[attempts]] for seed in seeds]
+def _right(stories: Stories, attempts: int) -> Right:
+    return [told[attempts].outcomes for told in stories]
 
 
-def _mean(outcomes: Outcomes) -> Mean:
+def _mean(outcomes: Right) -> Mean:
     found = two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
     if found.low < found.high:
         return found
@@ -163,7 +138,7 @@ def _mean(outcomes: Outcomes) -> Mean:
     return found.model_copy(update={"low": alike.low, "high": alike.high})
 
 
-def compare(row: str, baseline: str, ones: Outcomes, others: Outcomes) -> Compared:
+def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
     """Two rows on the same stories of the same seeds; where one of them told fewer, on those that both
     told."""
     pairs = [list(zip(one, other, strict=False)) for one, other in zip(ones, others, strict=True)]
@@ -188,11 +163,11 @@ def compare(row: str, baseline: str, ones: Outcomes, others: Outcomes) -> Compar
     )
 
 
-def _against(right: dict[str, Outcomes], row: str, baseline: str) -> Compared:
+def _against(right: dict[str, Right], row: str, baseline: str) -> Compared:
     return compare(row, baseline, right[row], right[baseline])
 
 
-def _tries(seeds: Sequence[Measured]) -> list[Compared]:
+def _tries(seeds: Stories) -> list[Compared]:
     """More attempts against fewer, of one row."""
     return [
         compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
@@ -202,7 +177,7 @@ def _tries(seeds: Sequence[Measured]) -> list[Compared]:
     ]
 
 
-def not_as_published(right: dict[str, Outcomes], tries: Sequence[Compared]) -> list[Compared]:
+def not_as_published(right: dict[str, Right], tries: Sequence[Compared]) -> list[Compared]:
     """Pairs of rows (and of numbers of attempts) where the one that the paper has higher is the lower one
     here."""
     pairs = []
@@ -213,26 +188,22 @@ def not_as_published(right: dict[str, Outcomes], tries: Sequence[Compared]) -> l
     return [pair for pair in [*pairs, *tries] if pair.difference.mean < 0]
 
 
-def _row(name: str, seeds: Sequence[Measured], right: dict[str, Outcomes]) -> Row:
-    told = [one for seed in seeds for one in seed.told[_most(seeds[0])]]
-    steps = [ok for one in told for ok in one.steps]
+def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> Row:
+    stories = [seed.told[name] for seed in seeds]
+    told = [one[_most(stories[0])] for one in stories]
+    steps = [letter == "1" for one in told for letter in one.steps.replace(" ", "")]
     baseline = ROWS[name].baseline
     row = Row(
         name=name,
         title=ROWS[name].title,
         published=ROWS[name].published,
-        stories={attempts: _mean(_right(seeds, attempts)) for attempts in seeds[0].told},
+        stories={attempts: _mean(_right(stories, attempts)) for attempts in stories[0]},
         of_each_seed=[round(sum(seed) / len(seed), 3) for seed in right[name]],
         steps=sum(steps) / max(1, len(steps)),
         draws=sum(one.draws for one in told) / max(1, len(steps)),
         against_baseline=_against(right, name, baseline) if baseline else None,
     )
-    judged = [
-        (said, truth)
-        for seed in seeds
-        if seed.judged
-        for said, truth in zip(seed.judged.said, seed.judged.truth, strict=True)
-    ]
+    judged = [pair for seed in seeds if name in seed.judged for pair in seed.judged[name].pairs]
     if judged:
         row.accuracy = share([said == truth for said, truth in judged])
         row.true_recall = share([said is True for said, truth in judged if truth])
@@ -240,35 +211,31 @@ def _row(name: str, seeds: Sequence[Measured], right: dict[str, Outcomes]) -> Ro
     return row
 
 
-def _taught_by(name: str, folders: Sequence[Path], found: dict[str, list[Measured]]) -> TaughtBy:
-    read = {
-        row: [_read(folder, f"{row}_{name}") for folder in folders]
-        if name in OTHER_TEACHERS
-        else found[row][: len(folders)]
-        for row in ("sft", "rl")
-    }
-    right = {row: _right(seeds, TRIES) for row, seeds in read.items()}
+def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TaughtBy:
+    ending = f"_{name}" if name in OTHER_TEACHERS else ""
+    right = {row: _right([seed.told[row + ending] for seed in seeds], TRIES) for row in ("sft", "rl")}
     teacher = TEACHERS[name]
     return TaughtBy(
         teacher=name if name != USUAL_TEACHER else f"{name} (the table's)",
         remedies={remedy: round(often, 3) for remedy, often in teacher.remedies.items()},
         overlooked=teacher.overlooked,
-        seeds=len(folders),
+        seeds=len(seeds),
         sft=_mean(right["sft"]),
         rl=_mean(right["rl"]),
         rl_over_sft=_against(right, "rl", "sft"),
     )
 
 
-def _remedies(found: Sequence[Remedies], name: str) -> Compared:
+def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> Compared:
     """The critic's prompts against those of full SFT, on the failed attempts that both refuse."""
     drawn: dict[str, list[list[bool]]] = {name: [], "sft": []}
-    for seed in found:
-        both = [one and other for one, other in zip(seed.refused[name], seed.refused["sft"], strict=True)]
+    for seed in seeds:
+        refused = zip(seed.refined[name].refused, seed.refined["sft"].refused, strict=True)
+        both = [one == other == "1" for one, other in refused]
         if any(both):
-            for row, outcomes in drawn.items():
-                pairs = zip(seed.drawn_right[row], both, strict=True)
-                outcomes.append([ok for ok, refused in pairs if refused])
+            for row, right in drawn.items():
+                pairs = zip(seed.refined[row].drawn_right, both, strict=True)
+                right.append([letter == "1" for letter, one in pairs if one])
     if not drawn["sft"]:
         return _nothing_in_common(name)
     return compare(name, "sft", drawn[name], drawn["sft"]).model_copy(update={"published": None})
@@ -279,12 +246,10 @@ def _nothing_in_common(name: str) -> Compared:
     return Compared(row=name, baseline="sft", difference=nothing, of_each_seed=[], p_stories=1.0, p_seeds=1.0)
 
 
-def _minutes(jobs: Sequence[Job]) -> float:
-    return round(sum(job.seconds for job in jobs) / 60, 1)
-
-
-def _by_kind(jobs: Sequence[Job]) -> dict[str, float]:
-    kinds: dict[str, list[Job]] = {}
-    for job in jobs:
-        kinds.setdefault(job.folder.name, []).append(job)
-    return {kind: _minutes(ones) for kind, ones in kinds.items()}
+def _minutes_by_job(outcomes: Outcomes) -> dict[str, float]:
+    """Minutes of one core by kind of job, of all seeds and of what they share."""
+    minutes: dict[str, float] = {}
+    parts = [*(made.shared_minutes for made in outcomes.made), *(seed.minutes for seed in outcomes.seeds)]
+    for kind, taken in [item for part in parts for item in part.items()]:
+        minutes[kind] = round(minutes.get(kind, 0.0) + taken, 1)
+    return minutes

@@ -52,6 +52,8 @@ REINFORCED: dict[str, stages.Remaining] = {
     "rl_no_step": "no step reward",
     "rl_no_accuracy": "no accuracy reward",
 }
+MEASURED = "measured_"
+"""What the folders of measuring jobs begin with."""
 ALL_TRIES = ("sft", "rl")
 """Rows that are run with other numbers of attempts as well."""
 PIPELINE = ("planner", "critic", "pages", "rl")
@@ -73,7 +75,7 @@ def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
         Job(base, stages.base, (settings,), threads=every),
         Job(novice, stages.novice, (settings, base), (base,), every),
     ]
-    for seed in range(settings.seeds):
+    for seed in settings.all_seeds:
         jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
     return jobs
 
@@ -111,7 +113,7 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
         "oracle_planner": (None, folder / "rl"),
         "oracle_critic": (plans, None),
     }
-    if seed < settings.teacher_seeds:
+    if seed in settings.all_seeds[: settings.teacher_seeds]:
         for teacher in OTHER_TEACHERS:
             taught, reinforced = folder / f"critic_{teacher}", folder / f"rl_{teacher}"
             jobs.append(Job(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
@@ -160,4 +162,12 @@ def _told(
 
 def measured(folder: Path, name: str) -> Path:
     """The folder of a seed's measuring job."""
-    return folder / f"measured_{name}"
+    return folder / f"{MEASURED}{name}"
+
+
+def told_rows(jobs: Sequence[Job], folder: Path) -> list[str]:
+    """The names of what stories are told for in a seed's folder: the rows of the table, and those of other
+    teachers."""
+    made = {job.folder for job in jobs}
+    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ALL_TRIES)]
+    return [name for name in names if measured(folder, name) in made]

@@ -19,22 +19,31 @@ from ...evaluation.intervals import Share
 from ...trainer.requirements import TRAINERS, require
 from ...trainer.resume import claim_run
 from ..job_runner import run_jobs
-from .findings import Compared, Findings, Row, collect
+from .findings import Compared, Findings, Row, findings_of
+from .outcomes import WHICH, Outcomes, check_together, joined, outcomes_in
 from .pipeline import ROWS, all_jobs
 from .plot import as_svg
 from .settings import AblationSettings
 
 
 def ablate(
-    out: Path, settings: AblationSettings, command: str, commit: str, log: Callable[[str], None]
+    out: Path,
+    settings: AblationSettings,
+    command: str,
+    commit: str,
+    log: Callable[[str], None],
+    others: Sequence[Outcomes] = (),
 ) -> Findings:
-    """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there.
+    """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there,
+    of these seeds and of the `others` from reports.
 
     A folder may be asked for more seeds than it has: those that are done stay as they are. Raises
-    TrainingError for a folder with other settings or one that another process is at, and whatever a job
-    raised.
+    TrainingError for a folder with other settings or one that another process is at, SettingsError for
+    others that do not belong to these, and whatever a job raised.
     """
     require(*TRAINERS)
+    run_here = (settings, settings.all_seeds)
+    check_together([run_here, *((one.settings, [seed.seed for seed in one.seeds]) for one in others)])
     claim(out, settings)
     lock = SystemLock(out / "running.lock")
     if not lock.take():
@@ -46,7 +55,7 @@ def ablate(
         run_jobs(all_jobs(out, settings), settings.workers, log)
     finally:
         lock.release()
-    found = collect(out, settings, command, commit)
+    found = findings_of(joined([outcomes_in(out, settings, command, commit), *others]))
     texts = {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found), "svg": as_svg(found)}
     for ending, text in texts.items():
         write_text(out / f"ablation.{ending}", text, TrainingError, "The ablation's report")
@@ -56,7 +65,7 @@ def ablate(
 def claim(out: Path, settings: AblationSettings) -> None:
     """Keep a folder for these settings, however many seeds and processes. Raises TrainingError if it is
     another run's."""
-    kept = settings.model_dump(exclude={"workers", "seeds", "teacher_seeds"})
+    kept = settings.model_dump(exclude=WHICH)
     claim_run(out, {"stage": "ablation", **kept})
 
 
@@ -156,6 +165,11 @@ def _teachers(found: Findings) -> list[str]:
 
 
 def _ending(found: Findings) -> list[str]:
+    seeds = len(found.outcomes.seeds)
+    made = "; ".join(
+        f"seeds {', '.join(map(str, one.seeds))} at commit {one.commit[:12]} by `{one.command}`"
+        for one in found.outcomes.made
+    )
     exact = "; ".join(
         f"{name} {' '.join(f'{one:.3f}' for one in shares)}" for name, shares in found.exact_plans.items()
     )
@@ -169,13 +183,12 @@ def _ending(found: Findings) -> list[str]:
         f"{_share(found.next_steps_right)} of the next steps rightly.",
         "",
         "Intervals are 95 %, of the verdicts' shares Wilson's, else bootstrapped over seeds and their "
-        f"stories (with {found.settings.seeds} seeds, p by signs is never below "
-        f"{min(1.0, 2 / 2**found.settings.seeds):.2g}).",
+        f"stories (with {seeds} seeds, p by signs is never below {min(1.0, 2 / 2**seeds):.2g}).",
         "",
         f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, all jobs together "
         f"{found.minutes_in_all:.0f}: {kinds}.",
         "",
-        f"Made at commit {found.commit[:12]} by `{found.command}`.",
+        f"Made: {made}.",
     ]
 
 

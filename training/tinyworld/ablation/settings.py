@@ -17,7 +17,10 @@ class AblationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    seeds: int = Field(default=5, ge=1, le=20, description="Seeds, from 0 on; a folder may be given more.")
+    seeds: int = Field(default=5, ge=1, le=20, description="How many seeds; a folder may be given more.")
+    first_seed: int = Field(
+        default=0, ge=0, le=1000, description="The first of them, where others are run elsewhere."
+    )
     stories: int = Field(default=200, ge=1, description="Stories run for each row of the table and seed.")
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
@@ -70,3 +73,8 @@ class AblationSettings(BaseModel):
         description="Seeds whose full SFT and full RL are done with a careful and a careless teacher, too.",
     )
     workers: int = Field(default=2, ge=1, description="Processes at once, one thread each.")
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds' numbers."""
+        return range(self.first_seed, self.first_seed + self.seeds)
