@@ -358,7 +358,7 @@ def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_
 def test_a_file_that_is_no_report_is_one_clear_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ablation.json"
     path.write_text(text)
-    with pytest.raises(SettingsError, match="ablation.json"):
+    with pytest.raises(SettingsError, match=r"ablation\.json"):
         read_report(path)
 
 

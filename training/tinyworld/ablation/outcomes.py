@@ -1,9 +1,8 @@
 """What one seed of the ablation came to, outcome by outcome, small enough to be kept and sent: the table is
 computed from these and from nothing else.
 
-Decision: seeds may be run on several machines, or on one on several days. A report has its seeds' outcomes, so
-that another one can take them in. Each outcome is a letter (1 right, 0 wrong, - unreadable), so that
-five seeds are 200 kB.
+Decision: seeds may be run on several machines, or on one on several days, so a report has its seeds' outcomes
+for another run to take in. Each outcome is a letter (1 right, 0 wrong, - unreadable): five seeds are 200 kB.
 """
 
 from __future__ import annotations
