@@ -1,0 +1,54 @@
+"""Measures of the ablation as its jobs leave them, with outcomes thrown by dice of known shares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from pydantic import BaseModel
+
+from interleave_thinker.training.tinyworld.ablation.measures import Judged, Measured, NextSteps, Remedies
+from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, measured, seed_folder
+from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
+from interleave_thinker.training.tinyworld.runs.stories import StoryOutcome
+
+
+def found_by(rate: float, rng: Random, tries: Sequence[int] = (3,)) -> Measured:
+    outcomes = [
+        StoryOutcome(right=right, steps=[right, True], draws=3)
+        for right in (rng.random() < rate for _ in range(100))
+    ]
+    truth = [bool(number % 2) for number in range(50)]
+    return Measured(told=dict.fromkeys(tries, outcomes), judged=Judged(said=[*truth[:-1], None], truth=truth))
+
+
+def write_found(folder: Path, found: BaseModel) -> None:
+    folder.mkdir(parents=True)
+    (folder / "measured.json").write_text(found.model_dump_json())
+
+
+def write_seeds(out: Path, settings: AblationSettings) -> None:
+    """Measures as jobs leave them: alone 0.1 of the stories, full RL 0.9, planner SFT 0.7, all else 0.5."""
+    rng, rates = Random(settings.first_seed), {"alone": 0.1, "rl": 0.9, "planner_sft": 0.7}
+    for seed in settings.all_seeds:
+        folder = seed_folder(out, seed)
+        for name in ROWS:
+            tries = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
+            write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, tries))
+        if seed in settings.all_seeds[: settings.teacher_seeds]:
+            for name in ("sft_careful", "sft_careless"):
+                write_found(measured(folder, name), found_by(0.4, rng))
+            for name in ("rl_careful", "rl_careless"):
+                write_found(measured(folder, name), found_by(0.8, rng))
+        remedies = Remedies(
+            refused={name: [True] * 40 + [False] * 10 for name in ("sft", "rl")},
+            drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},
+        )
+        write_found(measured(folder, "remedies"), remedies)
+        write_found(measured(folder, "next_steps"), NextSteps(right=[[True, False], [True]]))
+        for name in ("plans", "agent_plans"):
+            (folder / name).mkdir()
+            (folder / name / "plans.json").write_text(json.dumps({"exact": {"rate": 0.9}, "plans": []}))
+            (folder / name / "done.json").write_text(json.dumps({"processor_seconds": 90.0}))
