@@ -17,7 +17,7 @@ from ....backend.agents.planner import Planner
 from ....backend.agents.planner_question import planner_message
 from ....backend.answers.reading import read_plan
 from ....backend.chat import open_chat
-from ....backend.chat.protocol import Message, ReplySettings
+from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
@@ -126,9 +126,14 @@ class BatchedAgent:
     @cached_property
     def _critic(self) -> Critic:
         settings = ReplySettings(max_tokens=self.verdict_tokens, watch_verdict=True)
-        return Critic(open_chat(f"transformers:{self.folder}"), settings=settings)
+        return Critic(self._chat(), settings=settings)
 
     @cached_property
     def _planner(self) -> Planner:
         settings = ReplySettings(max_tokens=self.plan_tokens)
-        return Planner(open_chat(f"transformers:{self.folder}"), settings=settings)
+        return Planner(self._chat(), settings=settings)
+
+    def _chat(self) -> ChatModel:
+        """The running agent's model in 32 bits, as in batches: in the file's 16 a processor takes eight times
+        as long to read a question."""
+        return open_chat(f"transformers:{self.folder}", dtype="float32", device="cpu")
