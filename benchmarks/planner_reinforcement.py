@@ -51,12 +51,14 @@ from interleave_thinker.training.tinyworld.planning.rows import (
 )
 from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
 
-TOKENS, BATCH = 480, 50
+TOKENS, BATCH = 480, 64
 LEARNED = StoryKind(3, 6, "other")
 REINFORCED = StoryKind(5, 8, "other")
 ASKED = {"longer": StoryKind(7, 8, "other"), "unseen": StoryKind(7, 8, "unseen")}
 ARMS = ("start", "grpo", "rejection", "more")
 GROUP = 8
+AT_ONCE = BATCH // GROUP
+"""Requests that are sampled together."""
 
 
 @dataclass(frozen=True)
@@ -189,15 +191,14 @@ class Seed:
             torch.manual_seed(self.seed)
             planner = Answering(self.planner("start"))
             best: list[SftRow] = []
-            for row in rows:
-                samples = judged(
-                    planner.answers([row] * GROUP, path.parent, self.scale.temperature),
-                    [row] * GROUP,
-                    path.parent,
-                )
-                chosen = max(samples, key=lambda sample: sample.overall)
-                if chosen.match > 0:
-                    best.append(_taught(row, chosen.answer, path.parent, planner))
+            for start in range(0, len(rows), AT_ONCE):
+                some = [row for row in rows[start : start + AT_ONCE] for _ in range(GROUP)]
+                answers = planner.answers(some, path.parent, self.scale.temperature)
+                samples = judged(answers, some, path.parent)
+                for place in range(0, len(some), GROUP):
+                    chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall)
+                    if chosen.match > 0:
+                        best.append(_taught(some[place], chosen.answer, path.parent, planner))
             write_rows(made, best)
         sft(self.planner("start"), read_rows(made), made.parent, self.out / "rejection", 3e-4, self.seed)
 
