@@ -29,8 +29,7 @@ TOLERANCE = 20.0
 MARGIN = 3.0
 REMEMBERED = 512
 """Pages whose readings are kept: a story's page is read as what was drawn, as what the next step begins with
-and for the story as a whole. Beside another process, reading them all took half of the processor time of telling a
-story."""
+and for the story as a whole. Beside another process reading them all took half of the time of telling it."""
 _KNOWN_LOCK = Lock()
 _READINGS: dict[str, Reading] = {}
 
