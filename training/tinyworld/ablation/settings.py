@@ -30,15 +30,15 @@ class AblationSettings(BaseModel):
     novice_rows: int = Field(
         default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."
     )
-    novice_rounds: int = Field(default=12, ge=1, le=100, description="Such rounds at most.")
+    novice_rounds: int = Field(default=24, ge=1, le=100, description="Such rounds at most.")
     novice_right: float = Field(
-        default=0.72,
+        default=0.8,
         ge=0,
         le=1,
         description="Share of right verdicts on real pages after which no further round follows.",
     )
     novice_pages: int = Field(default=200, ge=2, description="Real pages that this is seen by.")
-    planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
+    planner_rows: int = Field(default=40000, ge=16, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
         default=10000,
@@ -51,8 +51,10 @@ class AblationSettings(BaseModel):
         description="Stories whose next steps the one agent is asked for after pages that are all right.",
     )
     rl_rows: int = Field(default=384, ge=16, description="Judged pages for reinforcement learning.")
-    rollouts: int = Field(default=24, ge=1, description="Rollouts of 16 x 8 answers.")
-    rl_rate: float = Field(default=1.5e-4, gt=0, description="Learning rate of reinforcement learning.")
+    rollouts: int = Field(
+        default=24, ge=1, description="Rollouts of 16 x 8 answers, of each of which four steps are made."
+    )
+    rl_rate: float = Field(default=3e-4, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
