@@ -67,6 +67,7 @@ class Scale:
 
     learned: int
     rollouts: int
+    updates: int
     prompts: int
     stories: int
     rate: float
@@ -171,7 +172,7 @@ class Seed:
         path = self.rows("rl", scale.reinforced + 64, REINFORCED)
         settings = PlannerGrpoTraining(
             rate=scale.rate, weight_decay=0.01, temperature=scale.temperature, prompts=scale.prompts,
-            group=GROUP, updates=1, micro_batch=32, rollouts=scale.rollouts, answer_tokens=TOKENS,
+            group=GROUP, updates=scale.updates, micro_batch=32, rollouts=scale.rollouts, answer_tokens=TOKENS,
             device="cpu", half="fp16", save_every=max(1, scale.rollouts // 4), check_rows=48,
             check_batch=48, tensorboard=False, seed=self.seed,
         )  # fmt: skip
@@ -263,9 +264,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--learned", type=int, default=480, help="stories of the first fine-tuning")
     parser.add_argument("--rollouts", type=int, default=30)
+    parser.add_argument("--updates", type=int, default=4, help="optimiser steps of a rollout")
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--stories", type=int, default=100, help="of each kind that is asked about")
-    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=1)
     options = vars(parser.parse_args())
