@@ -3,8 +3,8 @@ on the better answers of the same pairs.
 
     python benchmarks/preference_training.py --out runs/preference
 
-The shipped critic answers so many rows several times; the reward of critic-grpo scores them; the best and the
-worst of each make a pair. From the same start, `dpo` learns the pairs and `best_sft` the chosen answers
+The shipped critic (or another, `--critic`) answers so many rows several times; the reward of critic-grpo
+scores them; the best and the worst of each make a pair. From the same start, `dpo` learns the pairs and `best_sft` the chosen answers
 alone, in as many steps. All three answer new rows greedily: right verdicts with both recalls, the reward, and
 the semantics that its refined prompts gain where something is redrawn. Prints JSON; 95 % intervals of shares
 (Wilson) and of the paired differences of the reward (bootstrap).
@@ -97,13 +97,19 @@ def main() -> None:
     """Make the data, train both, measure all three."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--critic",
+        type=Path,
+        default=checkpoint("critic"),
+        help="the start, such as seed_1/critic/final",
+    )
     parser.add_argument("--rows", type=int, default=240)
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--asked", type=int, default=200)
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--rate", type=float, default=3e-5)
     options = parser.parse_args()
-    out, began, start = options.out, time.monotonic(), checkpoint("critic")
+    out, began, start = options.out, time.monotonic(), options.critic
     files = {}
     pipeline = open_generator("tinyworld").pipeline  # type: ignore[attr-defined]
     for name, count, seed in (("learned", options.rows, SEED), ("asked", options.asked, SEED + 1)):
@@ -133,7 +139,13 @@ def main() -> None:
         for name, model in (("start", start), ("dpo", dpo), ("best_sft", best))
     }
     result = {name: summary(ones, found["start"]) for name, ones in found.items()}
-    told = {"pairs": len(rows), "seconds": round(time.monotonic() - began), **vars(options), "out": str(out)}
+    told = {
+        "pairs": len(rows),
+        "seconds": round(time.monotonic() - began),
+        **vars(options),
+        "out": str(out),
+        "critic": start.name,
+    }
     print(json.dumps({"settings": told, **result}, indent=1))
 
 
