@@ -4,10 +4,10 @@ on the better answers of the same pairs.
     python benchmarks/preference_training.py --out runs/preference
 
 The shipped critic (or another, `--critic`) answers so many rows several times; the reward of critic-grpo
-scores them; the best and the worst of each make a pair. From the same start, `dpo` learns the pairs and `best_sft` the chosen answers
-alone, in as many steps. All three answer new rows greedily: right verdicts with both recalls, the reward, and
-the semantics that its refined prompts gain where something is redrawn. Prints JSON; 95 % intervals of shares
-(Wilson) and of the paired differences of the reward (bootstrap).
+scores them; the best and the worst of each make a pair. From the same start, `dpo` learns the pairs and
+`best_sft` the chosen answers alone, in as many steps. All three answer new rows greedily: right verdicts with
+both recalls, the reward, and the semantics that its refined prompts gain where something is redrawn. Prints
+JSON; 95 % intervals of shares (Wilson) and of the paired differences of the reward (bootstrap).
 """
 
 from __future__ import annotations
