@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -71,7 +72,21 @@ def test_seeds_of_two_machines_make_the_table_of_one(tmp_path: Path) -> None:
         joined([first, other])
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"outcomes": {"seeds": 3}}', "no json"])
+LACKING = json.dumps(
+    {
+        "outcomes": {
+            "settings": {},
+            "made": [],
+            "seeds": [
+                {"seed": 0, "told": {}, "judged": {}, "refined": {}, "next_steps": "", "exact_plans": {}}
+                | {"minutes": {}}
+            ],
+        }
+    }
+)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"outcomes": {"seeds": 3}}', "no json", LACKING])
 def test_a_file_that_is_no_report_is_one_clear_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ablation.json"
     path.write_text(text)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ..job_runner import Job
 from ..runs.stories import StoryOutcome
 from .measures import Judged, Measured, NextSteps, Remedies, exact_plans, stored
-from .pipeline import all_jobs, measured, seed_folder, told_rows
+from .pipeline import ROWS, all_jobs, measured, seed_folder, told_rows
 from .settings import AblationSettings
 
 Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000_000)]
@@ -78,6 +78,13 @@ class SeedOutcomes(_Part):
     next_steps: Letters
     exact_plans: dict[str, float]
     minutes: dict[str, float]
+
+    @model_validator(mode="after")
+    def _whole(self) -> SeedOutcomes:
+        missing = [name for name in ROWS if not self.told.get(name)]
+        if missing or "sft" not in self.refined:
+            raise ValueError(f"seed {self.seed} lacks {', '.join(missing) or 'its refined prompts'}")
+        return self
 
 
 class Made(_Part):
