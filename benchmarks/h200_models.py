@@ -16,9 +16,9 @@ import torch
 from support.tiny_pipelines import flux2_klein, qwen_tokenizer
 
 from benchmarks.agents.model import build
-from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
-from interleave_thinker.backend.generators.pipeline_kinds import pair_pipelines
-from interleave_thinker.backend.generators.pipeline_options import PipelineOptions
+from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
+from interleave_thinker.backend.generators.pipelines.kinds import pair_pipelines
+from interleave_thinker.backend.generators.pipelines.options import PipelineOptions
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
 

@@ -39,7 +39,7 @@ from interleave_thinker.training.evaluation.held_out import greedy_answers
 from interleave_thinker.training.evaluation.intervals import share
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.rows.preference import read_critic_pairs
 from interleave_thinker.training.rows.rl import CriticRlRow, as_question, read_rl_rows

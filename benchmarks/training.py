@@ -40,9 +40,10 @@ from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
-from interleave_thinker.training.reward.batch_counts import BatchCounts
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraw import DrawingSettings, Outcome, Redraw, Redrawer
+from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer
 from interleave_thinker.training.rows.rl import CriticRlRow
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.sft import train as sft

@@ -7,7 +7,7 @@ from .protocol import Generator
 
 REGISTRY = {
     "tinyworld": ".tinyworld.generator",
-    "diffusers": ".generators.diffusers",
+    "diffusers": ".generators.pipelines.opening",
     "http": ".generators.services.published",
     "images": ".generators.services.images",
     "fake": ".generators.fake",

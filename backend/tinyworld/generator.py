@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..checkpoints.one_reader import READING
 from ..errors import GeneratorError, boundary
-from ..generators.pipeline_folder import content_digest
+from ..generators.pipelines.folder import content_digest
 from ..pictures import Picture
 from . import checkpoint
 from .threads import one_thread

@@ -176,7 +176,7 @@ def _pipeline_shape(folder: Path) -> ImageShape:
 
 
 def _denoiser(config: dict[str, Any], weights: int, pipeline: str) -> Denoiser:
-    from ..generators.pipeline_kinds import KINDS
+    from ..generators.pipelines.kinds import KINDS
 
     kind = KINDS.get(pipeline)
     references = int(kind is not None and kind.edit == "reference")

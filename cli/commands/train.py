@@ -13,7 +13,7 @@ from ...backend.errors import SettingsError
 from ...training.evaluation.gate_rows import GateSettings
 from ...training.grpo.settings import GrpoTraining
 from ...training.reward.critic_reward import RewardSettings
-from ...training.reward.redraw import DrawingSettings
+from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ...training.sft.train import SftTraining
 from ..config_option import Config, check_recipe
 from ..model_options import with_model_options

@@ -54,7 +54,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...training.grpo.settings import GrpoTraining
     from ...training.recipes.recipe import read_recipe
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
-    from ...training.reward.redraw import DrawingSettings
+    from ...training.reward.redraws.drawing_settings import DrawingSettings
     from ...training.trainer.policy import check_options
     from ..service_options import RewarderOptions, ServiceOptions
 

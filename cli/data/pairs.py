@@ -14,7 +14,7 @@ from ...training.dpo.pairs.sampling import SampledPairs
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
-from ...training.reward.redraw import DrawingSettings
+from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ...training.runs.settings import RunsData
 from ..commands.stages.options import Download, Images, Model, SkipBad, checkpoint_of, log
 from ..commands.stages.planner_grpo import opened_judge

@@ -20,7 +20,7 @@ from ...backend.vram.models import pipeline_shape
 from .. import host
 
 if TYPE_CHECKING:
-    from ...backend.generators.diffusers import DiffusersGenerator
+    from ...backend.generators.pipelines.generator import DiffusersGenerator
 
 UNKNOWN_WORK = 2 * 1024**3
 """Room beside the weights of a pipeline that cannot be reckoned: about what an image of a megapixel takes

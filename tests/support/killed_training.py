@@ -28,7 +28,7 @@ from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow

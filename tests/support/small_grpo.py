@@ -13,7 +13,7 @@ from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
 from interleave_thinker.training.grpo.train import RlData, train
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder
 from interleave_thinker.training.tinyworld.data.rl_rows import rl_row

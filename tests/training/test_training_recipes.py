@@ -21,7 +21,7 @@ from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import lines
 from interleave_thinker.training.recipes.recipe import FOLDER, STAGES, about, read_recipe, recipe_names
 from interleave_thinker.training.reward.critic_reward import RewardSettings
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.sft.train import SftTraining
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 

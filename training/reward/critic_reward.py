@@ -22,10 +22,12 @@ from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ..rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
-from .batch_counts import BatchCounts
-from .cache import RewardCache
 from .published import read_published
-from .redraw import DrawingSettings, Outcome, Redraw, Redrawer
+from .redraws.batch_counts import BatchCounts
+from .redraws.cache import RewardCache
+from .redraws.drawing_settings import DrawingSettings
+from .redraws.redrawer import Outcome, Redraw, Redrawer
+from .redraws.turns import Card, UsesPolicy
 from .rollout_reward import RolloutReading, RolloutReward
 from .samples import Sample, measures
 from .terms import (
@@ -38,7 +40,6 @@ from .terms import (
     redraws,
     step_rewards,
 )
-from .turns import Card, UsesPolicy
 
 LAST_VERDICTS = 256
 LEAST_VERDICTS = 64

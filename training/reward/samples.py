@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .batch_counts import BatchCounts
+from .redraws.batch_counts import BatchCounts
 from .rollout_reward import Rewarded, mean
 
 

@@ -28,7 +28,7 @@ from ...backend.scorers import Scorer
 from ..data.guard.screening import Screened, Screening
 from ..data.work import Work
 from ..data.work.threads import Threads
-from ..reward.cache import RewardCache
+from ..reward.redraws.cache import RewardCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
 from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader

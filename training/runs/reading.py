@@ -15,7 +15,8 @@ from weakref import finalize
 
 from ...backend.errors import JournalError, PictureError
 from ...backend.types import Trajectory
-from ..data.guard.index import Finding, Guard
+from ..data.guard.index import Guard
+from ..data.guard.items import Finding
 from ..data.guard.screening import finding_in_trajectory
 from ..data.trajectories.outcomes import read_sample
 from .filter import TRAIN

@@ -18,7 +18,7 @@ from ...backend.pictures import Picture
 from ...backend.scorers import Scorer, open_scorer
 from ...backend.types import Score, Trajectory
 from ..data.work import LocalStopSign, StopSign, Work
-from ..reward.cache import RewardCache, key_of
+from ..reward.redraws.cache import RewardCache, key_of
 from .repeated_scorer import RepeatedScorer, score_in_full
 
 GIVE_UP = 5

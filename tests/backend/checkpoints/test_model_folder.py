@@ -20,7 +20,7 @@ from interleave_thinker.backend.checkpoints.checkpoint import check_adapter, fin
 from interleave_thinker.backend.checkpoints.model_folder import check_files, check_weights
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.pipeline_folder import pipeline_class
+from interleave_thinker.backend.generators.pipelines.folder import pipeline_class
 from interleave_thinker.backend.tinyworld import checkpoint
 
 

@@ -20,7 +20,7 @@ from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.grpo.settings import split_held_out
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.rows.rl import CriticRlRow, read_rl_rows
 
 

@@ -22,7 +22,7 @@ from interleave_thinker.training.grpo.trainer import RewardTrainer, config_of
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 
 
 class EveryOther:

@@ -15,14 +15,15 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
-from interleave_thinker.training.reward.batch_counts import BatchCounts
-from interleave_thinker.training.reward.cache import RewardCache
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
     RewardSettings,
 )
-from interleave_thinker.training.reward.redraw import DrawingSettings, Redrawer
+from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
+from interleave_thinker.training.reward.redraws.cache import RewardCache
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redraws.redrawer import Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.reward.samples import Sample, measures
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, seed_of

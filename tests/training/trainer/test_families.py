@@ -23,7 +23,7 @@ from interleave_thinker.training.recipes.estimates.vram import (
     reckon,
 )
 from interleave_thinker.training.reward.critic_reward import RewardSettings
-from interleave_thinker.training.reward.redraw import DrawingSettings
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow

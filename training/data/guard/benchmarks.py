@@ -18,7 +18,7 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import opened, parse_json
 from ....backend.pictures import Picture
 from ..pickled import ENDINGS, pickled_items
-from .index import Item
+from .items import Item
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 MAX_ROWS = 1_000_000

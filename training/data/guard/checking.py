@@ -17,7 +17,8 @@ from typing import Any
 from ....backend.errors import PictureError, SettingsError
 from ....backend.pictures import Picture
 from .benchmarks import MAX_IMAGES, MAX_TEXT, rows_of
-from .index import Finding, Guard
+from .index import Guard
+from .items import Finding
 from .screening import finding_in
 
 TEXTS = [

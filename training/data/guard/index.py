@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -35,6 +32,7 @@ from .fingerprint import (
     signature_of,
     words_of,
 )
+from .items import Finding, Gathered, Item, Source
 
 FORMAT = "1"
 MAX_INDEX_BYTES = 2 * 1024**3
@@ -55,68 +53,6 @@ CREATE TABLE ids (hash INTEGER, source INTEGER, PRIMARY KEY (hash, source)) WITH
 CREATE TABLE signatures (source INTEGER, signature BLOB);
 CREATE TABLE images (hash INTEGER, source INTEGER);
 """
-
-How = Literal["same words", "similar text", "same title", "same id", "similar image"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a row has in common with a benchmark, and with which; `detail` is a number for a report."""
-
-    benchmark: str
-    how: How
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.benchmark}: {self.how}{f' ({self.detail})' if self.detail else ''}"
-
-
-@dataclass(frozen=True)
-class Item:
-    """One item of a benchmark as it is remembered: `texts` are whole prompts, `ids` are remembered only where
-    they are names that nothing else has."""
-
-    texts: tuple[str, ...] = ()
-    titles: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    images: tuple[Picture, ...] = ()
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file that was added: which benchmark it is of and how much of it is remembered."""
-
-    benchmark: str
-    items: int
-    images: int
-
-
-@dataclass
-class _Gathered:
-    """The numbers of one file before they are written."""
-
-    grams: Counter[tuple[int, int]] = field(default_factory=Counter)
-    wholes: set[int] = field(default_factory=set)
-    ids: set[int] = field(default_factory=set)
-    signatures: list[bytes] = field(default_factory=list)
-    images: list[int] = field(default_factory=list)
-    items: int = 0
-
-    def take(self, item: Item) -> None:
-        found: set[tuple[int, int]] = set()
-        for text in item.texts:
-            words = words_of(text)
-            found |= {(gram, GRAM) for gram in grams_of(words)}
-            if SHORTEST_GRAM <= len(words) < GRAM:
-                found.add((number_of(words), len(words)))
-            signature = signature_of(words)
-            if signature is not None:
-                self.signatures.append(signature.tobytes())
-        self.grams.update(found)
-        self.wholes |= {number_of(words) for words in map(words_of, (*item.texts, *item.titles)) if words}
-        self.ids |= {number_of([one]) for one in item.ids}
-        self.images += [number for image in item.images if (number := _image_number(image)) is not None]
-        self.items += 1
 
 
 class Guard:
@@ -192,7 +128,7 @@ class Guard:
         with _faults(self.path):
             if self._database.execute("SELECT 1 FROM sources WHERE digest = ?", (digest,)).fetchone():
                 return None
-        gathered = _Gathered()
+        gathered = Gathered()
         for item in items:
             gathered.take(item)
         source = Source(benchmark, gathered.items, len(gathered.images))
@@ -294,7 +230,7 @@ class Guard:
         if not len(self._images):
             return None
         for image in images:
-            number = _image_number(image)
+            number = image_number(image.image)
             if number is None:
                 continue
             apart = bits_apart(number, self._images)
@@ -320,10 +256,6 @@ class Guard:
     def _name(self, source: int) -> str:
         known = self._sources.get(source)
         return known.benchmark if known else "unknown"
-
-
-def _image_number(image: Picture) -> int | None:
-    return image_number(image.image)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
-from .index import Finding, Guard, optional_guard
+from .index import Guard, optional_guard
+from .items import Finding
 
 MAX_LISTED = 1000
 

@@ -18,7 +18,7 @@ from ....backend.types import Trajectory
 from ...rows.sft import RowProblem
 from ...runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading
 from ..accepted import not_accepted
-from ..guard.index import Finding
+from ..guard.items import Finding
 from ..row_folder import check_shared, keep_picture
 from ..work import StopSign
 from .kinds import Asked, Asking, Question, bad_prompt, has_unasked_words

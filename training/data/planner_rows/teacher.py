@@ -16,7 +16,7 @@ from pathlib import Path
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import ChatError
 from ....backend.pictures import Picture
-from ...reward.cache import RewardCache, key_of
+from ...reward.redraws.cache import RewardCache, key_of
 from .comm import CommStory
 from .kinds import NOT_IN_PROMPTS
 

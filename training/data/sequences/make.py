@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ....backend.errors import PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
 from ...runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
-from ..guard.index import Finding
+from ..guard.items import Finding
 from ..guard.screening import Screening
 from ..row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
 from ..work import StopSign, Work

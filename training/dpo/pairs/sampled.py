@@ -23,7 +23,7 @@ from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
 from ...data.row_folder import IMAGES, check_place, keep_picture
 from ...grpo.task import Found, Row, Task
-from ...reward.cache import RewardCache
+from ...reward.redraws.cache import RewardCache
 from ...reward.rollout_reward import RolloutReading, mean
 from ...rows.planner_rl import PlannerRlRow
 from ...rows.preference import (

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ...evaluation.held_out import greedy_answers
-from ...reward.cache import RewardCache, key_of
+from ...reward.redraws.cache import RewardCache, key_of
 from ...trainer.policy import load_processor, quiet
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import ChatError, boundary
 from ....backend.pictures import Picture
-from ...reward.cache import RewardCache, key_of
+from ...reward.redraws.cache import RewardCache, key_of
 
 DEADLINE = 180.0
 TRIES = 2

@@ -25,7 +25,7 @@ from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, batches
 from ...reward.plans.judging import JudgingSettings
-from ...reward.redraw import DrawingSettings
+from ...reward.redraws.drawing_settings import DrawingSettings
 from ...sft.train import SftTraining
 from ...trainer.policy import ModelTraining, libraries_of
 from ...trainer.requirements import TRAINERS, missing, outdated, require

@@ -27,7 +27,7 @@ from ...grpo.settings import GrpoTraining
 from ...grpo.train import RlData
 from ...grpo.train import train as train_by_reward
 from ...reward.critic_reward import RewardSettings, RewardSetup
-from ...reward.redraw import DrawingSettings
+from ...reward.redraws.drawing_settings import DrawingSettings
 from ...rows.rl import CriticRlRow, read_rl_rows
 from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows

@@ -15,7 +15,8 @@ from interleave_thinker.backend.pictures import Picture
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
-from interleave_thinker.training.data.guard.index import FRAME_ITEMS, Guard, Item, optional_guard
+from interleave_thinker.training.data.guard.index import FRAME_ITEMS, Guard, optional_guard
+from interleave_thinker.training.data.guard.items import Item
 
 PROMPT = (
     "Show how a glass blower makes a striped vase, from the glowing gather to the cooled piece on a shelf."

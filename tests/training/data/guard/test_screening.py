@@ -19,7 +19,8 @@ pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
 from interleave_thinker.training.data.guard.checking import check_file
-from interleave_thinker.training.data.guard.index import Guard, Item
+from interleave_thinker.training.data.guard.index import Guard
+from interleave_thinker.training.data.guard.items import Item
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows

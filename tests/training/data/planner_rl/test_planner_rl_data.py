@@ -89,7 +89,8 @@ def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
 def test_nothing_of_a_benchmark_is_asked(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.guard.index import Guard, Item
+    from interleave_thinker.training.data.guard.index import Guard
+    from interleave_thinker.training.data.guard.items import Item
 
     secret = "Draw the seven bridges of the old town in the order in which a postman crosses them at dawn"
     index = tmp_path / "guard.sqlite"

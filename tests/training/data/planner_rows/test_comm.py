@@ -166,7 +166,8 @@ def test_items_that_give_no_row(tmp_path: Path) -> None:
 def test_the_test_file_is_refused_by_name_id_and_guard(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.guard.index import Guard, Item
+    from interleave_thinker.training.data.guard.index import Guard
+    from interleave_thinker.training.data.guard.items import Item
 
     long = "How to braid a long rope of seven straws over a winter night by the fire"
     with Guard.create(tmp_path / "g.sqlite") as guard:

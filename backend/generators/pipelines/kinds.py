@@ -12,7 +12,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..errors import SettingsError
+from ...errors import SettingsError
 
 EditMode = Literal["reference", "img2img"]
 Batching = Literal["none", "one source", "any source"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import GeneratorError, SettingsError, boundary
-from .pipeline_folder import file_digest
+from ...errors import GeneratorError, SettingsError, boundary
+from .folder import file_digest
 
 ADAPTER = "lora"
 SUFFIX = ".safetensors"

@@ -3,7 +3,7 @@
 Decisions. A batch is not the single draws: kernels add in another order, so some pixels differ by 1 of 255
 (in bfloat16 by more). A key of a journal or a cache does not say in which batch an image was made, so this is
 a generator of its own, whose identity says "batched": what it draws is never taken for a single draw. Only
-the training's redraws ask for it (training/reward/redraw.py), where images are scored and thrown away; a
+the training's redraws ask for it (training/reward/redraws), where images are scored and thrown away; a
 story's loop and the image service draw one by one, and a journal knows single draws alone. Every image has
 its own noise from its own seed, so its place in the batch, and what else is in it, change nothing but that
 rounding. One call has one size, and for most reference models one source (siblings of a reinforcement's group
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
-from ..errors import OutOfMemory
-from ..pictures import Picture
-from .protocol import bounded_identity
+from ...errors import OutOfMemory
+from ...pictures import Picture
+from ..protocol import bounded_identity
 
 MOST_PIXELS = 8 * 1024 * 1024
 """Pixels of the images of one call, at most: eight of a megapixel."""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from ...backend.errors import SettingsError
+from ....backend.errors import SettingsError
 
 MAIN_MEMORY = "cpu"
 Role = Literal["policy", "generator", "judge"]

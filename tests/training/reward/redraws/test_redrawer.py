@@ -17,9 +17,10 @@ from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.reward.batch_counts import BatchCounts
-from interleave_thinker.training.reward.cache import RewardCache, key_of
-from interleave_thinker.training.reward.redraw import LEAST_SEEN, DrawingSettings, Outcome, Redraw, Redrawer
+from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
+from interleave_thinker.training.reward.redraws.cache import RewardCache, key_of
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redraws.redrawer import LEAST_SEEN, Outcome, Redraw, Redrawer
 
 
 def ask(prompt: str, seed: int = 1) -> Redraw:

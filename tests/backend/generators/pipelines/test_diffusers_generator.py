@@ -16,7 +16,7 @@ from support import tiny_pipelines
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.diffusers import DiffusersGenerator
+from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
 
@@ -235,19 +235,19 @@ def test_identity_is_the_content_not_the_path(build: Build, tmp_path: Path) -> N
 
 
 def test_large_weights_are_sampled_and_changes_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.generators import pipeline_folder
+    from interleave_thinker.backend.generators.pipelines import folder
 
-    monkeypatch.setattr(pipeline_folder, "WHOLE_FILE_BYTES", 1000)
-    monkeypatch.setattr(pipeline_folder, "SAMPLE_BYTES", 64)
+    monkeypatch.setattr(folder, "WHOLE_FILE_BYTES", 1000)
+    monkeypatch.setattr(folder, "SAMPLE_BYTES", 64)
     (tmp_path / "model_index.json").write_text('{"_class_name": "X", "unet": ["diffusers", "Y"]}')
     (tmp_path / "unet").mkdir()
     weights = tmp_path / "unet" / "model.safetensors"
     seen = set()
     for fill in range(3):
         weights.write_bytes((16).to_bytes(8, "little") + b"{}" + bytes([fill]) * 100_000)
-        seen.add(pipeline_folder.content_digest(tmp_path))
+        seen.add(folder.content_digest(tmp_path))
     weights.write_bytes((16).to_bytes(8, "little") + b"{ " + bytes([2]) * 100_000)
-    seen.add(pipeline_folder.content_digest(tmp_path))
+    seen.add(folder.content_digest(tmp_path))
     assert len(seen) == 4
 
 

@@ -12,9 +12,9 @@ import os
 import re
 from pathlib import Path
 
-from ..checkpoints.model_folder import check_files, check_weights
-from ..errors import SettingsError
-from ..files.bounded_reader import opened, read_json
+from ...checkpoints.model_folder import check_files, check_weights
+from ...errors import SettingsError
+from ...files.bounded_reader import opened, read_json
 
 INDEX = "model_index.json"
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")

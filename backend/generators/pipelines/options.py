@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 
 from pydantic import ValidationError, field_validator
 
-from ..errors import SettingsError
-from ..pictures import Picture
-from ..types import Value
-from .encoding_cache import EncodingCacheSettings
-from .pipeline_kinds import PipelinePair, arguments_of
+from ...errors import SettingsError
+from ...pictures import Picture
+from ...types import Value
+from ..encoding_cache import EncodingCacheSettings
+from .kinds import PipelinePair, arguments_of
 
 SIZE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
 MIN_SIDE, MAX_SIDE = 16, 8192

@@ -1,10 +1,9 @@
 """Draws with a diffusers pipeline: text-to-image for the first step, editing the image before for every other
 one.
 
-Decision: a pipeline is opened, not wrapped. Everything that shapes the image beyond prompt, source and seed
-is fixed when it is opened and named in `identity` (pipeline_options.py). Noise comes from a CPU generator, so
-a seed means the same noise on every device. A pipeline that only edits (Qwen-Image-Edit) is given a white
-page where there is no source yet.
+Decision: a pipeline is used as it is opened (opening.py), not wrapped in classes of its kind; what differs
+between kinds is a table (kinds.py). Noise comes from a CPU generator, so a seed means the same noise on every
+device. A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no source yet.
 """
 
 from __future__ import annotations
@@ -16,76 +15,21 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.one_reader import READING
-from ..counters import count
-from ..errors import Cancelled, GeneratorError, OutOfMemory, SettingsError, boundary
-from ..machine.devices import device_named, has_bfloat16
-from ..pictures import Picture
-from ..types import StepSettings
-from ..values import shown_beside
-from .encoding_cache import EncodingCache
-from .pipeline_batches import BatchedPipeline
-from .pipeline_folder import check_library, content_digest, find_folder, pipeline_class
-from .pipeline_kinds import PipelinePair, arguments_of, pair_pipelines
-from .pipeline_lora import lay_over
-from .pipeline_options import PipelineOptions, check_strength, read_options
-from .protocol import bounded_identity
+from ...counters import count
+from ...errors import Cancelled, GeneratorError, OutOfMemory, boundary
+from ...pictures import Picture
+from ...types import StepSettings
+from ...values import shown_beside
+from ..encoding_cache import EncodingCache
+from ..protocol import bounded_identity
+from .batches import BatchedPipeline
+from .kinds import PipelinePair, arguments_of
+from .options import PipelineOptions, check_strength
 
 OUT_OF_MEMORY = re.compile(
     r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
 )
 MAX_SOURCE_AREA = 1024 * 1024
-
-
-OPTIONS = PipelineOptions
-"""Whose fields `open` takes as options."""
-
-
-def open(argument: str, **given: Any) -> DiffusersGenerator:
-    """Load a local pipeline folder or a cached hub id with options of PipelineOptions; raises SettingsError,
-    or GeneratorError if loading fails."""
-    options = read_options(given)
-    try:
-        from diffusers import __version__ as version
-        from diffusers.pipelines.pipeline_utils import DiffusionPipeline
-    except ImportError as error:
-        raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
-    check_library()
-    folder = find_folder(argument, options.download)
-    name = pipeline_class(folder)
-    device = device_named(options.device)
-    dtype = _choose_dtype(options.dtype, device)
-    import torch
-
-    # diffusers 0.42 renamed the argument and warns of the old name.
-    renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
-    numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
-    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
-        pipeline: Any = DiffusionPipeline.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
-        ).to(device)
-    pair = pair_pipelines(pipeline, options.edit)
-    options.check_with(pair)
-    lora = None if options.lora is None else lay_over(pipeline, Path(options.lora), options.lora_scale)
-    mask = Picture.open(Path(options.mask)) if isinstance(options.mask, str) else options.mask
-    if options.steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
-        options = options.model_copy(update={"steps": pair.kind.distilled_steps})
-    if options.negative is None and (options.guidance is None or options.guidance > 1):
-        options = options.model_copy(update={"negative": pair.kind.negative})
-    named = {
-        "steps": options.steps,
-        "guidance": options.guidance,
-        "size": options.size,
-        "negative": options.negative,
-        "dtype": dtype,
-        "lora": lora,
-        "mask": mask.digest if mask else None,
-    }
-    if pair.kind.edit == "img2img":
-        named["strength"] = options.strength
-    said = " ".join(f"{key}={value!r}" for key, value in named.items() if value is not None)
-    made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {said}"
-    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder, mask)
 
 
 class DiffusersGenerator:
@@ -328,14 +272,6 @@ class DiffusersGenerator:
             f"Out of memory while drawing at {drawn} ({str(error).splitlines()[0]}).",
             "Lower size, use dtype=bfloat16 or device=cpu, or take a smaller model.",
         ) from error
-
-
-def _choose_dtype(dtype: str, device: str) -> str:
-    if dtype != "auto":
-        return dtype
-    if device.startswith("cpu"):
-        return "float32"
-    return "bfloat16" if has_bfloat16(device) else "float16"
 
 
 def _fit_area(size: tuple[int, int]) -> tuple[int, int]:

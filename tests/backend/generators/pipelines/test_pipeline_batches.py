@@ -13,7 +13,7 @@ from support import tiny_pipelines
 
 from interleave_thinker.backend.errors import GeneratorError, OutOfMemory
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.pipeline_batches import BatchedPipeline
+from interleave_thinker.backend.generators.pipelines.batches import BatchedPipeline
 from interleave_thinker.backend.pictures import Picture
 
 
@@ -78,9 +78,9 @@ def test_a_call_has_one_source_where_a_list_would_be_references() -> None:
 
 
 def test_a_call_is_bounded_by_its_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.generators import pipeline_batches
+    from interleave_thinker.backend.generators.pipelines import batches
 
-    monkeypatch.setattr(pipeline_batches, "MOST_PIXELS", 3 * 64 * 64)
+    monkeypatch.setattr(batches, "MOST_PIXELS", 3 * 64 * 64)
     pipeline = Counted()
     BatchedPipeline(pipeline, any_source=True).draw_many(["x"] * 7, [None] * 7, range(7))
     assert sizes(pipeline) == [3, 3, 1]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 import threading
 import time
 from collections import deque
@@ -23,9 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from ...backend.errors import (
+from ....backend.errors import (
     Cancelled,
     DrawRefused,
     GeneratorError,
@@ -34,14 +31,15 @@ from ...backend.errors import (
     SettingsError,
     boundary,
 )
-from ...backend.generators import Generator
-from ...backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMany, is_repeatable
-from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
-from ...backend.types import Score
+from ....backend.generators import Generator
+from ....backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMany, is_repeatable
+from ....backend.pictures import Picture
+from ....backend.scorers import Scorer
+from ....backend.types import Score
 from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
 from .cache import RewardCache, SingleFlight, key_of
+from .drawing_settings import DrawingSettings
 from .turns import Card
 
 WINDOW = 512
@@ -49,49 +47,6 @@ LEAST_SEEN = 32
 RETRY_SECONDS = 0.25
 
 Made = TypeVar("Made")
-
-
-class DrawingSettings(BaseModel):
-    """Settings of drawing and scoring during training."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    draw_batch: int = Field(
-        default=16, ge=1, description="Images in one call, for generators that can draw many."
-    )
-    parallel_draws: int = Field(
-        default=1,
-        ge=1,
-        description="Draws at once; services are given at least as many as keep all of them at work.",
-    )
-    parallel_scores: int = Field(
-        default=1, ge=1, description="Scorings at once; above 1 for judges on a server."
-    )
-    draw_seconds: float = Field(default=120.0, gt=0, description="Longest time for drawing one image.")
-    score_seconds: float = Field(default=120.0, gt=0, description="Longest time for scoring one image.")
-    tries: int = Field(default=2, ge=1, le=10, description="Tries of one draw or score that fails.")
-    take_turns: bool = Field(
-        default=False,
-        description="For one card: the trained model, the generator and the judge take turns on it, and wait "
-        "in main memory meanwhile.",
-    )
-    max_draws: int | None = Field(
-        default=None,
-        ge=1,
-        description="Draws of a process past which training stops, after the batch; failed tries count too.",
-    )
-    max_failures: float = Field(
-        default=0.3, ge=0, le=1, description="Share of failed redraws past which training stops."
-    )
-
-    def longest(self, redraws: int) -> float:
-        """Seconds after which so many redraws are drawn and scored or given up. What fails in a batch is
-        drawn once more by itself."""
-        batch = min(self.draw_batch, max(1, redraws))
-        first = math.ceil(math.ceil(redraws / batch) / self.parallel_draws) * batch
-        draws = first + math.ceil(redraws / self.parallel_draws) * self.tries
-        scores = math.ceil(redraws / self.parallel_scores) * self.tries
-        return draws * self.draw_seconds + scores * self.score_seconds
 
 
 @dataclass(frozen=True)
@@ -283,8 +238,7 @@ class Redrawer:
     ) -> Outcome:
         picture: Picture | None = None
         try:
-            after = await asyncio.shield(drawing)
-            picture = after
+            picture = after = await asyncio.shield(drawing)
             return Outcome(await self._score(redraw, after, counts), after)
         except (Cancelled, SettingsError):
             raise

@@ -25,11 +25,12 @@ from interleave_thinker.backend.types import Score
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.reward import turns
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
-from interleave_thinker.training.reward.cache import RewardCache
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
-from interleave_thinker.training.reward.redraw import DrawingSettings, Redraw, Redrawer
+from interleave_thinker.training.reward.redraws.cache import RewardCache
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redraws.redrawer import Redraw, Redrawer
+from interleave_thinker.training.reward.redraws.turns import Card
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
-from interleave_thinker.training.reward.turns import Card
 
 CARD, MEMORY = "cpu", "main memory"
 

@@ -1,0 +1,80 @@
+"""Opens a local folder of a diffusers pipeline, or one of the hub's cache, as a generator.
+
+Decision: everything that shapes the image beyond prompt, source and seed is settled here, once, and stands in
+the generator's identity: the pipeline's class and the digest of its weights, how it edits, the kind of device
+and the options as they are used (not as they were given).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...checkpoints.one_reader import READING
+from ...errors import GeneratorError, SettingsError, boundary
+from ...machine.devices import device_named, has_bfloat16
+from ...pictures import Picture
+from ..protocol import bounded_identity
+from .folder import check_library, content_digest, find_folder, pipeline_class
+from .generator import DiffusersGenerator
+from .kinds import pair_pipelines
+from .lora import lay_over
+from .options import PipelineOptions, read_options
+
+OPTIONS = PipelineOptions
+"""Whose fields `open` takes as options."""
+
+
+def open(argument: str, **given: Any) -> DiffusersGenerator:
+    """Load a local pipeline folder or a cached hub id with options of PipelineOptions; raises SettingsError,
+    or GeneratorError if loading fails."""
+    options = read_options(given)
+    try:
+        from diffusers import __version__ as version
+        from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+    except ImportError as error:
+        raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
+    check_library()
+    folder = find_folder(argument, options.download)
+    name = pipeline_class(folder)
+    device = device_named(options.device)
+    dtype = _choose_dtype(options.dtype, device)
+    import torch
+
+    # diffusers 0.42 renamed the argument and warns of the old name.
+    renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
+    numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
+    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
+        pipeline: Any = DiffusionPipeline.from_pretrained(
+            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
+        ).to(device)
+    pair = pair_pipelines(pipeline, options.edit)
+    options.check_with(pair)
+    lora = None if options.lora is None else lay_over(pipeline, Path(options.lora), options.lora_scale)
+    mask = Picture.open(Path(options.mask)) if isinstance(options.mask, str) else options.mask
+    if options.steps is None and pair.kind.distilled_steps and pipeline.config.get("is_distilled"):
+        options = options.model_copy(update={"steps": pair.kind.distilled_steps})
+    if options.negative is None and (options.guidance is None or options.guidance > 1):
+        options = options.model_copy(update={"negative": pair.kind.negative})
+    named = {
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "size": options.size,
+        "negative": options.negative,
+        "dtype": dtype,
+        "lora": lora,
+        "mask": mask.digest if mask else None,
+    }
+    if pair.kind.edit == "img2img":
+        named["strength"] = options.strength
+    said = " ".join(f"{key}={value!r}" for key, value in named.items() if value is not None)
+    made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {said}"
+    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder, mask)
+
+
+def _choose_dtype(dtype: str, device: str) -> str:
+    if dtype != "auto":
+        return dtype
+    if device.startswith("cpu"):
+        return "float32"
+    return "bfloat16" if has_bfloat16(device) else "float16"
