@@ -14,7 +14,6 @@ run for a whole one.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator as EventStream
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,11 +23,9 @@ from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..types import (
     Attempt,
-    DrawSettings,
     Fault,
     Identities,
     Plan,
-    Redraw,
     Request,
     RunSettings,
     Step,
@@ -36,9 +33,9 @@ from ..types import (
     StopReason,
     Trajectory,
 )
-from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
+from .cached_calls import CachedCalls, DrawnFrom
 from .earlier_images import drawn_settings, with_most_images
-from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, Finished, PlanReady, StepFinished
+from .events import AttemptDrawn, AttemptStarted, Event, Finished, PlanReady, StepFinished
 from .policy import (
     accepted,
     check_source,
@@ -49,7 +46,8 @@ from .policy import (
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
-from .step_rules import check_steps, most_tries, redraw_seed, step_seed, step_source, tries_of
+from .step_attempts import Means, StepAttempts
+from .step_rules import check_steps, most_tries, step_seed, step_source, tries_of
 from .unreadable import UnreadableVerdicts
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
@@ -100,7 +98,6 @@ class _Run:
         self.settings = settings
         self.store = store
         self.cached_calls = CachedCalls(generator, store)
-        self.unreadable = UnreadableVerdicts(critic.identity if critic else "")
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
 
@@ -108,7 +105,7 @@ class _Run:
         self._appoint_critic(given)
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)
-        self.deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
+        deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
         self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
             plan, planned, reused = self._plan(given)
@@ -117,6 +114,10 @@ class _Run:
             self._appoint_critic(plan)
             self.identities = self._identities(planned)
             self.plan = plan
+            unreadable = UnreadableVerdicts(self.critic.identity if self.critic else "")
+            self.means = Means(
+                self.settings, self.store, self.cached_calls, self.critic, unreadable, deadline
+            )
             yield PlanReady(plan, reused)
             for step in plan.drawn_steps:
                 if step.prompt and not draws_left(self.results, self.settings):
@@ -186,23 +187,24 @@ class _Run:
             return
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
+        attempts = StepAttempts(step, drawn_from, self.means, partial(self._draw_ahead, step), self.attempts)
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
         tries = tries_of(step, self.settings) if self.critic else 1
         most = min(tries, draws_left(self.results, self.settings))
         reason = StopReason.unjudged
         draws = 0
-        while draws < most and not self._redraw_waits(step, prompt, drawn_from, draws):
-            first = len(self.attempts)
+        while draws < most and not attempts.redraw_waits(prompt, draws):
+            first = len(attempts.made)
             numbers = range(draws, min(draws + self.settings.candidates, most))
             draws = numbers.stop
-            stopped = yield from self._candidates(step, numbers, prompt, drawn_from, pick)
-            candidates = self.attempts[first:]
+            stopped = yield from attempts.candidates(numbers, prompt, pick)
+            candidates = attempts.made[first:]
             if self.critic and (tries > 1 or len(candidates) > 1):
                 reason = StopReason.tries_used_up
                 if self.settings.judge_last or (stopped is None and draws < most):
-                    yield from self._judge(step, first)
-                    candidates = self.attempts[first:]
+                    yield from attempts.judge(first)
+                    candidates = attempts.made[first:]
             if any(accepted(attempt.verdict, self.settings.accept_at) for attempt in candidates):
                 reason = StopReason.accepted
                 break
@@ -210,17 +212,17 @@ class _Run:
                 reason = stopped
                 break
             prompt = next_prompt(candidates, self.plan.style)
-        redrawn, ended = yield from self._redraws(step, drawn_from)
-        if self.attempts and all(attempt.image is None for attempt in self.attempts):
+        redrawn, ended = yield from attempts.redraws()
+        if attempts.made and all(attempt.image is None for attempt in attempts.made):
             reason = StopReason.error
         elif redrawn is not None:
-            passed = accepted(self.attempts[redrawn].verdict, self.settings.accept_at)
+            passed = accepted(attempts.made[redrawn].verdict, self.settings.accept_at)
             refused = StopReason.redrawn if self.critic else StopReason.unjudged
             reason = StopReason.accepted if passed else refused
         # Read anew: a person may have decided while the step was drawn.
         picks = (self.store.user_selected(step.number), pick if redrawn is None else None)
         picked = next(
-            (one for digest in picks if (one := user_selected(self.attempts, digest)) is not None), None
+            (one for digest in picks if (one := user_selected(attempts.made, digest)) is not None), None
         )
         if picked is not None:
             yield self._close(step, StopReason.picked, picked)
@@ -232,45 +234,6 @@ class _Run:
         source = step_source(step, self.request, earlier, self.settings)
         return DrawnFrom(source, drawn_settings(step, self.request, earlier, self.settings))
 
-    def _redraw_waits(self, step: Step, prompt: str, drawn_from: DrawnFrom, draws: int) -> bool:
-        """Whether a person asked for another attempt than the next one, which is then not made.
-
-        What was made before comes first all the same: a run that goes on has the attempts in the same order.
-        """
-        if not self.store.redraws(step):
-            return False
-        seed = step_seed(step, draws, self.settings)
-        return not self.cached_calls.has_drawn(drawn_from.wanted(prompt, seed))
-
-    def _redraws(
-        self, step: Step, drawn_from: DrawnFrom
-    ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
-        """Make the attempts that a person asked for, after the step's own; returns which of them is the
-        step's result (None: there is none), and why it ended before the last of them.
-
-        Several that are not made yet: only the newest is, for each takes the place of the one before. A
-        person's word stands above the critic's, which is heard but neither refuses nor refines it.
-        """
-        done, result = 0, None
-        while later := {number: what for number, what in self.store.redraws(step).items() if number > done}:
-            done, prompt = next(iter(later.items()))
-            seed = redraw_seed(step, self.settings, done, prompt, self.attempts)
-            wanted = drawn_from.wanted(prompt, seed)
-            if not self.cached_calls.has_drawn(wanted):
-                pick = self.store.user_selected(step.number)
-                if len(later) > 1 or user_selected(self.attempts, pick) is not None:
-                    continue
-                if time.monotonic() >= self.deadline:
-                    return result, StopReason.budget
-            first = len(self.attempts)
-            yield from self._draw(step, wanted, Redraw(number=done))
-            several = len(self.attempts) - first > 1
-            if self.settings.judge_last and (tries_of(step, self.settings) > 1 or several):
-                yield from self._judge(step, first)
-            best = choose(self.attempts[first:], self.settings)
-            result = result if best is None else first + best
-        return result, None
-
     def _without_source(self, step: Step, reason: str) -> Iterator[Event]:
         """End a step that is to edit an image which was not drawn, with that as its fault."""
         prompt, seed = step.prompt or "", step_seed(step, 0, self.settings)
@@ -279,65 +242,6 @@ class _Run:
         yield AttemptStarted(step, 0, prompt, seed)
         yield AttemptDrawn(step, 0, attempt)
         yield self._close(step, StopReason.error)
-
-    def _candidates(
-        self, step: Step, numbers: range, prompt: str, drawn_from: DrawnFrom, pick: str | None
-    ) -> EventStream[Event, None, StopReason | None]:
-        """Make the draws of these numbers; returns why it ended before the last of them, None if it did
-        not."""
-        draws = [drawn_from.wanted(prompt, step_seed(step, number, self.settings)) for number in numbers]
-        decided = user_selected(self.attempts, pick) is not None
-        with self.cached_calls.side_by_side([] if decided else draws):
-            for wanted in draws:
-                decided = user_selected(self.attempts, pick) is not None
-                if decided and not self.cached_calls.has_drawn(wanted):
-                    return StopReason.picked
-                if time.monotonic() >= self.deadline:
-                    return StopReason.budget
-                yield from self._draw(step, wanted)
-        return None
-
-    def _draw(self, step: Step, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
-        """Make one draw; each of its images is an attempt."""
-        prompt, source, seed, settings = wanted
-        beside = settings.beside if isinstance(settings, DrawSettings) else ()
-        yield AttemptStarted(step, len(self.attempts), prompt, seed, redraw)
-        drawn, reused = self.cached_calls.draw(wanted)
-        images = drawn.images or (None,)
-        for place, image in enumerate(images):
-            number = len(self.attempts)
-            if place:
-                yield AttemptStarted(step, number, prompt, seed, redraw)
-            attempt = Attempt(
-                prompt=prompt,
-                seed=seed,
-                source=source,
-                beside=beside,
-                image=image,
-                error=drawn.error,
-                seconds=drawn.seconds / len(images),
-                place=place,
-                redraw=redraw,
-            )
-            self.attempts.append(attempt)
-            yield AttemptDrawn(step, number, attempt, reused, len(images))
-
-    def _judge(self, step: Step, first: int) -> Iterator[Event]:
-        """Judge the attempts from `first` on, together where that is possible."""
-        numbers = [number for number in range(first, len(self.attempts)) if self.attempts[number].image]
-        if self.critic is None or not numbers or step.prompt is None:
-            return
-        drawn = [self.attempts[number] for number in numbers]
-        judged = self.cached_calls.judge(
-            self.critic, step.prompt, drawn, partial(self._draw_ahead, step, drawn)
-        )
-        for number, (found, reused) in zip(numbers, judged, strict=True):
-            attempt = self.attempts[number]
-            seconds = attempt.seconds + found.seconds
-            update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
-            self.attempts[number] = attempt.model_copy(update=update)
-            yield AttemptJudged(step, number, self.attempts[number], reused)
-            self.unreadable.hear(found.verdict, reused)
 
     def _draw_ahead(self, step: Step, attempts: list[Attempt]) -> None:
         """Begin to draw what follows if this attempt is accepted, where the settings want that; which of

@@ -12,7 +12,7 @@ from support.small_agents import STORY, ChatError, Counting, GeneratorError, One
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.generators import Generator, open_generator
 from interleave_thinker.backend.journal.store import InMemoryStore
-from interleave_thinker.backend.loop import cached_calls, loop
+from interleave_thinker.backend.loop import cached_calls, loop, step_attempts
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -344,7 +344,7 @@ def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -
             now[0] += 5.0
             return super().draw(prompt, source, seed)
 
-    for module in (loop, cached_calls):
+    for module in (loop, cached_calls, step_attempts):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     generator = TakingTime()
     settings = RunSettings(time_budget=2.0)
