@@ -4,8 +4,7 @@ them and our own service speak.
 Decision: what goes beyond the published API (seed, steps, guidance, negative) is sent only to a server that
 takes it (described.py). Without a seed the generator is no longer one that draws the same twice: its identity
 says `unseeded` and `repeatable` is False, so that no cache hands one image out for two draws. A refusal by
-moderation is an error of that draw, and not asked again. Images are taken from the answer alone: an address
-in it may be anybody's, so it is never followed.
+moderation is an error of that draw, and not asked again.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from PIL import Image, ImageChops
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...errors import DrawRefused, GeneratorError, PictureError, SettingsError
+from ...errors import DrawRefused, GeneratorError, SettingsError
 from ...pictures import Picture, open_mask
 from ...remote.addresses import Addresses
 from ...remote.balanced import GREETING_SECONDS, Unanswered
@@ -38,11 +36,11 @@ from .client import (
     Reach,
     ServiceClient,
     at_the_same_time,
-    check_values,
     late_error,
     request_digest,
 )
 from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
+from .image_answers import picture_in
 from .makers import Maker
 from .options import DrawOptions, read_options
 
@@ -56,24 +54,6 @@ NOT_SHOWN = frozenset({400, 403, 404, 405, 422, 501})
 MODERATION = re.compile(r"moderation|content[_ ]policy|content[_ ]filter|safety|responsible[_ ]?ai", re.I)
 MODERATION_STATUS = {400, 403, 422, 451}
 EDITS, GENERATIONS = "/images/edits", "/images/generations"
-
-
-class ImageAnswer(BaseModel):
-    """One image of an answer; further keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    b64_json: str | None = None
-    url: str | None = None
-
-
-class ImagesAnswer(BaseModel):
-    """What both routes answer; further keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    data: list[ImageAnswer] = Field(min_length=1)
-    ignored: Any = None
 
 
 class ImagesOptions(DrawOptions):
@@ -171,7 +151,7 @@ class ImagesGenerator(ServiceClient):
         most = self._most_pixels(width, height)
 
         def read(server: RemoteServer, said: bytes) -> Picture:
-            picture, ignored = _picture_in(said, server, question.path, most)
+            picture, ignored = picture_in(said, server, question.path, most)
             self._unused.show(server, ignored)
             return picture
 
@@ -279,29 +259,3 @@ def _png(image: Image.Image) -> bytes:
     held = BytesIO()
     image.save(held, "PNG", compress_level=1)
     return held.getvalue()
-
-
-def _picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> tuple[Picture, Any]:
-    where = f"{server.url}{path}"
-    check_values(data, where)
-    try:
-        answer = ImagesAnswer.model_validate_json(data)
-    except ValidationError as error:
-        raise GeneratorError(
-            f"{where} answered something else than images "
-            f"({error.errors(include_url=False)[0]['msg']}): {server.quote(data)}",
-            "Does this server speak the OpenAI Images API?",
-        ) from error
-    del data
-    image = answer.data[0]
-    content = image.b64_json or (image.url if image.url and image.url.startswith("data:image/") else None)
-    if content is None:
-        fault = f"an address ({server.quote(image.url[:100])})" if image.url else "neither image nor address"
-        raise GeneratorError(
-            f"{where} answered with {fault} instead of an image.",
-            "Addresses are not followed: have the server answer with b64_json.",
-        )
-    try:
-        return Picture.from_base64(content, f"The image from {server.url}", most), answer.ignored
-    except PictureError as error:
-        raise GeneratorError(error.message, error.hint) from error

@@ -1,0 +1,152 @@
+"""The draws and judgements of one step, in the order in which they are made.
+
+Decision: the attempts are one list, which the run closes the step with. What was made before a cancel, or
+before a failure, is in it, so nothing that a person has seen is missing from the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Generator as EventStream
+from dataclasses import dataclass
+from functools import partial
+
+from ..journal.store import RunStore
+from ..types import Attempt, DrawSettings, Redraw, RunSettings, Step, StopReason
+from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
+from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
+from .policy import choose, user_selected
+from .protocols import CriticLike
+from .step_rules import redraw_seed, step_seed, tries_of
+from .unreadable import UnreadableVerdicts
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the steps of a run are drawn and judged with. `deadline`: by the monotonic clock, in seconds."""
+
+    settings: RunSettings
+    store: RunStore
+    calls: CachedCalls
+    critic: CriticLike | None
+    unreadable: UnreadableVerdicts
+    deadline: float
+
+
+@dataclass
+class StepAttempts:
+    """What was made of one step so far; every method that makes something yields it as events.
+
+    `draw_ahead` is called with the attempts that are about to be judged.
+    """
+
+    step: Step
+    drawn_from: DrawnFrom
+    means: Means
+    draw_ahead: Callable[[list[Attempt]], None]
+    made: list[Attempt]
+
+    def redraw_waits(self, prompt: str, draws: int) -> bool:
+        """Whether a person asked for another attempt than the next one, which is then not made.
+
+        What was made before comes first all the same: a run that goes on has the attempts in the same order.
+        """
+        if not self.means.store.redraws(self.step):
+            return False
+        seed = step_seed(self.step, draws, self.means.settings)
+        return not self.means.calls.has_drawn(self.drawn_from.wanted(prompt, seed))
+
+    def redraws(
+        self,
+    ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
+        """Make the attempts that a person asked for, after the step's own; returns which of them is the
+        step's result (None: there is none), and why it ended before the last of them.
+
+        Several that are not made yet: only the newest is, for each takes the place of the one before. A
+        person's word stands above the critic's, which is heard but neither refuses nor refines it.
+        """
+        done, result = 0, None
+        while later := {
+            number: what for number, what in self.means.store.redraws(self.step).items() if number > done
+        }:
+            done, prompt = next(iter(later.items()))
+            seed = redraw_seed(self.step, self.means.settings, done, prompt, self.made)
+            wanted = self.drawn_from.wanted(prompt, seed)
+            if not self.means.calls.has_drawn(wanted):
+                pick = self.means.store.user_selected(self.step.number)
+                if len(later) > 1 or user_selected(self.made, pick) is not None:
+                    continue
+                if time.monotonic() >= self.means.deadline:
+                    return result, StopReason.budget
+            first = len(self.made)
+            yield from self._draw(wanted, Redraw(number=done))
+            several = len(self.made) - first > 1
+            if self.means.settings.judge_last and (tries_of(self.step, self.means.settings) > 1 or several):
+                yield from self.judge(first)
+            best = choose(self.made[first:], self.means.settings)
+            result = result if best is None else first + best
+        return result, None
+
+    def candidates(
+        self, numbers: range, prompt: str, pick: str | None
+    ) -> EventStream[Event, None, StopReason | None]:
+        """Make the draws of these numbers; returns why it ended before the last of them, None if it did
+        not."""
+        draws = [
+            self.drawn_from.wanted(prompt, step_seed(self.step, number, self.means.settings))
+            for number in numbers
+        ]
+        decided = user_selected(self.made, pick) is not None
+        with self.means.calls.side_by_side([] if decided else draws):
+            for wanted in draws:
+                decided = user_selected(self.made, pick) is not None
+                if decided and not self.means.calls.has_drawn(wanted):
+                    return StopReason.picked
+                if time.monotonic() >= self.means.deadline:
+                    return StopReason.budget
+                yield from self._draw(wanted)
+        return None
+
+    def _draw(self, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
+        """Make one draw; each of its images is an attempt."""
+        prompt, source, seed, settings = wanted
+        beside = settings.beside if isinstance(settings, DrawSettings) else ()
+        yield AttemptStarted(self.step, len(self.made), prompt, seed, redraw)
+        drawn, reused = self.means.calls.draw(wanted)
+        images = drawn.images or (None,)
+        for place, image in enumerate(images):
+            number = len(self.made)
+            if place:
+                yield AttemptStarted(self.step, number, prompt, seed, redraw)
+            attempt = Attempt(
+                prompt=prompt,
+                seed=seed,
+                source=source,
+                beside=beside,
+                image=image,
+                error=drawn.error,
+                seconds=drawn.seconds / len(images),
+                place=place,
+                redraw=redraw,
+            )
+            self.made.append(attempt)
+            yield AttemptDrawn(self.step, number, attempt, reused, len(images))
+
+    def judge(self, first: int) -> Iterator[Event]:
+        """Judge the attempts from `first` on, together where that is possible. Raises AnswerError where the
+        critic's verdicts cannot be read."""
+        numbers = [number for number in range(first, len(self.made)) if self.made[number].image]
+        if self.means.critic is None or not numbers or self.step.prompt is None:
+            return
+        drawn = [self.made[number] for number in numbers]
+        judged = self.means.calls.judge(
+            self.means.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
+        )
+        for number, (found, reused) in zip(numbers, judged, strict=True):
+            attempt = self.made[number]
+            seconds = attempt.seconds + found.seconds
+            update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
+            self.made[number] = attempt.model_copy(update=update)
+            yield AttemptJudged(self.step, number, self.made[number], reused)
+            self.means.unreadable.hear(found.verdict, reused)
