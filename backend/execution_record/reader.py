@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..answers.published_plan import shift_of
-from ..errors import JournalError, PictureError
+from ..errors import JournalError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
-from ..pictures import Picture
-from ..types import MAX_ATTEMPTS, MAX_STEPS, MOST_SHOWN, Several, Text
+from ..types import MAX_ATTEMPTS, MAX_STEPS, MOST_SHOWN, Several
 from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
+from .record import (
+    OptionalText,
+    Record,
+    RecordEntry,
+    RecordImage,
+    RecordStep,
+    Words,
+    WrittenPath,
+    none_to_nothing,
+)
 
 FILE_NAME = "execution_record.json"
 MEANING = "refine_prompt_is"
@@ -34,31 +43,6 @@ WHITE_PAGE = re.compile(r"(?:^|[/\\])white\.png$")
 """Published name of the page before an image that is drawn from text."""
 STEP_NUMBER = re.compile(r"^[0-9]{1,9}$")
 
-Form = Literal["attempts", "last", "texts"]
-
-
-class RecordImage(BaseModel):
-    """An image of a record: the path as it was written, and the file if it is there."""
-
-    model_config = ConfigDict(frozen=True)
-
-    written: str
-    file: Path | None = None
-
-    @property
-    def missing(self) -> bool:
-        """Whether there is no such file."""
-        return self.file is None
-
-    def open(self) -> Picture:
-        """Read the picture; raises JournalError if it is missing, too large or damaged."""
-        if self.file is None:
-            raise JournalError(f"Image {self.written!r} of the record is missing.")
-        try:
-            return Picture.open(self.file)
-        except PictureError as error:
-            raise JournalError(f"Image {self.written!r} of the record cannot be read ({error}).") from error
-
 
 def _read_success(value: Any) -> Any:
     if isinstance(value, str):
@@ -66,24 +50,6 @@ def _read_success(value: Any) -> Any:
             value.strip().lower(), value
         )
     return value
-
-
-def stated(value: Any) -> Any:
-    """A text of a record, None for one that says nothing ("" and the word None)."""
-    return None if value in ("", "None") else value
-
-
-def _none_to_empty(value: Any) -> Any:
-    return "" if value is None else value
-
-
-def _none_to_nothing(value: Any) -> Any:
-    return () if value is None else value
-
-
-Words = Annotated[Text, BeforeValidator(_none_to_empty)]
-OptionalText = Annotated[Text | None, BeforeValidator(stated)]
-WrittenPath = Annotated[Annotated[str, Field(max_length=4096)] | None, BeforeValidator(stated)]
 
 
 class _Entry(BaseModel):
@@ -99,73 +65,18 @@ class _Entry(BaseModel):
     target_img: WrittenPath = None
     image: WrittenPath = None
     beside_imgs: Annotated[
-        Annotated[Several[WrittenPath], Field(max_length=MOST_SHOWN - 1)], BeforeValidator(_none_to_nothing)
+        Annotated[Several[WrittenPath], Field(max_length=MOST_SHOWN - 1)], BeforeValidator(none_to_nothing)
     ] = ()
     success: Annotated[Annotated[bool, Field(strict=True)] | None, BeforeValidator(_read_success)] = None
     reasoning: Words = ""
     text: Words = ""
 
 
-class RecordEntry(BaseModel):
-    """One attempt (forms "attempts" and "last") or one finished step (form "texts"); steps are counted from
-    1.
-
-    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: unknown),
-    `proposed` what the critic proposed after seeing it ("": nothing, as after True; None: unknown).
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    step: int
-    prompt: str | None = None
-    drawn_with: str | None = None
-    proposed: str | None = None
-    source: RecordImage | None = None
-    target: RecordImage | None = None
-    beside: tuple[RecordImage, ...] = ()
-    success: bool | None = None
-    reasoning: str = ""
-    text: str = ""
-
-
-class RecordStep(BaseModel):
-    """A step of the record's plan."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    step_number: int = Field(ge=0, le=10**9)
-    step_name: Words = ""
-    instruction: OptionalText = None
-    prompt: OptionalText = None
-    auxiliary_text: OptionalText = None
-
-
-class Record(BaseModel):
-    """A record of any form; what a form does not hold is empty. `ours` if it was written by this package:
-    only then is an all-white source a picture, and not the published sign for "drawn from text"."""
-
-    model_config = ConfigDict(frozen=True)
-
-    form: Form
-    user_input: str = ""
-    plan: tuple[RecordStep, ...] = ()
-    reasoning: str = ""
-    entries: tuple[RecordEntry, ...] = ()
-    ours: bool = False
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The images, as written, that are not there."""
-        shown = [(entry.source, *entry.beside, entry.target) for entry in self.entries]
-        images = [image for some in shown for image in some if image]
-        return tuple(dict.fromkeys(image.written for image in images if image.missing))
-
-
 class _Context(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     execution_plan: Annotated[
-        Annotated[Several[RecordStep], Field(max_length=MAX_STEPS)], BeforeValidator(_none_to_nothing)
+        Annotated[Several[RecordStep], Field(max_length=MAX_STEPS)], BeforeValidator(none_to_nothing)
     ] = ()
     reasoning: Words = ""
 

@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..execution_record.proposals import Meaning, drawn_after
-from ..execution_record.reader import (
-    FILE_NAME,
-    MEANING,
-    Record,
-    RecordEntry,
-    RecordImage,
-    read_record,
-    stated,
-)
+from ..execution_record.reader import FILE_NAME, MEANING, read_record
+from ..execution_record.record import Record, RecordEntry, RecordImage, stated
 from ..pictures import Picture
 from ..types import Trajectory
 from .layout.files import PictureFolder, write_whole

@@ -1,6 +1,6 @@
 """A run's folder: cache, resume and training data in one, written as the run goes.
 
-Decision: the folder is a memory (memory.py) whose records are files named by their keys, so continuing after
+Decision: the folder is a memory (store.py) whose records are files named by their keys, so continuing after
 a kill, a cancel or an edit is nothing but running again: what is found is not made again. A finished run adds
 `trajectory.json`; an unfinished one is read by replaying the loop over its records up to the first that is
 missing.
@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ..errors import JournalError
 from ..files.atomic import is_left_over
@@ -34,25 +34,22 @@ from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import (
     FORMAT_VERSION,
-    MAX_IMAGES,
     Identities,
     Plan,
     Request,
     RunSettings,
-    Several,
     Step,
     Text,
     Trajectory,
-    Value,
 )
 from .archive import run_files
 from .files import PICTURES
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import choices_in, fitting
-from .store import Digest, DrawKey, Drawn, Judged, JudgeKey, PlanKey
+from .run_record import Planned, RequestRecord, RunRecord
+from .store import DrawKey, Drawn, Judged, JudgeKey, PlanKey
 
-FORMAT = "interleave-thinker run"
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
 EXPORTED = "images"
@@ -60,31 +57,6 @@ EXPORTED = "images"
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
 Keyed = TypeVar("Keyed", Drawn, Judged)
-
-
-class Planned(Value):
-    """Which plan a planner wrote, to tell a person's edit of plan.json from it."""
-
-    key: Digest
-    digest: Digest
-
-
-class RequestRecord(Value):
-    """A request whose pictures are named by their digests."""
-
-    text: Text
-    images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
-
-
-class RunRecord(Value):
-    """The content of run.json."""
-
-    format: Literal["interleave-thinker run"] = FORMAT
-    version: int = FORMAT_VERSION
-    request: RequestRecord
-    settings: RunSettings
-    identities: Identities
-    planned: Planned | None = None
 
 
 class _Header(BaseModel):
