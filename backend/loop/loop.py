@@ -1,8 +1,9 @@
 """The run itself: plan, draw, judge, redraw, as a stream of typed events while it happens.
 
 Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace
-and stops it by closing it; everything finished by then is in the memory, so the same call continues where it
-was. The rules are in policy.py, what is remembered in memory.py; this file only says what follows what.
+and stops it by closing it; everything finished by then is in the store, so the same call continues where it
+was. The rules are in policy.py, the draws and judgements of a step in step_attempts.py, what is remembered in
+the store; this file only says what follows what.
 
 How a run ends: `Finished` is the last event. A run that ends early (time budget, no draws left,
 `on_failure=stop`, cancelled) has fewer results than its plan has steps, and its last result's stop reason

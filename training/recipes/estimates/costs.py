@@ -1,6 +1,6 @@
 """What a training asks of the machine around the cards: main memory, disk, vLLM's share of a card, and hours.
 
-Decisions. Reckoned, as in memory.py, from weights and the recipe alone, and each figure comes with what it
+Decisions. Reckoned, as in vram.py, from weights and the recipe alone, and each figure comes with what it
 was made of. Hours are a lower bound: arithmetic at a third of an H100's peak and answers at half of its
 bandwidth; drawing and scoring depend on who does it, so that only what each of their seconds costs is said.
 """
