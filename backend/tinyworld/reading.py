@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 UNREADABLE = -1
 # Root mean square difference, in 8-bit steps, over the pixels of a cell. Two different things in one cell
-# differ by 30 and more, the same thing in two colours by 25 and more (tests/test_tinyworld_reading.py
+# differ by 30 and more, the same thing in two colours by 25 and more (tests/backend/tinyworld/test_scene.py
 # measures both).
 TOLERANCE = 20.0
 MARGIN = 3.0
