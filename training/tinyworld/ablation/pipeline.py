@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..data.noisy_teacher import TEACHERS, UNEVEN
 from ..job_runner import Job
-from . import measures, rejection, stages
+from . import measures, rejection, stages, start
 from .settings import AblationSettings
 
 
@@ -72,8 +72,8 @@ def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
     base, novice = out / "shared" / "base", out / "shared" / "novice"
     every = settings.workers
     jobs = [
-        Job(base, stages.base, (settings,), threads=every),
-        Job(novice, stages.novice, (settings, base), (base,), every),
+        Job(base, start.base, (settings,), threads=every),
+        Job(novice, start.novice, (settings, base), (base,), every),
     ]
     for seed in settings.all_seeds:
         jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)

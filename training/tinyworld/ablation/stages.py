@@ -2,11 +2,8 @@
 
 Decisions. These are the same functions that train any planner and critic (training/sft, training/grpo) with
 settings of a small machine; only where the rows come from and what is switched off differs between the rows
-of the table. All agents are of one shape and start from one checkpoint, as the published ones do from one
-vision-language model: `base` reads and sees and was never asked for a plan or a verdict; `novice` goes on
-from it with verdicts on rendered pages, beside them the noisy teacher's remedies, and plans of a single
-sentence, in rounds, until it judges real pages as well as the settings say and no better. A round is a
-training of its own, so that a stop costs one.
+of the table. All agents are of one shape and start from one checkpoint (start.py), as the published ones do
+from one vision-language model.
 """
 
 from __future__ import annotations
@@ -14,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from shutil import copytree
 from typing import TYPE_CHECKING, Literal
 
-from ....backend.errors import TrainingError
-from ....backend.files.atomic import writing_folder
 from ....backend.tinyworld import checkpoint
 from ....backend.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from ....backend.tinyworld.scorer import TinyWorldScorer
@@ -32,36 +26,22 @@ from ...rows.rl import CriticRlRow, read_rl_rows
 from ...rows.row_sets import RowSet
 from ...rows.sft import SftRow, read_rows, write_rows
 from ...sft.train import SftData, SftTraining, train
-from ..data.critic_rows import make_rendered
 from ..data.noisy_teacher import TEACHERS
-from ..data.planner_rows import in_buckets, make_repeats, make_sentences
+from ..data.planner_rows import in_buckets
 from ..data.planner_rows import make as make_requests
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE, make_rl
-from ..data.trajectories import make_filtered, make_taught, make_unfiltered
-from ..models.agents import untrained
+from ..data.trajectories import make_filtered, make_unfiltered
 from ..runs.batched_agents import BatchedAgent
 from .settings import AblationSettings
-from .single_agent import corpus, make_planning
+from .single_agent import make_planning
 
 if TYPE_CHECKING:
     from ....backend.tinyworld.pipeline import TinyWorldPipeline
 
-LAYERS, PAGE_SIDE, BATCH = 4, 48, 16
+BATCH = 16
 BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
-SENTENCES, STRANGERS = 0.3, 0.4
-"""Share of the novice's rows that are single sentences to plan (the rest are verdicts), and share of its
-verdicts that are on another page altogether, until it sees what is there."""
-SEES = 0.65
-"""Share of right verdicts on real pages from which on it sees what is there."""
-FEWER_SENTENCES, FEWER_STRANGERS = 0.15, 0.1
-"""The same shares from then on: with the first ones it stood between 0.66 and 0.71 for seven rounds, with
-these it had 0.76 after three more."""
-PAGES_ALONE = 2 / 3
-"""Share of the described pages that come before everything else."""
 PAGES_SEED, DATA_SEED = 10, 20_000
-WORDS_FROM = 3000
-"""Rows of each kind that the vocabulary is learned from; no weight is."""
 ROWS, JUDGED, FAILED = "rows", "judged", "failed"
 """Folders of pages below the job `pages`: to reinforce on, to ask every critic about, failed ones to
 mend."""
@@ -128,59 +108,6 @@ def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, tra
     Random(f"order/{training.seed}").shuffle(shuffled)
     ordered = RowSet(in_buckets(shuffled, training.batch, training.seed), images)
     return train(start, SftData(ordered), out, training, PROMPT_SET, log_in(out))
-
-
-def base(folder: Path, settings: AblationSettings) -> None:
-    """What everything starts from: an agent that describes pages and repeats requests.
-
-    Pages come alone first: among repeated requests, 600 steps told colours apart and no things (0.79 of the
-    tokens right), and 500 more without them both.
-    """
-
-    def make(data: Path) -> list[SftRow]:
-        seeing = make_rendered(data, settings.described, 0, 0)
-        alone = round(settings.described * PAGES_ALONE)
-        rest = [*seeing[alone:], *make_repeats(data, settings.repeated, 0)]
-        Random("order/base").shuffle(rest)
-        return [*seeing[:alone], *rest]
-
-    rows, fresh = rows_of(folder, make), folder / "fresh"
-    if not (fresh / "prompt_set").exists():
-        judged = make_rendered(folder / "data", 0, min(WORDS_FROM, settings.described), 1)
-        words = [*rows[:WORDS_FROM], *judged, *rows[-WORDS_FROM:]]
-        texts = [message.content for row in words for message in row.messages]
-        untrained(fresh, [*texts, *corpus(WORDS_FROM)], LAYERS, 0, PAGE_SIDE)
-    data = SftData(RowSet(rows, folder / "data"))
-    train(fresh, data, folder, sft_settings(BASE_RATE, 0), PROMPT_SET, log_in(folder))
-
-
-def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
-    """The base trained on, round by round, until it judges real pages about as well as it should; what each
-    round came to is in the log."""
-    make_rl(folder / "pages", open_generator(), settings.novice_pages, PAGES_SEED)
-    asked, _ = read_rl_rows(folder / "pages" / RL_FILE)
-    latest, sees = final(start), False
-    for number in range(1, settings.novice_rounds + 1):
-        out = folder / f"round_{number}"
-        shares = (FEWER_SENTENCES, FEWER_STRANGERS) if sees else (SENTENCES, STRANGERS)
-
-        def make(data: Path, number: int = number, shares: tuple[float, float] = shares) -> list[SftRow]:
-            sentences = round(settings.novice_rows * shares[0])
-            judged = make_taught(data, settings.novice_rows - sentences, number, strangers=shares[1])
-            return [*judged, *make_sentences(data, sentences, number)]
-
-        latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))
-        verdicts = agent_in(latest, settings).said_of(asked, folder / "pages")
-        right = sum(
-            verdict is not None and verdict.success == row.evaluation.success
-            for verdict, row in zip(verdicts, asked, strict=True)
-        ) / len(asked)
-        log_in(folder)(f"round {number}: {right:.3f} of the verdicts on {len(asked)} real pages are right")
-        if right >= settings.novice_right:
-            break
-        sees = sees or right >= SEES
-    with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
-        copytree(latest, temporary, dirs_exist_ok=True)
 
 
 def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) -> None:

@@ -16,6 +16,10 @@ from .prompts import PROMPT_SET
 
 BUCKETS = 50
 """Batches among which rows of about equal length are looked for."""
+REPEAT = "Repeat: "
+FEWEST_WORDS = 3
+WORDS_FROM = 3000
+"""Requests that lists of words are taken from."""
 GOING_ON = 0.75
 """Share of single sentences that change a page; the rest ask for a first one."""
 
@@ -67,6 +71,15 @@ def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
     return rows
 
 
+def make_copies(count: int, seed: int, longest: int) -> list[SftRow]:
+    """`count` lists of 3 to `longest` words of requests, in any order, to be written again: no word follows
+    from the one before, so that nothing but looking back helps."""
+    rng = Random(f"copies/{seed}")
+    words = sorted({word for _ in range(WORDS_FROM) for word in random_story(rng, "train").text.split()})
+    texts = [" ".join(rng.choices(words, k=rng.randint(FEWEST_WORDS, longest))) for _ in range(count)]
+    return [row_of(f"{REPEAT}{text}", text, []) for text in texts]
+
+
 def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` requests to be written again word for word, with the page that they go on from: what a reader
     knows who has never seen a plan."""
@@ -76,7 +89,7 @@ def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
     for _ in range(count):
         story = random_story(rng, "train")
         images = _images(story, pages)
-        rows.append(row_of(f"{'Page: <image> ' if images else ''}Repeat: {story.text}", story.text, images))
+        rows.append(row_of(f"{'Page: <image> ' if images else ''}{REPEAT}{story.text}", story.text, images))
     return rows
 
 

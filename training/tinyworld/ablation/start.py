@@ -1,0 +1,139 @@
+"""What every seed of the ablation starts from: `base`, which reads and sees and was never asked for a plan or
+a verdict, and `novice`, which goes on from it until it judges real pages about as well as it should.
+
+Decisions. They stand for a vision-language model, so the base must be able to say again what it was told. A
+small model learns that from short lists of words in any order, and not from requests, whose next word it can
+guess: after 4,800 of these it wrote requests of its own, and all that was trained on it had to learn to copy
+first. So lists come first, then longer ones among requests, then pages. The novice learns in rounds of right
+verdicts on rendered pages, with the noisy teacher's remedies, and of plans of a single sentence; a round is a
+training of its own, so that a stop costs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from shutil import copytree
+
+from ....backend.chat.protocol import Message
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import writing_folder
+from ....backend.pictures import Picture
+from ...rows.conversations import MARK
+from ...rows.rl import read_rl_rows
+from ...rows.row_sets import RowSet
+from ...rows.sft import SftRow
+from ...sft.train import SftData, train
+from ..data.critic_rows import make_rendered
+from ..data.planner_rows import make_copies, make_repeats, make_sentences
+from ..data.prompts import PROMPT_SET
+from ..data.rl_rows import RL_FILE, make_rl
+from ..data.trajectories import make_taught
+from ..models.agents import untrained
+from ..runs.batched_agents import BatchedAgent
+from .settings import AblationSettings
+from .single_agent import corpus
+from .stages import (
+    BASE_RATE,
+    PAGES_SEED,
+    agent_in,
+    final,
+    fine_tuned,
+    log_in,
+    open_generator,
+    rows_of,
+    sft_settings,
+)
+
+LAYERS, PAGE_SIDE = 4, 48
+COPYING_RATE = 3e-3
+SHORT, LONG = 11, 29
+"""Words of the longest list among the first ones, and later."""
+PAGES_ALONE = 2 / 3
+"""Share of the described pages that come before requests are among them again."""
+SENTENCES, STRANGERS = 0.15, 0.1
+"""Share of the novice's rows that are single sentences to plan (the rest are verdicts), and share of its
+verdicts that are on another page altogether, so that it says what is there and not what is wanted."""
+WORDS_FROM = 3000
+"""Rows of each kind that the vocabulary is learned from; no weight is."""
+ASKED = 100
+"""New requests that the finished base is asked to repeat."""
+
+
+def base(folder: Path, settings: AblationSettings) -> None:
+    """An agent that repeats requests word for word and describes pages; how many of new requests it repeats
+    is in the log."""
+
+    def listed(_: Path) -> list[SftRow]:
+        return make_copies(settings.copied, 0, SHORT)
+
+    def longer(data: Path) -> list[SftRow]:
+        half = settings.repeated // 2
+        return [*make_copies(half, 1, LONG), *make_repeats(data, half, 1)]
+
+    def seen(data: Path) -> list[SftRow]:
+        seeing = make_rendered(data, settings.described, 0, 0)
+        alone = round(settings.described * PAGES_ALONE)
+        rest = [*seeing[alone:], *make_repeats(data, settings.repeated // 5, 0)]
+        Random("order/base").shuffle(rest)
+        return [*seeing[:alone], *rest]
+
+    rows, lists, requests = rows_of(folder, seen), folder / "lists", folder / "requests"
+    fresh = folder / "fresh"
+    if not (fresh / "prompt_set").exists():
+        judged = make_rendered(folder / "data", 0, min(WORDS_FROM, settings.described), 1)
+        words = [*rows[:WORDS_FROM], *judged, *rows[-WORDS_FROM:]]
+        texts = [message.content for row in words for message in row.messages]
+        untrained(fresh, [*texts, *corpus(WORDS_FROM)], LAYERS, 0, PAGE_SIDE)
+    copying, training = sft_settings(COPYING_RATE, 0), sft_settings(BASE_RATE, 0)
+    copies = fine_tuned(fresh, rows_of(lists, listed), lists / "data", lists, copying)
+    reads = fine_tuned(copies, rows_of(requests, longer), requests / "data", requests, training)
+    data = SftData(RowSet(rows, folder / "data"))
+    made = train(reads, data, folder, training, PROMPT_SET, log_in(folder))
+    asked = make_repeats(folder / "asked", ASKED, 2)
+    right = repeated(agent_in(made, settings), asked, folder / "asked")
+    log_in(folder)(f"{right} of {len(asked)} new requests are repeated word for word")
+
+
+def repeated(agent: BatchedAgent, rows: Sequence[SftRow], images: Path) -> int:
+    """How many rows whose images lie below `images` an agent answers word for word as they are answered."""
+    said = agent.answers([_question(row, images) for row in rows], agent.plan_tokens)
+    return sum(
+        answer.strip() == row.messages[-1].content.strip() for answer, row in zip(said, rows, strict=True)
+    )
+
+
+def _question(row: SftRow, images: Path) -> Message:
+    before, *texts = row.messages[0].content.split(MARK)
+    parts: list[str | Picture] = [before]
+    for name, text in zip(row.images, texts, strict=True):
+        parts += [Picture.open(images / name), text]
+    return Message(role="user", content=tuple(part for part in parts if part))
+
+
+def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
+    """The base trained on, round by round, until it judges real pages about as well as it should; what each
+    round came to is in the log."""
+    make_rl(folder / "pages", open_generator(), settings.novice_pages, PAGES_SEED)
+    asked, _ = read_rl_rows(folder / "pages" / RL_FILE)
+    sentences = round(settings.novice_rows * SENTENCES)
+    latest = final(start)
+    for number in range(1, settings.novice_rounds + 1):
+        out = folder / f"round_{number}"
+
+        def make(data: Path, number: int = number) -> list[SftRow]:
+            judged = make_taught(data, settings.novice_rows - sentences, number, strangers=STRANGERS)
+            return [*judged, *make_sentences(data, sentences, number)]
+
+        latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))
+        verdicts = agent_in(latest, settings).said_of(asked, folder / "pages")
+        right = sum(
+            verdict is not None and verdict.success == row.evaluation.success
+            for verdict, row in zip(verdicts, asked, strict=True)
+        ) / len(asked)
+        log_in(folder)(f"round {number}: {right:.3f} of the verdicts on {len(asked)} real pages are right")
+        if right >= settings.novice_right:
+            break
+    with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
+        copytree(latest, temporary, dirs_exist_ok=True)
