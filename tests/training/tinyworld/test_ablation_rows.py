@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -35,6 +36,7 @@ from interleave_thinker.training.tinyworld.data.noisy_teacher import (
     TEACHERS,
     refined_prompt,
 )
+from interleave_thinker.training.tinyworld.data.planner_rows import make_copies
 from interleave_thinker.training.tinyworld.data.trajectories import (
     Taught,
     filtered,
@@ -194,3 +196,16 @@ def test_of_strangers_hardly_a_cell_is_as_wanted(tmp_path: Path) -> None:
         return sum(not verdict.success for verdict in said) / len(said)
 
     assert 0.35 < refused(0.0) < 0.75 and refused(1.0) > 0.95
+
+
+def test_lists_to_repeat_are_words_of_requests_in_no_order() -> None:
+    rows = make_copies(400, 0, 9)
+    lists = [row.messages[1].content.split() for row in rows]
+    assert all(row.messages[0].content == f"Repeat: {row.messages[1].content}" for row in rows)
+    assert {len(words) for words in lists} == set(range(3, 10))
+    rng = Random(0)
+    requests = [random_story(rng, "train").text.split() for _ in range(4000)]
+    assert {word for words in lists for word in words} <= {word for words in requests for word in words}
+    follows = {pair for words in requests for pair in itertools.pairwise(words)}
+    pairs = [pair for words in lists for pair in itertools.pairwise(words)]
+    assert sum(pair in follows for pair in pairs) < len(pairs) / 4

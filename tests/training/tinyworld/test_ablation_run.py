@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from support.ablation_outcomes import write_seeds
 
+from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.files.lock import SystemLock
-from interleave_thinker.training.tinyworld.ablation.outcomes import outcomes_in
+from interleave_thinker.training.tinyworld.ablation.outcomes import outcomes_in, start_of
 from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.training.tinyworld.ablation.run import ablate, claim
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.training.tinyworld.job_runner import perform
 
+AGENTS = Path(__file__).parents[2] / "data" / "agents"
 MINIATURE = AblationSettings(
     seeds=1,
     stories=2,
@@ -81,6 +84,32 @@ def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_
     other = outcomes_in(tmp_path / "done", settings, "", "")
     with pytest.raises(SettingsError, match="--first-seed"):
         ablate(tmp_path / "out", settings, "", "", lambda line: None, [other])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_was_made_elsewhere_is_taken_as_it_is(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    for name, agent in (("base", "planner"), ("novice", "critic")):
+        copytree(AGENTS / agent, made / name)
+    settings = MINIATURE.model_copy(update={"start": made})
+    out = tmp_path / "out"
+    for job in all_jobs(out, settings)[:2]:
+        perform(job)
+    assert start_of(out) == " ".join(checkpoint_digest(made / name) for name in ("base", "novice"))
+    claim(out, settings)
+    (made / "novice" / "model.safetensors").write_bytes(
+        (AGENTS / "planner" / "model.safetensors").read_bytes()
+    )
+    with pytest.raises(TrainingError):
+        claim(out, settings)
+
+
+def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    copytree(AGENTS / "planner", tmp_path / "made" / "base")
+    settings = MINIATURE.model_copy(update={"start": tmp_path / "made"})
+    with pytest.raises(SettingsError, match="novice"):
+        ablate(tmp_path / "out", settings, "", "", lambda line: None)
     assert not (tmp_path / "out").exists()
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ..job_runner import Job
@@ -20,12 +21,13 @@ from ..runs.stories import StoryOutcome
 from .measures import Judged, Measured, NextSteps, Remedies, exact_plans, stored
 from .pipeline import ROWS, all_jobs, measured, seed_folder, told_rows
 from .settings import AblationSettings
+from .stages import final
 
 Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000_000)]
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """Who wrote whole plans, and the job that counted them."""
-WHICH = {"seeds", "first_seed", "teacher_seeds", "workers"}
-"""Settings that say which seeds are run and how, and not what is done for each."""
+WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
+"""Settings that say which seeds are run, how and where, and not what is done for each."""
 
 
 class _Part(BaseModel):
@@ -88,11 +90,12 @@ class SeedOutcomes(_Part):
 
 
 class Made(_Part):
-    """A run that seeds come from: its command and commit, the seeds, and minutes of one core for what they
-    share."""
+    """A run that seeds come from: its command and commit, digests of the base and the novice that it started
+    from, its seeds, and minutes of one core for what they share."""
 
     command: str
     commit: str
+    start: str
     seeds: list[int]
     shared_minutes: dict[str, float]
 
@@ -112,11 +115,17 @@ def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str
     made = Made(
         command=command,
         commit=commit,
+        start=start_of(out),
         seeds=list(settings.all_seeds),
         shared_minutes={job.folder.name: _minutes(job) for job in shared},
     )
     seeds = [_of_seed(seed_folder(out, seed), seed, jobs) for seed in settings.all_seeds]
-    return Outcomes(settings=settings, made=[made], seeds=seeds)
+    return Outcomes(settings=settings.model_copy(update={"start": None}), made=[made], seeds=seeds)
+
+
+def start_of(out: Path) -> str:
+    """Digests of the checkpoints that the seeds below `out` start from, separated by a space."""
+    return " ".join(checkpoint_digest(final(out / "shared" / name)) for name in ("base", "novice"))
 
 
 def read_report(path: Path) -> Outcomes:

@@ -75,6 +75,8 @@ def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
         Job(base, start.base, (settings,), threads=every),
         Job(novice, start.novice, (settings, base), (base,), every),
     ]
+    if settings.start is not None:
+        jobs = [Job(one, start.given, (settings.start / one.name,)) for one in (base, novice)]
     for seed in settings.all_seeds:
         jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
     return jobs

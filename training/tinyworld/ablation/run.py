@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.lock import SystemLock
@@ -24,6 +25,7 @@ from .outcomes import WHICH, Outcomes, check_together, joined, outcomes_in
 from .pipeline import ROWS, all_jobs
 from .plot import as_svg
 from .settings import AblationSettings
+from .start import check_start
 
 
 def ablate(
@@ -44,6 +46,8 @@ def ablate(
     require(*TRAINERS)
     run_here = (settings, settings.all_seeds)
     check_together([run_here, *((one.settings, [seed.seed for seed in one.seeds]) for one in others)])
+    if settings.start is not None:
+        check_start(settings.start)
     claim(out, settings)
     lock = SystemLock(out / "running.lock")
     if not lock.take():
@@ -63,9 +67,11 @@ def ablate(
 
 
 def claim(out: Path, settings: AblationSettings) -> None:
-    """Keep a folder for these settings, however many seeds and processes. Raises TrainingError if it is
-    another run's."""
+    """Keep a folder for these settings and this start, however many seeds and processes. Raises TrainingError
+    if it is another run's."""
     kept = settings.model_dump(exclude=WHICH)
+    if settings.start is not None:
+        kept["start"] = " ".join(checkpoint_digest(settings.start / name) for name in ("base", "novice"))
     claim_run(out, {"stage": "ablation", **kept})
 
 
@@ -170,6 +176,7 @@ def _ending(found: Findings) -> list[str]:
         f"seeds {', '.join(map(str, one.seeds))} at commit {one.commit[:12]} by `{one.command}`"
         for one in found.outcomes.made
     )
+    starts = sorted({one.start for one in found.outcomes.made})
     exact = "; ".join(
         f"{name} {' '.join(f'{one:.3f}' for one in shares)}" for name, shares in found.exact_plans.items()
     )
@@ -189,6 +196,9 @@ def _ending(found: Findings) -> list[str]:
         f"{found.minutes_in_all:.0f}: {kinds}.",
         "",
         f"Made: {made}.",
+        "",
+        f"{'All seeds start' if len(starts) == 1 else 'Seeds start'} from {' or '.join(starts)} (digests of "
+        "the base and the novice).",
     ]
 
 

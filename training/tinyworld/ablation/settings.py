@@ -9,6 +9,8 @@ left to learn: few rows, and a start that is stopped where it judges real pages 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -78,6 +80,11 @@ class AblationSettings(BaseModel):
         ge=0,
         le=20,
         description="Seeds whose full SFT and full RL are done with a careful and a careless teacher, too.",
+    )
+    start: Path | None = Field(
+        default=None,
+        description="Folder with `base` and `novice`, the checkpoints that everything starts from; empty: "
+        "they are trained first.",
     )
     workers: int = Field(default=2, ge=1, description="Processes at once, one thread each.")
 

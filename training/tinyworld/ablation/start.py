@@ -17,7 +17,8 @@ from random import Random
 from shutil import copytree
 
 from ....backend.chat.protocol import Message
-from ....backend.errors import TrainingError
+from ....backend.checkpoints.model_folder import check_files, check_weights
+from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
 from ....backend.pictures import Picture
 from ...rows.conversations import MARK
@@ -94,6 +95,24 @@ def base(folder: Path, settings: AblationSettings) -> None:
     asked = make_repeats(folder / "asked", ASKED, 2)
     right = repeated(agent_in(made, settings), asked, folder / "asked")
     log_in(folder)(f"{right} of {len(asked)} new requests are repeated word for word")
+
+
+def check_start(folder: Path) -> None:
+    """Raise SettingsError unless a folder holds both checkpoints, in safetensors and with no code."""
+    for name in ("base", "novice"):
+        if not (folder / name / "config.json").is_file():
+            raise SettingsError(
+                f"--start {str(folder)!r} has no checkpoint {name!r}.",
+                "Give a folder with base and novice, or leave it out: they are trained then.",
+            )
+        check_files(folder / name, SettingsError)
+        check_weights(folder / name, SettingsError)
+
+
+def given(folder: Path, checkpoint: Path) -> None:
+    """One of both as it was made elsewhere."""
+    with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
+        copytree(checkpoint, temporary, dirs_exist_ok=True)
 
 
 def repeated(agent: BatchedAgent, rows: Sequence[SftRow], images: Path) -> int:
