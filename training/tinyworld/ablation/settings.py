@@ -27,13 +27,15 @@ class AblationSettings(BaseModel):
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
     )
+    described: int = Field(default=24000, ge=16, description="Pairs of pages that all agents learn to see.")
     copied: int = Field(
-        default=16000, ge=16, description="Short lists of words that all agents learn to repeat."
+        default=16000, ge=16, description="Short lists of words that all agents learn to repeat then."
     )
     repeated: int = Field(
-        default=8000, ge=16, description="Longer ones and requests, as many of either, after these."
+        default=12000,
+        ge=16,
+        description="Requests that they learn to repeat after that, among longer lists and pages.",
     )
-    described: int = Field(default=40000, ge=16, description="Pairs of pages that all agents learn to see.")
     novice_rows: int = Field(
         default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."
     )
