@@ -19,7 +19,7 @@ from ....backend.errors import AnswerError, ScorerError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Value
 from ...rows.planner_rl import PlannerRlRow
-from ..cache import RewardCache, key_of
+from ..redraws.cache import RewardCache, key_of
 
 ANSWER_TOKENS = 4096
 

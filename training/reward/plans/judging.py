@@ -20,7 +20,7 @@ from ....backend.errors import Cancelled, InterleaveError, ScorerError, Settings
 from ....backend.pictures import Picture
 from ....backend.types import Plan
 from ...rows.planner_rl import PlannerRlRow
-from ..bounded_calls import BoundedCalls, CallTimeout
+from ..redraws.bounded_calls import BoundedCalls, CallTimeout
 from .judges import PlanJudge, PlanScore
 
 WINDOW, LEAST_SEEN = 512, 32
