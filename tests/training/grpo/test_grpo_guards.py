@@ -171,7 +171,7 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
 def test_an_outage_stops_training_and_mending_it_goes_on(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.reward import redraw as step_rewards
+    from interleave_thinker.training.reward.redraws import redrawer as step_rewards
 
     monkeypatch.setattr(step_rewards, "LEAST_SEEN", 4)
     broken = Broken()
