@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("backend", "nodes", "training", "cli")
 TABLE = re.compile(r"^```imports\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PACKAGES = re.compile(r"^packages = \[$(.*?)^\]$", re.MULTILINE | re.DOTALL)
 MOST_ROOMS = 12
 """Files and folders in one folder: past that a reader no longer sees what it is about."""
 CROWDED = {"backend": 28, "cli/commands": 17}
@@ -147,6 +148,15 @@ def test_no_folder_is_a_heap() -> None:
             rooms[folder_of(path.parent)] += 1
     for folder, number in rooms.items():
         assert number <= CROWDED.get(folder, MOST_ROOMS), f"{folder} holds {number} files and folders"
+
+
+def test_every_folder_is_installed() -> None:
+    """An editable install finds what the list of packages lacks; pip install does not."""
+    listed = PACKAGES.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert listed
+    folders = {path.parent.relative_to(ROOT) for path in modules().values()} | {Path()}
+    named = {".".join(("interleave_thinker", *folder.parts)) for folder in folders}
+    assert set(re.findall(r'"([^"]+)"', listed[1])) == named
 
 
 def test_production_code_does_not_import_the_demo() -> None:
