@@ -26,6 +26,7 @@ MINIATURE = AblationSettings(
     repeated=16,
     described=32,
     novice_rows=32,
+    base_rounds=1,
     novice_rounds=1,
     novice_pages=4,
     planner_rows=16,

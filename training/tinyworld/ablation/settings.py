@@ -34,7 +34,14 @@ class AblationSettings(BaseModel):
     repeated: int = Field(
         default=12000,
         ge=16,
-        description="Requests that they learn to repeat after that, among longer lists and pages.",
+        description="Requests of a round that they learn to repeat after that, among longer lists and pages.",
+    )
+    base_rounds: int = Field(default=6, ge=1, le=100, description="Such rounds at most.")
+    base_right: float = Field(
+        default=0.95,
+        ge=0,
+        le=1,
+        description="Share of new requests repeated word for word after which no further round follows.",
     )
     novice_rows: int = Field(
         default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."

@@ -6,8 +6,9 @@ small model learns that from short lists of words in any order, and not from req
 guess: after 4,800 of these it wrote requests of its own, and all that was trained on it had to learn to copy
 first. Seeing comes before it (one that copied first told 0.07 of the cells after 2,600 steps), and pages stay
 among the lists and the requests (after 1,700 steps of pages alone nothing was copied any more). The novice
-learns in rounds of right verdicts on rendered pages, with the noisy teacher's remedies, and of plans of a
-single sentence; a round is a training of its own, so that a stop costs one.
+learns right verdicts on rendered pages, with the noisy teacher's remedies, and plans of a single sentence.
+When either has learned enough is seen by asking it, after rounds that are trainings of their own: copying
+comes suddenly, and not after the same number of steps each time. So a stop costs one round.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ SENTENCES, STRANGERS = 0.15, 0.1
 verdicts that are on another page altogether, so that it says what is there and not what is wanted."""
 WORDS_FROM = 3000
 """Rows of each kind that the vocabulary is learned from; no weight is."""
-ASKED = 100
-"""New requests that the finished base is asked to repeat."""
+ASKED, ASKED_SEED = 100, 1000
+"""New requests that the base is asked to repeat after every round, and their seed, which is no round's."""
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """An agent that repeats requests word for word and describes pages; how many of new requests it repeats
-    is in the log."""
+    """An agent that repeats requests word for word and describes pages, trained on in rounds until it repeats
+    new ones as well as the settings say; what each round came to is in the log."""
 
     def seen(data: Path) -> list[SftRow]:
         return make_rendered(data, settings.described, 0, 0)
@@ -68,25 +69,34 @@ def base(folder: Path, settings: AblationSettings) -> None:
         kept = make_rendered(data, settings.described // 5, 0, 1)
         return [*make_copies(settings.copied, 0, SHORT), *kept]
 
-    def read(data: Path) -> list[SftRow]:
-        kept = make_rendered(data, settings.repeated // 2, 0, 2)
-        longer = make_copies(settings.repeated // 3, 1, LONG)
-        return [*make_repeats(data, settings.repeated, 0), *longer, *kept]
+    def read(data: Path, number: int) -> list[SftRow]:
+        kept = make_rendered(data, settings.repeated // 2, 0, number + 1)
+        longer = make_copies(settings.repeated // 3, number, LONG)
+        return [*make_repeats(data, settings.repeated, number - 1), *longer, *kept]
 
-    pages, lists = folder / "pages", folder / "lists"
-    rows, fresh = rows_of(folder, read), folder / "fresh"
+    def round_of(number: int) -> tuple[Path, list[SftRow]]:
+        out = folder / f"round_{number}"
+        return out, rows_of(out, lambda data: read(data, number))
+
+    pages, lists, fresh = folder / "pages", folder / "lists", folder / "fresh"
     if not (fresh / "prompt_set").exists():
-        judged = make_rendered(folder / "data", 0, min(WORDS_FROM, settings.described), 3)
+        _, rows = round_of(1)
+        judged = make_rendered(folder / "words", 0, min(WORDS_FROM, settings.described), 3)
         words = [*rows[:WORDS_FROM], *judged, *rows[-WORDS_FROM:]]
         texts = [message.content for row in words for message in row.messages]
         untrained(fresh, [*texts, *corpus(WORDS_FROM)], LAYERS, 0, PAGE_SIDE)
-    slow, quick = sft_settings(BASE_RATE, 0), sft_settings(COPYING_RATE, 0)
-    sees = fine_tuned(fresh, rows_of(pages, seen), pages / "data", pages, slow)
-    copies = fine_tuned(sees, rows_of(lists, listed), lists / "data", lists, quick)
-    made = fine_tuned(copies, rows, folder / "data", folder, slow)
-    asked = make_repeats(folder / "asked", ASKED, 2)
-    right = repeated(agent_in(made, settings), asked, folder / "asked")
-    log_in(folder)(f"{right} of {len(asked)} new requests are repeated word for word")
+    quick = sft_settings(COPYING_RATE, 0)
+    latest = fine_tuned(fresh, rows_of(pages, seen), pages / "data", pages, sft_settings(BASE_RATE, 0))
+    latest = fine_tuned(latest, rows_of(lists, listed), lists / "data", lists, quick)
+    asked = make_repeats(folder / "asked", ASKED, ASKED_SEED)
+    for number in range(1, settings.base_rounds + 1):
+        out, rows = round_of(number)
+        latest = fine_tuned(latest, rows, out / "data", out, sft_settings(BASE_RATE, number - 1))
+        right = repeated(agent_in(latest, settings), asked, folder / "asked") / len(asked)
+        log_in(folder)(f"round {number}: {right:.2f} of {len(asked)} new requests are repeated word for word")
+        if right >= settings.base_right:
+            break
+    _keep(latest, folder)
 
 
 def check_start(folder: Path) -> None:
@@ -103,8 +113,7 @@ def check_start(folder: Path) -> None:
 
 def given(folder: Path, checkpoint: Path) -> None:
     """One of both as it was made elsewhere."""
-    with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
-        copytree(checkpoint, temporary, dirs_exist_ok=True)
+    _keep(checkpoint, folder)
 
 
 def repeated(agent: BatchedAgent, rows: Sequence[SftRow], images: Path) -> int:
@@ -146,5 +155,9 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
         log_in(folder)(f"round {number}: {right:.3f} of the verdicts on {len(asked)} real pages are right")
         if right >= settings.novice_right:
             break
+    _keep(latest, folder)
+
+
+def _keep(checkpoint: Path, folder: Path) -> None:
     with writing_folder(final(folder), TrainingError, "The checkpoint") as temporary:
-        copytree(latest, temporary, dirs_exist_ok=True)
+        copytree(checkpoint, temporary, dirs_exist_ok=True)
