@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from shutil import copytree
 
 import pytest
@@ -11,11 +12,16 @@ from support.ablation_outcomes import write_seeds
 from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.files.lock import SystemLock
+from interleave_thinker.backend.tinyworld.wording import prompt_text
+from interleave_thinker.training.tinyworld.ablation import start
 from interleave_thinker.training.tinyworld.ablation.outcomes import outcomes_in, start_of
 from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.training.tinyworld.ablation.run import ablate, claim
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
+from interleave_thinker.training.tinyworld.ablation.stages import agent_in
+from interleave_thinker.training.tinyworld.data.planner_rows import make_repeats
 from interleave_thinker.training.tinyworld.job_runner import perform
+from interleave_thinker.training.tinyworld.world.judged_pages import rendered
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"
 MINIATURE = AblationSettings(
@@ -103,6 +109,21 @@ def test_a_start_that_was_made_elsewhere_is_taken_as_it_is(tmp_path: Path) -> No
     )
     with pytest.raises(TrainingError):
         claim(out, settings)
+
+
+def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> None:
+    start.check_start(AGENTS)
+    asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
+    base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
+    # 0.98 of 100 when it was made; a base that had not learned to copy repeated none.
+    assert start.repeated(base, asked, tmp_path) >= 17
+    rng = Random(1)
+    pages = [rendered(rng) for _ in range(40)]
+    said = novice.said(
+        [(one.before, one.after, prompt_text(one.edit), prompt_text(one.edit, one.clauses)) for one in pages]
+    )
+    right = [verdict and verdict.success == one.success for verdict, one in zip(said, pages, strict=True)]
+    assert sum(map(bool, right)) >= 30
 
 
 def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path: Path) -> None:
