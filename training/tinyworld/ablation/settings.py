@@ -54,7 +54,7 @@ class AblationSettings(BaseModel):
         description="Share of right verdicts on real pages after which no further round follows.",
     )
     novice_pages: int = Field(default=200, ge=2, description="Real pages that this is seen by.")
-    planner_rows: int = Field(default=40000, ge=16, description="Requests that each planner is trained on.")
+    planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
     next_steps: int = Field(
         default=10000,
