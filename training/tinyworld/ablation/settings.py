@@ -70,7 +70,7 @@ class AblationSettings(BaseModel):
     rollouts: int = Field(
         default=24, ge=1, description="Rollouts of 16 x 8 answers, of each of which four steps are made."
     )
-    rl_rate: float = Field(default=3e-4, gt=0, description="Learning rate of reinforcement learning.")
+    rl_rate: float = Field(default=1.5e-4, gt=0, description="Learning rate of reinforcement learning.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
     kl: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."

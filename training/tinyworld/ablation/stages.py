@@ -175,7 +175,7 @@ def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
         weight_decay=0.01,
         temperature=settings.temperature,
         kl=settings.kl,
-        scale="batch",
+        scale="group",
         prompts=16,
         group=8,
         updates=4,
