@@ -130,7 +130,8 @@ def _right(stories: Stories, attempts: int) -> Right:
     return [told[attempts].outcomes for told in stories]
 
 
-def _mean(outcomes: Right) -> Mean:
+def mean_of(outcomes: Right) -> Mean:
+    """The share of stories that came out right, with its interval over seeds and stories."""
     found = two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
     if found.low < found.high:
         return found
@@ -197,7 +198,7 @@ def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> R
         name=name,
         title=ROWS[name].title,
         published=ROWS[name].published,
-        stories={attempts: _mean(_right(stories, attempts)) for attempts in stories[0]},
+        stories={attempts: mean_of(_right(stories, attempts)) for attempts in stories[0]},
         of_each_seed=[round(sum(seed) / len(seed), 3) for seed in right[name]],
         steps=sum(steps) / max(1, len(steps)),
         draws=sum(one.draws for one in told) / max(1, len(steps)),
@@ -220,8 +221,8 @@ def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TaughtBy:
         remedies={remedy: round(often, 3) for remedy, often in teacher.remedies.items()},
         overlooked=teacher.overlooked,
         seeds=len(seeds),
-        sft=_mean(right["sft"]),
-        rl=_mean(right["rl"]),
+        sft=mean_of(right["sft"]),
+        rl=mean_of(right["rl"]),
         rl_over_sft=_against(right, "rl", "sft"),
     )
 

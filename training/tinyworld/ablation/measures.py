@@ -131,13 +131,13 @@ def measure_agents(
     agent = agent_in(critic, settings) if critic is not None else None
     judge = agent.judge if agent is not None else oracle_verdicts
     judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
-    _keep(folder, Measured(told=_told(stories, planned, judge, tries), judged=judged))
+    _keep(folder, Measured(told=tell(stories, planned, judge, tries), judged=judged))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
     """The generator alone: what the request says of each step that is drawn is a prompt, drawn once."""
     stories = stories_of(settings, seed)
-    _keep(folder, Measured(told=_told(stories, [as_told(story) for story in stories], None, ALONE)))
+    _keep(folder, Measured(told=tell(stories, [as_told(story) for story in stories], None, ALONE)))
 
 
 def as_told(story: Story) -> Plan:
@@ -156,7 +156,7 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
     plans = _readable(base.plan([request_of(story) for story in stories], again=False))
-    _keep(folder, Measured(told=_told(stories, plans, base.judge, (TRIES,))))
+    _keep(folder, Measured(told=tell(stories, plans, base.judge, (TRIES,))))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
@@ -199,15 +199,17 @@ def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> 
     return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
-def _told(
+def tell(
     stories: Sequence[Story], plans: Sequence[Plan | None], judge: Judge | None, tries: tuple[int, ...]
 ) -> dict[int, list[StoryOutcome]]:
+    """How stories come out with these plans (None: lost), by number of attempts; without a judge each page is
+    drawn once."""
     together = _side_by_side(judge or oracle_verdicts)
     generator = SharedGenerator(together, "tinyworld")
     critic = SharedCritic(together, "critic") if judge is not None else None
     runs = StoryRuns(tries)
 
-    def tell(number: int, story: Story, plan: Plan | None) -> dict[int, StoryOutcome]:
+    def tell_one(number: int, story: Story, plan: Plan | None) -> dict[int, StoryOutcome]:
         try:
             return told(number, story, plan, generator, critic, runs)
         except AnswerError:
@@ -215,7 +217,7 @@ def _told(
             return {attempts: lost(story) for attempts in tries}
 
     tasks = [
-        partial(tell, number, story, plan)
+        partial(tell_one, number, story, plan)
         for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
     ]
     outcomes = together.run(tasks)

@@ -1,0 +1,237 @@
+"""The arms of planner reinforcement's benchmark (planner_reinforcement.py): what is trained for one seed, and
+what each arm is asked.
+
+Decision: every stage leaves a file and is not made again, so that a stopped benchmark goes on within a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import conftest  # noqa: F401 - makes the package importable
+
+from interleave_thinker.backend.prompts import prompt_set_of
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.training.evaluation.held_out import greedy_answers
+from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
+from interleave_thinker.training.grpo.planner_task import PlannerTask
+from interleave_thinker.training.grpo.train import RlData
+from interleave_thinker.training.grpo.train import train as reinforce
+from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
+from interleave_thinker.training.reward.plans.reward import plan_samples
+from interleave_thinker.training.reward.plans.terms import PlanRewardSettings, plan_in
+from interleave_thinker.training.rows.planner_rl import PlannerRlRow, planner_question, read_planner_rl
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining
+from interleave_thinker.training.sft.train import train as fine_tune
+from interleave_thinker.training.tinyworld.ablation.measures import TRIES, oracle_verdicts, tell
+from interleave_thinker.training.tinyworld.planning.rows import (
+    StoryKind,
+    make_planner_rl,
+    make_stories_sft,
+)
+from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
+from interleave_thinker.training.tinyworld.world.requests import Story
+
+TOKENS, BATCH = 480, 64
+LEARNED = StoryKind(3, 6, "other")
+REINFORCED = StoryKind(5, 8, "other")
+ASKED = {"longer": StoryKind(7, 8, "other"), "unseen": StoryKind(7, 8, "unseen")}
+ARMS = ("start", "grpo", "rejection", "more")
+GROUP = 8
+AT_ONCE = BATCH // GROUP
+"""Requests that are sampled together."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is trained and asked."""
+
+    learned: int
+    rollouts: int
+    updates: int
+    prompts: int
+    stories: int
+    rate: float
+    temperature: float
+
+    @property
+    def reinforced(self) -> int:
+        return self.rollouts * self.prompts
+
+
+def log_of(folder: Path) -> Callable[[str], None]:
+    def log(line: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+
+    return log
+
+
+def sft(start: Path, rows: list[SftRow], folder: Path, out: Path, rate: float, seed: int) -> Path:
+    settings = SftTraining(
+        epochs=1, batch=16, rate=rate, warm_up=0.05, weight_decay=0.01, second_moment=0.98,
+        freeze_vision=False, save_every=250, device="cpu", half="fp16", seed=seed, samples=0,
+        tensorboard=False,
+    )  # fmt: skip
+    return fine_tune(start, SftData(RowSet(rows, folder)), out, settings, prompt_set_of(start), log_of(out))
+
+
+class Answering:
+    """A planner of a folder that answers rows in batches."""
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self.model: Any = AutoModelForImageTextToText.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+        )
+        self.processor: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
+        self.processor.tokenizer.padding_side = "left"
+        prompt_set = prompt_set_of(folder)
+        assert prompt_set is not None
+        self.prompt_set = prompt_set
+
+    def answers(self, rows: list[PlannerRlRow], folder: Path, temperature: float = 0.0) -> list[str]:
+        asked = [planner_question(row, folder, folder / "shown", self.prompt_set) for row in rows]
+        return greedy_answers(self.model, self.processor, asked, TOKENS, BATCH, temperature)[0]
+
+
+def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[Any]:
+    import asyncio
+
+    judging = PlanJudging(SimulatedWorld(), JudgingSettings())
+    return asyncio.run(plan_samples(answers, rows, judging, PlanRewardSettings(), folder))
+
+
+class Seed:
+    """One seed's stages below a folder."""
+
+    def __init__(self, out: Path, seed: int, scale: Scale) -> None:
+        self.out, self.seed, self.scale = out / f"seed-{seed}", seed, scale
+
+    def planner(self, arm: str) -> Path:
+        return self.out / arm / "final"
+
+    def rows(self, name: str, count: int, kind: StoryKind, asked: bool = False) -> Path:
+        path = self.out / name / "planner_rl.jsonl"
+        if not path.exists():
+            make_planner_rl(path.parent, count, self.seed, kind, "evaluate" if asked else "train")
+        return path
+
+    def run(self) -> None:
+        scale = self.scale
+        few = self.out / "few" / "planner_sft.json"
+        if not few.exists():
+            make_stories_sft(few.parent, scale.learned + scale.reinforced, self.seed, LEARNED)
+        rows = read_rows(few)
+        timed = self.timed
+        timed("start", lambda: sft(checkpoint("planner"), rows[: scale.learned], few.parent,
+                                   self.out / "start", 1e-3, self.seed))  # fmt: skip
+        timed("grpo", self.reinforced)
+        timed("rejection", self.rejection)
+        timed("more", lambda: sft(self.planner("start"), rows[scale.learned :], few.parent,
+                                  self.out / "more", 3e-4, self.seed))  # fmt: skip
+        for arm in ARMS:
+            timed(f"asked-{arm}", lambda arm=arm: self.asked(arm))
+
+    def timed(self, name: str, work: Callable[[], object]) -> None:
+        """Do the work unless its file of seconds is there."""
+        path = self.out / f"{name}.json"
+        if path.exists():
+            return
+        began, processor = time.monotonic(), time.process_time()
+        work()
+        taken = {"seconds": time.monotonic() - began, "processor": time.process_time() - processor}
+        path.write_text(json.dumps(taken))
+        print(f"seed {self.seed}: {name} {taken['processor']:.0f} s of the processor", flush=True)
+
+    def reinforced(self) -> None:
+        scale = self.scale
+        path = self.rows("rl", scale.reinforced + 64, REINFORCED)
+        settings = PlannerGrpoTraining(
+            rate=scale.rate, weight_decay=0.01, temperature=scale.temperature, prompts=scale.prompts,
+            group=GROUP, updates=scale.updates, micro_batch=32, rollouts=scale.rollouts, answer_tokens=TOKENS,
+            device="cpu", half="fp16", save_every=max(1, scale.rollouts // 4), check_rows=48,
+            check_batch=48, tensorboard=False, seed=self.seed,
+        )  # fmt: skip
+        rows, held = split_planner_rows(read_planner_rl(path)[0], settings)
+        task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), path.parent)
+        data = RlData(rows, held, path.parent)
+        reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_of(self.out / "grpo"))
+
+    def rejection(self) -> None:
+        """The best of eight own plans of each request that grpo saw, if it is readable; ties by the first."""
+        import torch
+
+        path = self.rows("rl", self.scale.reinforced + 64, REINFORCED)
+        rows = read_planner_rl(path)[0][: self.scale.reinforced]
+        made = self.out / "rejection.rows.json"
+        if not made.exists():
+            torch.manual_seed(self.seed)
+            planner = Answering(self.planner("start"))
+            best: list[SftRow] = []
+            for start in range(0, len(rows), AT_ONCE):
+                some = [row for row in rows[start : start + AT_ONCE] for _ in range(GROUP)]
+                answers = planner.answers(some, path.parent, self.scale.temperature)
+                samples = judged(answers, some, path.parent)
+                for place in range(0, len(some), GROUP):
+                    chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall)
+                    if chosen.match > 0:
+                        best.append(_taught(some[place], chosen.answer, path.parent, planner))
+            write_rows(made, best)
+        sft(self.planner("start"), read_rows(made), made.parent, self.out / "rejection", 3e-4, self.seed)
+
+    def asked(self, arm: str) -> None:
+        """The arm's plans for each kind of stories: whether they lead to the right pages, and whether the
+        story comes out right with these plans, the shipped generator, an oracle critic and three attempts."""
+        planner = Answering(self.planner(arm))
+        found = {}
+        for name, kind in ASKED.items():
+            path = self.rows(name, self.scale.stories, kind, asked=True)
+            rows = read_planner_rl(path)[0]
+            answers = planner.answers(rows, path.parent)
+            samples = judged(answers, rows, path.parent)
+            plans = [plan_in(answer) for answer in answers]
+            told = tell(self.stories(rows, kind), plans, oracle_verdicts, (TRIES,))[TRIES]
+            found[name] = {
+                "exact": [bool(sample.exact) for sample in samples],
+                "right": [story.right for story in told],
+                "match": sum(sample.match for sample in samples) / len(samples),
+                "steps": sum(sample.steps for sample in samples) / len(samples),
+            }
+        (self.out / f"{arm}.found.json").write_text(json.dumps(found))
+
+    def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[Story]:
+        """The stories that these rows were made from, in their order."""
+        made = kind.stories(f"planner rl/{self.seed}", "evaluate")
+        return [
+            next(
+                story
+                for story in made
+                if story.text == row.request and list(story.plan.steps) == row.reference
+            )
+            for row in rows
+        ]
+
+    def found(self, arm: str) -> dict[str, Any]:
+        return json.loads((self.out / f"{arm}.found.json").read_text())
+
+
+def _taught(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
+    from interleave_thinker.training.rows.conversations import MARK
+
+    asked = planner_question(row, folder, folder / "shown", planner.prompt_set)
+    parts = asked["prompt"][0]["content"]
+    text = "".join(MARK if part["type"] == "image" else part["text"] for part in parts)
+    turns = [SftMessage(role="user", content=text), SftMessage(role="assistant", content=answer)]
+    return SftRow(messages=turns, images=[f"{folder.name}/{name}" for name in row.images])
