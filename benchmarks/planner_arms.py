@@ -10,11 +10,13 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import conftest  # noqa: F401 - makes the package importable
 
+from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import prompt_set_of
 from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.training.evaluation.held_out import greedy_answers
@@ -32,6 +34,7 @@ from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train as fine_tune
 from interleave_thinker.training.tinyworld.ablation.measures import TRIES, oracle_verdicts, tell
+from interleave_thinker.training.tinyworld.ablation.stages import log_in
 from interleave_thinker.training.tinyworld.planning.rows import (
     StoryKind,
     make_planner_rl,
@@ -48,6 +51,8 @@ ARMS = ("start", "grpo", "rejection", "more")
 GROUP = 8
 AT_ONCE = BATCH // GROUP
 """Requests that are sampled together."""
+MOST_DOUBLED = 10
+"""Times as many stories as rows that are looked through: rows leave out doubled requests."""
 
 
 @dataclass(frozen=True)
@@ -67,22 +72,13 @@ class Scale:
         return self.rollouts * self.prompts
 
 
-def log_of(folder: Path) -> Callable[[str], None]:
-    def log(line: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
-
-    return log
-
-
 def sft(start: Path, rows: list[SftRow], folder: Path, out: Path, rate: float, seed: int) -> Path:
     settings = SftTraining(
         epochs=1, batch=16, rate=rate, warm_up=0.05, weight_decay=0.01, second_moment=0.98,
         freeze_vision=False, save_every=250, device="cpu", half="fp16", seed=seed, samples=0,
         tensorboard=False,
     )  # fmt: skip
-    return fine_tune(start, SftData(RowSet(rows, folder)), out, settings, prompt_set_of(start), log_of(out))
+    return fine_tune(start, SftData(RowSet(rows, folder)), out, settings, prompt_set_of(start), log_in(out))
 
 
 class Answering:
@@ -167,7 +163,7 @@ class Seed:
         rows, held = split_planner_rows(read_planner_rl(path)[0], settings)
         task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), path.parent)
         data = RlData(rows, held, path.parent)
-        reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_of(self.out / "grpo"))
+        reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_in(self.out / "grpo"))
 
     def rejection(self) -> None:
         """The best of eight own plans of each request that grpo saw, if it is readable; ties by the first."""
@@ -212,16 +208,20 @@ class Seed:
         (self.out / f"{arm}.found.json").write_text(json.dumps(found))
 
     def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[Story]:
-        """The stories that these rows were made from, in their order."""
-        made = kind.stories(f"planner rl/{self.seed}", "evaluate")
-        return [
-            next(
-                story
-                for story in made
-                if story.text == row.request and list(story.plan.steps) == row.reference
-            )
-            for row in rows
-        ]
+        """The stories that these rows were made from, in their order. Raises TrainingError for rows that
+        another version of the world made."""
+        made = islice(kind.stories(f"planner rl/{self.seed}", "evaluate"), MOST_DOUBLED * len(rows))
+        found = []
+        for row in rows:
+            same = (one for one in made if one.text == row.request and list(one.plan.steps) == row.reference)
+            story = next(same, None)
+            if story is None:
+                raise TrainingError(
+                    f"No story of today's world is the request {row.request!r} in {self.out}.",
+                    "Another version made it: choose another --out.",
+                )
+            found.append(story)
+        return found
 
     def found(self, arm: str) -> dict[str, Any]:
         return json.loads((self.out / f"{arm}.found.json").read_text())

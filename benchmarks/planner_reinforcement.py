@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -24,9 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import conftest  # noqa: F401 - makes the package importable
 from planner_arms import ARMS, ASKED, Scale, Seed
 
+from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.training.evaluation.bootstrap import Mean
 from interleave_thinker.training.tinyworld.ablation.findings import compare, mean_of
 from interleave_thinker.training.tinyworld.job_runner import Job, run_jobs
+from interleave_thinker.training.trainer.resume import claim_run
 
 PAIRS = (("grpo", "start"), ("grpo", "rejection"), ("grpo", "more"), ("rejection", "start"))
 COUNTED = {"exact": "plans exact", "right": "stories right"}
@@ -89,7 +92,12 @@ def main() -> None:
     first, count = options.pop("first_seed"), options.pop("seeds")
     scale = Scale(**options)
     numbers = range(first, first + count)
-    run_jobs([Job(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
+    try:
+        # Stages that lie there are not made again, so they have to be of these settings.
+        claim_run(out, {"stage": "planner reinforcement", **asdict(scale)})
+        run_jobs([Job(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
+    except InterleaveError as error:
+        raise SystemExit(str(error)) from error
     print(table([Seed(out, seed, scale) for seed in numbers]))
 
 
