@@ -84,9 +84,11 @@ class Guard(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         self._first = state.global_step
         self.checks.forget_after(state.global_step)
-        if self.checks.at(state.global_step) is not None:
+        stored = self.checks.at(state.global_step)
+        if stored is not None and state.global_step:
             return
-        fall = self._checked(state.global_step)
+        # A start that was refused is refused again, whose check lies there already.
+        fall = stored.low(self.floor, stored) if stored is not None else self._checked(state.global_step)
         if fall:
             raise TrainingError(
                 f"The agent is below the floor before any step: {fall}.",

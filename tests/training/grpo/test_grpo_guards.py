@@ -39,6 +39,9 @@ def test_a_critic_below_the_floor_is_not_trained(data: Path, tmp_path: Path) -> 
     held = _lied_about(split_held_out(rows, SMALL)[1])
     with pytest.raises(TrainingError, match="below the floor before any step"):
         run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
+    # The same command once more.
+    with pytest.raises(TrainingError, match="below the floor before any step"):
+        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
 
 
 def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
