@@ -24,8 +24,20 @@ def name_of(path: Path) -> str:
 def test_links_lead_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if not re.match(r"[a-z]+:", target):
-            assert (document.parent / target.partition("#")[0]).exists(), target
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, section = target.partition("#")
+        path = document.parent / name if name else document
+        assert path.exists(), target
+        if section:
+            assert section in sections_of(path), target
+
+
+def sections_of(path: Path) -> set[str]:
+    """What links to a document's sections end in: a heading in small letters, dashes for its spaces, no other
+    signs."""
+    headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def options_of(command: Any) -> set[str]:

@@ -37,7 +37,7 @@ class PlanRewardSettings(BaseModel):
         default=0.6,
         ge=0,
         le=1,
-        description="Weight in the content of being what was asked for: states that are right (tiny world), "
+        description="Weight in the content of being what was asked for: steps that are right (tiny world), "
         "or the share of the checklist that is covered.",
     )
     consistency_weight: float = Field(

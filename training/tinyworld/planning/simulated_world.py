@@ -1,12 +1,15 @@
 """The tiny world as an exact judge of plans.
 
-Decision: the state after every step is compared with the one that the reference plan leads to, so that
-another wording of the same edit is right and a right wording of another edit is wrong.
+Decisions. A step is right if it leaves the page that the reference's step leaves, so that another wording of
+the same edit is right and a right wording of another edit is wrong. It is tried on the page that the
+reference's step finds, not on what the plan made of it until then: by the plan's own pages one wrong step
+would make all later ones wrong, and nothing would be learned of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +24,9 @@ from ...rows.planner_rl import PlannerRlRow
 
 
 class SimulatedWorld:
-    """The tiny world as a judge: exact, by the states that the steps lead to."""
+    """The tiny world as a judge: exact, by the pages that steps lead to."""
 
-    identity = "tinyworld-plans-1"
+    identity = "tinyworld-plans-2"
 
     def check(self, row: PlannerRlRow) -> None:
         """A row needs a reference whose steps are of this world."""
@@ -39,19 +42,30 @@ class SimulatedWorld:
         """Nothing costs anything here."""
 
     def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
-        """Half of the match is for all states at once, half for the share of them; steps too many count as
-        wrong ones. A caption must be there where the reference has one; a step of text must say its text."""
+        """Half of the match is for an exact plan, half for the share of steps that are right in the
+        reference's order, of the asked ones or the planned ones, whichever are more. A caption must be there
+        where the reference has one; a step of text must say its text."""
         page = read_page(pictures[0]).scene if pictures else None
-        wanted, _ = _states(row.reference, page)
-        found, consistent = _states(plan.steps, page)
-        pairs = zip(wanted, found, row.reference, plan.steps, strict=False)
-        right = sum(
-            one == other and _same_words(asked, step) and (one is not None or not asked.prompt)
-            for one, other, asked, step in pairs
-        )
-        share = right / max(len(wanted), len(found))
+        wanted, _ = _walked(row.reference, page)
+        _, consistent = _walked(plan.steps, page)
+        share = _in_order(wanted, plan.steps) / max(len(wanted), len(plan.steps))
         exact = share == 1.0
         return PlanScore(match=(share + exact) / 2, consistency=consistent, exact=exact)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A step of the reference, with the page that it finds and the one that it leaves."""
+
+    step: Step
+    before: Scene | None
+    after: Scene | None
+
+    def is_met_by(self, step: Step) -> bool:
+        """Whether another step, on the page that this one finds, does the same."""
+        if not _same_words(self.step, step):
+            return False
+        return step.prompt is None or _acted(_act(step.prompt), self.before) == self.after is not None
 
 
 def _same_words(asked: Step, step: Step) -> bool:
@@ -60,22 +74,41 @@ def _same_words(asked: Step, step: Step) -> bool:
     return step.prompt is not None and bool(step.auxiliary_text) == bool(asked.auxiliary_text)
 
 
-def _states(steps: Sequence[Step], page: Scene | None) -> tuple[list[Scene | None], float]:
-    """The state after each step, None from the first prompt on that is none of this world; and the share of
-    the steps with a prompt that find what they act on."""
-    states: list[Scene | None] = []
+def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], float]:
+    """The steps with the pages before and after them; and the share of the steps with a prompt that find what
+    they act on, none of them behind a prompt that cannot be carried out."""
+    walked: list[_Wanted] = []
     consistent, drawn, lost = 0, 0, False
     for step in steps:
+        before = page
         if step.prompt is not None:
             drawn += 1
             act = _act(step.prompt)
-            if lost or act is None or (page is None and not isinstance(act, Start)):
-                lost = True
-            else:
+            after = _acted(act, page)
+            lost = lost or after is None
+            if not lost:
                 consistent += isinstance(act, Start) or (page is not None and applies(act, page))
-                page = act.apply(page)
-        states.append(None if lost else page)
-    return states, consistent / drawn if drawn else 0.0
+            page = after or page
+        walked.append(_Wanted(step, before, page))
+    return walked, consistent / drawn if drawn else 0.0
+
+
+def _acted(act: Any, page: Scene | None) -> Scene | None:
+    """The page after it, None where nothing can be done."""
+    return None if act is None or (page is None and not isinstance(act, Start)) else act.apply(page)
+
+
+def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:
+    """How many of the wanted steps are met in their order: the longest common subsequence, by the textbook's
+    table."""
+    above = [0] * (len(steps) + 1)
+    for one in wanted:
+        row = [0]
+        for place, step in enumerate(steps):
+            met = one.is_met_by(step)
+            row.append(above[place] + 1 if met else max(row[place], above[place + 1]))
+        above = row
+    return above[-1]
 
 
 def _act(prompt: str) -> Any:

@@ -68,16 +68,31 @@ def test_states_decide_and_not_words() -> None:
     absent = WORLD.score(STORY, plan(RIGHT[0], "move the sun to the right", RIGHT[2]), ())
     assert absent.match == pytest.approx(1 / 3) and absent.consistency == pytest.approx(2 / 3)
     unreadable = WORLD.score(STORY, plan(RIGHT[0], "a nice boat", RIGHT[2]), ())
-    assert unreadable.match == pytest.approx(1 / 6) and unreadable.consistency == pytest.approx(1 / 3)
-    assert WORLD.score(STORY, plan("remove the boat"), ()) == PlanScore(match=0, consistency=0, exact=False)
+    assert unreadable.match == pytest.approx(1 / 3) and unreadable.consistency == pytest.approx(1 / 3)
+    pageless = WORLD.score(STORY, plan("remove the boat"), ())
+    assert pageless == PlanScore(match=1 / 6, consistency=0, exact=False)
 
 
 def test_steps_too_many_and_captions_that_nobody_asked_for_are_wrong() -> None:
     longer = WORLD.score(STORY, plan(*RIGHT, "change the page to night"), ())
+    between = WORLD.score(STORY, plan(RIGHT[0], "change the page to night", *RIGHT[1:]), ())
+    assert between == longer
     assert longer.match == pytest.approx(3 / 8) and not longer.exact
     shorter = WORLD.score(STORY, plan(*RIGHT[:2]), ())
     assert shorter.match == pytest.approx(2 / 6) and not shorter.exact
     assert WORLD.score(STORY, plan(*RIGHT, words="The end."), ()).match == 0.0
+
+
+def test_steps_behind_a_mistake_count_and_steps_out_of_order_do_not() -> None:
+    late = WORLD.score(STORY, plan(RIGHT[0], "move the boat to the top", RIGHT[2]), ())
+    later = WORLD.score(STORY, plan(RIGHT[0], "move the boat to the top", "change the page to night"), ())
+    assert late.match == pytest.approx(2 / 6) and later.match == pytest.approx(1 / 6)
+    missing = WORLD.score(STORY, plan(RIGHT[0], RIGHT[2]), ())
+    assert missing.match == pytest.approx(2 / 6) and not missing.exact
+    swapped = WORLD.score(STORY, plan(RIGHT[0], RIGHT[2], RIGHT[1]), ())
+    assert swapped.match == pytest.approx(2 / 6) and not swapped.exact
+    # Also where the plan itself never comes to a page to act on.
+    assert WORLD.score(STORY, plan("a castle in Spain", *RIGHT[1:]), ()).match == pytest.approx(2 / 6)
 
 
 @pytest.mark.parametrize("wording", ["usual", "other", "unseen"])
