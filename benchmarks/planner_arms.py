@@ -43,7 +43,7 @@ from interleave_thinker.training.tinyworld.planning.rows import (
 from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
 from interleave_thinker.training.tinyworld.world.requests import Story
 
-TOKENS, BATCH = 480, 64
+TOKENS, BATCH = 288, 64
 LEARNED = StoryKind(3, 6, "other")
 REINFORCED = StoryKind(5, 8, "other")
 ASKED = {"longer": StoryKind(7, 8, "other"), "unseen": StoryKind(7, 8, "unseen")}

@@ -19,7 +19,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
-from ..trainer.policy import arguments
+from ..trainer.policy import arguments, cache_kind, on_cpu
 from .ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
@@ -48,6 +48,7 @@ def config_of(
         num_generations=settings.group,
         max_completion_length=settings.answer_tokens,
         temperature=settings.temperature,
+        cache_implementation=cache_kind(on_cpu(settings)),
         beta=settings.kl,
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,
