@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--learned", type=int, default=480, help="stories of the first fine-tuning")
-    parser.add_argument("--rollouts", type=int, default=30)
+    parser.add_argument("--rollouts", type=int, default=60)
     parser.add_argument("--updates", type=int, default=4, help="optimiser steps of a rollout")
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--stories", type=int, default=100, help="of each kind that is asked about")
