@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,13 @@ REINFORCED = StoryKind(5, 8, "other")
 ASKED = {"longer": StoryKind(7, 8, "other"), "unseen": StoryKind(7, 8, "unseen")}
 ARMS = ("start", "grpo", "rejection", "more")
 GROUP = 8
+FIXED = {
+    "tokens": TOKENS,
+    "group": GROUP,
+    "judge": SimulatedWorld.identity,
+    "stories": {name: asdict(kind) for name, kind in {"learned": LEARNED, "rl": REINFORCED, **ASKED}.items()},
+}
+"""What stages were made with beside their scale."""
 AT_ONCE = BATCH // GROUP
 """Requests that are sampled together."""
 MOST_DOUBLED = 10

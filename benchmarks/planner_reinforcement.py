@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
-from planner_arms import ARMS, ASKED, Scale, Seed
+from planner_arms import ARMS, ASKED, FIXED, Scale, Seed
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.training.evaluation.bootstrap import Mean
@@ -94,7 +94,7 @@ def main() -> None:
     numbers = range(first, first + count)
     try:
         # Stages that lie there are not made again, so they have to be of these settings.
-        claim_run(out, {"stage": "planner reinforcement", **asdict(scale)})
+        claim_run(out, {"stage": "planner reinforcement", **FIXED, **asdict(scale)})
         run_jobs([Job(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
     except InterleaveError as error:
         raise SystemExit(str(error)) from error

@@ -34,7 +34,7 @@ from interleave_thinker.training.dpo.settings import DpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import CriticPairs
 from interleave_thinker.training.dpo.train import PairData
 from interleave_thinker.training.dpo.train import train as prefer
-from interleave_thinker.training.evaluation.bootstrap import stratified_means
+from interleave_thinker.training.evaluation.bootstrap import OF_DIFFERENCES, stratified_means
 from interleave_thinker.training.evaluation.held_out import greedy_answers
 from interleave_thinker.training.evaluation.intervals import share
 from interleave_thinker.training.grpo.critic_task import CriticTask
@@ -87,7 +87,7 @@ def summary(found: list[dict[str, Any]], start: list[dict[str, Any]]) -> dict[st
         "right images accepted": share(right[True]).model_dump(),
         "wrong images refused": share(right[False]).model_dump(),
         "reward": sum(one["overall"] or 0.0 for one in found) / len(found),
-        "reward less start": stratified_means({"": gains}).items.model_dump(),
+        "reward less start": stratified_means({"": gains}, bounds=OF_DIFFERENCES).items.model_dump(),
         "semantic where redrawn": sum(redrawn) / max(1, len(redrawn)),
         "tokens": sum(one["tokens"] for one in found) / len(found),
     }

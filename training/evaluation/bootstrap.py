@@ -25,6 +25,10 @@ RESAMPLES = 10_000
 AT_ONCE = 500
 """Resamples made at a time: memory stays small for thousands of items."""
 LEVEL = (2.5, 97.5)
+Bounds = tuple[float, float]
+"""The least and the greatest value that a mean can have, which a wider interval must not leave."""
+OF_DIFFERENCES: Bounds = (-1.0, 1.0)
+"""Those of differences of shares; values alone do not say that they are differences where none is below 0."""
 
 
 class Mean(BaseModel):
@@ -47,10 +51,14 @@ class Means(BaseModel):
 
 
 def stratified_means(
-    values: Mapping[str, Sequence[float]], seed: int = 0, resamples: int = RESAMPLES
+    values: Mapping[str, Sequence[float]],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    bounds: Bounds | None = None,
 ) -> Means:
-    """Both means of the values by category, with their intervals. Raises ValueError without a value,
-    SettingsError where scipy is not installed."""
+    """Both means of the values by category, with their intervals, which do not leave the `bounds` (None: 0 to
+    1 for values that lie there, else none). Raises ValueError without a value, SettingsError where scipy is
+    not installed."""
     groups = [np.asarray(ones, dtype=np.float64) for _, ones in sorted(values.items()) if len(ones)]
     if not groups:
         raise ValueError("no value")
@@ -65,9 +73,7 @@ def stratified_means(
     means = np.array([group.mean() for group in groups])
     variances = np.array([group.var(ddof=1) / len(group) if len(group) > 1 else 0.0 for group in groups])
     both = (sizes / sizes.sum(), np.full(len(groups), 1 / len(groups)))
-    lowest = min(float(group.min()) for group in groups)
-    highest = max(float(group.max()) for group in groups)
-    bounds = _bounds(lowest, highest)
+    bounds = bounds or _bounds(np.concatenate(groups))
     items, macro = (
         _mean(float(means @ weights), drawn @ weights, _wider(weights**2 * variances, sizes), bounds)
         for weights in both
@@ -76,15 +82,21 @@ def stratified_means(
     return Means(items=items.model_copy(update={"n": count}), macro=macro.model_copy(update={"n": count}))
 
 
-def two_level_mean(values: Sequence[Sequence[float]], seed: int = 0, resamples: int = RESAMPLES) -> Mean:
+def two_level_mean(
+    values: Sequence[Sequence[float]],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    bounds: Bounds | None = None,
+) -> Mean:
     """The mean of all items (every seed counts the same) with an interval over seeds and items: `values` has
-    the items of each seed. With one seed it is that of its items alone. Raises ValueError without a value or
-    for a seed without one, SettingsError where scipy is not installed."""
+    the items of each seed; `bounds` as in `stratified_means`. With one seed it is that of its items alone.
+    Raises ValueError without a value or for a seed without one, SettingsError where scipy is not
+    installed."""
     seeds = [np.asarray(ones, dtype=np.float64) for ones in values]
     if not seeds or not all(len(one) for one in seeds):
         raise ValueError("no value")
     if len(seeds) == 1:
-        return stratified_means({"": list(values[0])}, seed, resamples).items
+        return stratified_means({"": list(values[0])}, seed, resamples, bounds).items
     random = np.random.default_rng(seed)
     chosen = random.integers(0, len(seeds), size=(resamples, len(seeds) - 1))
     drawn = np.zeros(resamples)
@@ -103,14 +115,13 @@ def two_level_mean(values: Sequence[Sequence[float]], seed: int = 0, resamples: 
         float(means.mean()),
         drawn,
         _wider(np.array([1.0]), np.array([len(seeds)])),
-        _bounds(float(everything.min()), float(everything.max())),
+        bounds or _bounds(everything),
     )
     return found.model_copy(update={"n": len(everything)})
 
 
-def _bounds(lowest: float, highest: float) -> tuple[float, float]:
-    """Shares and differences of shares have bounds, which a wider interval must not leave."""
-    return (0.0 if lowest >= 0 else -1.0, 1.0) if lowest >= -1 and highest <= 1 else (-np.inf, np.inf)
+def _bounds(values: np.ndarray) -> Bounds:
+    return (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else (-np.inf, np.inf)
 
 
 def _wider(parts: np.ndarray, sizes: np.ndarray) -> float:

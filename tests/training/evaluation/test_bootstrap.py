@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interleave_thinker.training.evaluation.bootstrap import stratified_means, two_level_mean
+from interleave_thinker.training.evaluation.bootstrap import OF_DIFFERENCES, stratified_means, two_level_mean
 
 
 def test_both_means_and_an_interval_that_is_always_the_same() -> None:
@@ -45,7 +45,12 @@ def test_an_interval_stays_where_a_mean_can_be() -> None:
     found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
     assert 0.0 <= found.low < found.mean < found.high <= 1.0
     assert stratified_means({"a": [1.0], "b": [0.5]}).items.low == 0.75
-    assert stratified_means({"a": [-1.0, 1.0]}).items.low == -1.0
+    assert stratified_means({"a": [-1.0, 1.0]}, bounds=OF_DIFFERENCES).items.low == -1.0
+    won = {"a": [1.0, 0.0, 1.0, 0.0]}
+    assert stratified_means(won).items.low == 0.0
+    assert stratified_means(won, bounds=OF_DIFFERENCES).items.low < 0.0, (
+        "none lost is no bound of differences"
+    )
 
 
 def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:

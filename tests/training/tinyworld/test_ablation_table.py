@@ -12,8 +12,13 @@ from support.ablation_outcomes import write_seeds
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.training.evaluation.intervals import paired
 from interleave_thinker.training.tinyworld.ablation.findings import compare, findings_of, not_as_published
-from interleave_thinker.training.tinyworld.ablation.outcomes import joined, outcomes_in, read_report
-from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS
+from interleave_thinker.training.tinyworld.ablation.outcomes import (
+    joined,
+    note_commit,
+    outcomes_in,
+    read_report,
+)
+from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.training.tinyworld.ablation.plot import as_svg
 from interleave_thinker.training.tinyworld.ablation.run import as_markdown
 from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
@@ -105,6 +110,39 @@ def test_stories_that_all_came_out_alike_have_an_interval_all_the_same() -> None
     assert same.mean == 0 and -0.1 < same.low < 0 < same.high < 0.1
     ever = compare("rl", "sft", [[True] * 20] * 2, [[False] * 20] * 2).difference
     assert ever.mean == 1 and 0.8 < ever.low < 1
+
+
+def test_a_difference_may_be_below_zero_though_no_story_was_lost() -> None:
+    """Each seed's share of won stories is another one, so that the mean of more seeds might be anything."""
+    apart = compare("rl", "sft", [[True] * 40, [False] * 40], [[False] * 40] * 2).difference
+    assert apart.mean == 0.5 and apart.low == -1.0 and apart.high == 1.0
+
+
+def test_attempts_of_full_sft_are_not_held_against_the_papers_which_are_of_full_rl(tmp_path: Path) -> None:
+    settings = AblationSettings(seeds=2)
+    write_seeds(tmp_path, settings)
+    tries = findings_of(outcomes_in(tmp_path, settings, "", "0")).tries
+    assert [one.published for one in tries["sft"]] == [None, None]
+    assert [one.published for one in tries["rl"]] == [pytest.approx(5.1), pytest.approx(1.0)]
+
+
+def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:
+    settings = AblationSettings(seeds=2, teacher_seeds=0)
+    write_seeds(tmp_path, settings)
+    for job in all_jobs(tmp_path, settings):
+        job.folder.mkdir(parents=True, exist_ok=True)
+        (job.folder / "done.json").write_text("{}")
+    unfinished = measured(seed_folder(tmp_path, 1), "alone") / "done.json"
+    kept = unfinished.read_text()
+    unfinished.unlink()
+    for commit in ("a" * 40, "a" * 40, "b" * 40):
+        note_commit(tmp_path, settings, commit)
+    unfinished.write_text(kept)
+    note_commit(tmp_path, settings, "c" * 40)
+    found = findings_of(outcomes_in(tmp_path, settings, "the command", "c" * 40))
+    text = as_markdown(found)
+    assert f"seeds 0 at commit {'c' * 12} by" in text
+    assert f"seeds 1 at commit {'a' * 12} and {'b' * 12} by" in text
 
 
 def test_an_order_that_is_the_papers_is_not_listed() -> None:

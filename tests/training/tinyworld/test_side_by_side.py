@@ -18,7 +18,7 @@ from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.tinyworld.ablation.measures import as_told, oracle_verdicts
 from interleave_thinker.training.tinyworld.runs.batched_agents import Judging
 from interleave_thinker.training.tinyworld.runs.side_by_side import SharedCritic, SharedGenerator, SideBySide
-from interleave_thinker.training.tinyworld.runs.stories import StoryRuns, told
+from interleave_thinker.training.tinyworld.runs.stories import StoryRuns, lost, told
 from interleave_thinker.training.tinyworld.world.requests import random_story
 from interleave_thinker.training.tinyworld.world.scenes import misdraw, random_luck
 
@@ -114,6 +114,21 @@ def test_one_task_runs_at_a_time() -> None:
 
     together.run([partial(work, number) for number in range(6)])
     assert most == [1] * 18
+
+
+def test_a_critic_that_says_nothing_readable_loses_stories_it_is_asked_about_alone() -> None:
+    class Mute:
+        identity, prompt_set_digest = "mute", ""
+
+        def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:
+            raise AnswerError("nothing readable")
+
+    story = next(story for story in STORIES if len(story.pages) > 1)
+    with pytest.raises(AnswerError):
+        told(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3)))
+    outcomes = told(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3), unreadable="lost"))
+    assert outcomes[1].draws == len(story.pages), "with one attempt nobody is asked"
+    assert outcomes[3] == lost(story)
 
 
 def test_what_goes_wrong_is_raised_where_it_belongs() -> None:

@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 
 from pydantic import BaseModel
 
-from ...evaluation.bootstrap import Mean, two_level_mean
+from ...evaluation.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
 from ...evaluation.intervals import Share, cautious, paired, share, sign_flip_test
 from ..data.noisy_teacher import TEACHERS
 from .measures import ALL_TRIES, TRIES
@@ -103,7 +103,10 @@ def findings_of(outcomes: Outcomes) -> Findings:
     taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
-        tries={name: _tries(found[name]) for name in ("sft", "rl")},
+        tries={
+            "sft": [one.model_copy(update={"published": None}) for one in _tries(found["sft"])],
+            "rl": _tries(found["rl"]),
+        },
         beside=[_against(right, *pair) for pair in BESIDE],
         not_as_published=not_as_published(right, _tries(found["rl"])),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
@@ -147,7 +150,7 @@ def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
     means = [sum(seed) / len(seed) for seed in differences]
     every = [pair for seed in pairs for pair in seed]
     published = [ROWS[name].published if name in ROWS else None for name in (row, baseline)]
-    difference = two_level_mean(differences)
+    difference = two_level_mean(differences, bounds=OF_DIFFERENCES)
     if difference.low == difference.high:
         alike = cautious([one for one, _ in every], [other for _, other in every])
         difference = difference.model_copy(update={"low": alike.low, "high": alike.high})

@@ -151,8 +151,8 @@ def as_told(story: Story) -> Plan:
 
 
 def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """Both agents with the weights that training starts from, asked as the trained ones are. What cannot be
-    read is not asked for again."""
+    """Both agents with the weights that training starts from, for the first stories alone: plans are cut off
+    sooner than those of trained ones, and what cannot be read is not asked for again."""
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
     plans = _readable(base.plan([request_of(story) for story in stories], again=False))
@@ -207,17 +207,10 @@ def tell(
     together = _side_by_side(judge or oracle_verdicts)
     generator = SharedGenerator(together, "tinyworld")
     critic = SharedCritic(together, "critic") if judge is not None else None
-    runs = StoryRuns(tries)
-
-    def tell_one(number: int, story: Story, plan: Plan | None) -> dict[int, StoryOutcome]:
-        try:
-            return told(number, story, plan, generator, critic, runs)
-        except AnswerError:
-            # Nobody can read what this critic says, so nobody gets a story.
-            return {attempts: lost(story) for attempts in tries}
-
+    # Where nobody can read what a critic says, nobody gets a story.
+    runs = StoryRuns(tries, unreadable="lost")
     tasks = [
-        partial(tell_one, number, story, plan)
+        partial(told, number, story, plan, generator, critic, runs)
         for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
     ]
     outcomes = together.run(tasks)

@@ -14,8 +14,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ....backend.checkpoints.checkpoint import checkpoint_digest
-from ....backend.errors import SettingsError
-from ....backend.files.bounded_reader import read_json
+from ....backend.errors import SettingsError, TrainingError
+from ....backend.files.atomic import write_text
+from ....backend.files.bounded_reader import read_json, read_text
 from ..job_runner import Job
 from ..runs.stories import StoryOutcome
 from .measures import Judged, Measured, NextSteps, Remedies, exact_plans, stored
@@ -26,6 +27,7 @@ from .stages import final
 Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000_000)]
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """Who wrote whole plans, and the job that counted them."""
+COMMITS, MOST_BYTES = "commits.txt", 4096
 WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
 """Settings that say which seeds are run, how and where, and not what is done for each."""
 
@@ -90,8 +92,8 @@ class SeedOutcomes(_Part):
 
 
 class Made(_Part):
-    """A run that seeds come from: its command and commit, digests of the base and the novice that it started
-    from, its seeds, and minutes of one core for what they share."""
+    """A run that seeds come from: its command; the commits that worked at them, separated by spaces; digests
+    of the base and the novice that it started from; its seeds; minutes of one core for what they share."""
 
     command: str
     commit: str
@@ -111,16 +113,44 @@ class Outcomes(_Part):
 def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str) -> Outcomes:
     """What the finished jobs below `out` found."""
     jobs = all_jobs(out, settings)
-    shared = [job for job in jobs if job.folder.parent == out / "shared"]
-    made = Made(
-        command=command,
-        commit=commit,
-        start=start_of(out),
-        seeds=list(settings.all_seeds),
-        shared_minutes={job.folder.name: _minutes(job) for job in shared},
-    )
+    shared = {job.folder.name: _minutes(job) for job in jobs if job.folder.parent == out / "shared"}
+    by_commit: dict[str, list[int]] = {}
+    for seed in settings.all_seeds:
+        by_commit.setdefault(_commits(seed_folder(out, seed)) or commit, []).append(seed)
+    start = start_of(out)
+    made = [
+        Made(
+            command=command,
+            commit=commits,
+            start=start,
+            seeds=numbers,
+            shared_minutes=shared if number == 0 else {},
+        )
+        for number, (commits, numbers) in enumerate(by_commit.items())
+    ]
     seeds = [_of_seed(seed_folder(out, seed), seed, jobs) for seed in settings.all_seeds]
-    return Outcomes(settings=settings.model_copy(update={"start": None}), made=[made], seeds=seeds)
+    return Outcomes(settings=settings.model_copy(update={"start": None}), made=made, seeds=seeds)
+
+
+def note_commit(out: Path, settings: AblationSettings, commit: str) -> None:
+    """Write down with the seeds whose jobs are still to be done that this commit does them."""
+    jobs = all_jobs(out, settings)
+    for seed in settings.all_seeds:
+        folder = seed_folder(out, seed)
+        known = _commits(folder).split()
+        if commit not in known and not all(job.done for job in jobs if job.folder.parent == folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            text = " ".join([*known, commit]) + "\n"
+            write_text(folder / COMMITS, text, TrainingError, "The note of a seed's commits")
+
+
+def _commits(folder: Path) -> str:
+    """The commits that worked at a seed, oldest first, separated by spaces; "" where that was not written
+    down."""
+    path = folder / COMMITS
+    if not path.exists():
+        return ""
+    return read_text(path, MOST_BYTES, TrainingError, "The note of a seed's commits").strip()
 
 
 def start_of(out: Path) -> str:

@@ -21,11 +21,15 @@ from ...trainer.requirements import TRAINERS, require
 from ...trainer.resume import claim_run
 from ..job_runner import run_jobs
 from .findings import Compared, Findings, Row, findings_of
-from .outcomes import WHICH, Outcomes, check_together, joined, outcomes_in
+from .outcomes import WHICH, Outcomes, check_together, joined, note_commit, outcomes_in
 from .pipeline import ROWS, all_jobs
 from .plot import as_svg
 from .settings import AblationSettings
 from .start import check_start
+
+WITHOUT_PLAN = {"agent_steps"}
+"""Rows whose pages are held against the story's, not each against its own step's prompt: the share of their
+right steps is another measure."""
 
 
 def ablate(
@@ -56,6 +60,7 @@ def ablate(
             "Wait for it or end it, then give the same command: it goes on from there.",
         )
     try:
+        note_commit(out, settings, commit)
         run_jobs(all_jobs(out, settings), settings.workers, log)
     finally:
         lock.release()
@@ -110,7 +115,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
             f"{row.published:g}" if row.published is not None else "-",
             _mean(row.stories.get(1)),
             _mean(row.stories.get(5)),
-            f"{row.steps:.3f}" if 3 in row.stories else "-",
+            f"{row.steps:.3f}" if 3 in row.stories and row.name not in WITHOUT_PLAN else "-",
             f"{row.draws:.2f}",
             " / ".join(f"{one.rate:.3f}" for one in critic) or "-",
         ]
@@ -173,7 +178,8 @@ def _teachers(found: Findings) -> list[str]:
 def _ending(found: Findings) -> list[str]:
     seeds = len(found.outcomes.seeds)
     made = "; ".join(
-        f"seeds {', '.join(map(str, one.seeds))} at commit {one.commit[:12]} by `{one.command}`"
+        f"seeds {', '.join(map(str, one.seeds))} at commit "
+        f"{' and '.join(commit[:12] for commit in one.commit.split())} by `{one.command}`"
         for one in found.outcomes.made
     )
     starts = sorted({one.start for one in found.outcomes.made})

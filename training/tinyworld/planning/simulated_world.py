@@ -47,10 +47,12 @@ class SimulatedWorld:
         where the reference has one; a step of text must say its text."""
         page = read_page(pictures[0]).scene if pictures else None
         wanted, _ = _walked(row.reference, page)
-        _, consistent = _walked(plan.steps, page)
+        _, found = _walked(plan.steps, page)
+        # A step of text in the place of one that is drawn finds nothing either.
+        drawn = max(sum(step.prompt is not None for step in steps) for steps in (row.reference, plan.steps))
         share = _in_order(wanted, plan.steps) / max(len(wanted), len(plan.steps))
         exact = share == 1.0
-        return PlanScore(match=(share + exact) / 2, consistency=consistent, exact=exact)
+        return PlanScore(match=(share + exact) / 2, consistency=found / drawn if drawn else 0.0, exact=exact)
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,14 @@ def _same_words(asked: Step, step: Step) -> bool:
     return step.prompt is not None and bool(step.auxiliary_text) == bool(asked.auxiliary_text)
 
 
-def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], float]:
-    """The steps with the pages before and after them; and the share of the steps with a prompt that find what
-    they act on, none of them behind a prompt that cannot be carried out."""
+def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], int]:
+    """The steps with the pages before and after them; and how many with a prompt find what they act on, none
+    of them behind a prompt that cannot be carried out."""
     walked: list[_Wanted] = []
-    consistent, drawn, lost = 0, 0, False
+    consistent, lost = 0, False
     for step in steps:
         before = page
         if step.prompt is not None:
-            drawn += 1
             act = _act(step.prompt)
             after = _acted(act, page)
             lost = lost or after is None
@@ -90,7 +91,7 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], f
                 consistent += isinstance(act, Start) or (page is not None and applies(act, page))
             page = after or page
         walked.append(_Wanted(step, before, page))
-    return walked, consistent / drawn if drawn else 0.0
+    return walked, consistent
 
 
 def _acted(act: Any, page: Scene | None) -> Scene | None:

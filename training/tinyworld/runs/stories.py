@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel
 
-from ....backend.errors import ScorerError
+from ....backend.errors import AnswerError, ScorerError
 from ....backend.generators import Generator
 from ....backend.journal.store import InMemoryStore
 from ....backend.loop.events import Finished
@@ -61,6 +62,8 @@ class StoryRuns:
     max_attempts: Sequence[int]
     seed_rule: SeedRule = "every try"
     candidates: int = 1
+    unreadable: Literal["error", "lost"] = "error"
+    """What a critic that cannot be understood makes of a story."""
 
     def settings(self, attempts: int, seed: int) -> RunSettings:
         """The loop's settings for one run of one story."""
@@ -98,14 +101,20 @@ def told(
     runs: StoryRuns,
 ) -> dict[int, StoryOutcome]:
     """How one story comes out with every number of attempts; `number` is its base seed. Raises AnswerError
-    for a critic that cannot be understood."""
+    for a critic that cannot be understood, unless that loses the story (`runs.unreadable`)."""
     store, outcomes = InMemoryStore(), {}
     for attempts in runs.max_attempts:
         if plan is None:
             outcomes[attempts] = lost(story)
             continue
         settings = runs.settings(attempts, number)
-        trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
+        try:
+            trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
+        except AnswerError:
+            if runs.unreadable == "error":
+                raise
+            outcomes[attempts] = lost(story)
+            continue
         made = [attempt for result in trajectory.results for attempt in result.attempts]
         outcomes[attempts] = StoryOutcome(
             right=_is_right(trajectory, story),

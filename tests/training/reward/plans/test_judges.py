@@ -91,6 +91,9 @@ def test_steps_behind_a_mistake_count_and_steps_out_of_order_do_not() -> None:
     assert missing.match == pytest.approx(2 / 6) and not missing.exact
     swapped = WORLD.score(STORY, plan(RIGHT[0], RIGHT[2], RIGHT[1]), ())
     assert swapped.match == pytest.approx(2 / 6) and not swapped.exact
+    mute = Plan(steps=(*plan(*RIGHT[:2]).steps, Step(number=3, auxiliary_text="The boat is gone.")))
+    lost = WORLD.score(STORY, plan(*RIGHT[:2], "remove the sun"), ())
+    assert WORLD.score(STORY, mute, ()) == lost, "words in the place of a picture are worth no more"
     # Also where the plan itself never comes to a page to act on.
     assert WORLD.score(STORY, plan("a castle in Spain", *RIGHT[1:]), ()).match == pytest.approx(2 / 6)
 
@@ -186,7 +189,7 @@ def rewarded(judged: PlannerReward, answers: list[str], row: PlannerRlRow) -> tu
 def test_a_batch_is_rewarded_logged_and_written(tmp_path: Path) -> None:
     answers = [write_plan(plan(*RIGHT)), write_plan(plan(*RIGHT[:2])), "no plan"]
     rewards, logged = rewarded(reward(WORLD, tmp_path), answers, STORY)
-    assert rewards == pytest.approx([1.0, 0.2 + 0.8 * (0.6 / 3 + 0.2 + 0.2 * 2 / 3), 0.0])
+    assert rewards == pytest.approx([1.0, 0.2 + 0.8 * (0.6 / 3 + 0.2 * 2 / 3 + 0.2 * 2 / 3), 0.0])
     assert logged["plan/exact"] == pytest.approx(1 / 3) and logged["reward/dead"] == 0.0
     lines = (tmp_path / "rollouts" / "step_000003.jsonl").read_text().splitlines()
     assert [json.loads(line)["exact"] for line in lines] == [True, False, False]
