@@ -26,6 +26,7 @@ import tests.conftest  # noqa: E402, F401 - makes the checkout importable as int
 from benchmarks.agents.model import build  # noqa: E402
 from interleave_thinker.backend.chat.engine import self_check  # noqa: E402
 from interleave_thinker.backend.chat.engine.engine import Engine  # noqa: E402
+from interleave_thinker.backend.chat.engine.qwen3_vl import cache_argument  # noqa: E402
 from interleave_thinker.backend.chat.engine.settings import EngineSettings  # noqa: E402
 from interleave_thinker.backend.chat.local.loading import BaseSettings  # noqa: E402
 from interleave_thinker.backend.chat.local.shared_base import SharedBase  # noqa: E402
@@ -45,10 +46,10 @@ def distances(base: Any, shift: int) -> float:
     prompt, ids = self_check.toy_prompt(base.processor, pages)
     theirs = self_check.library_logits(base.model, base.processor, prompt, pages, ids)
     language = base.model.model.language_model
-    forward = language.forward
+    forward, name = language.forward, cache_argument(type(language))
 
     def moved(*arguments: Any, **options: Any) -> Any:
-        if options["past_key_values"].get_seq_length():
+        if options[name].get_seq_length():
             options["position_ids"] = options["position_ids"] + shift
         return forward(*arguments, **options)
 

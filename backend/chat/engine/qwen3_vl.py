@@ -12,6 +12,8 @@ adapters and quantised weights work; experts (MoE) are left to the library.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,12 +35,13 @@ LIBRARY_PATHS = (
 LAYER_ARGUMENTS = (
     "inputs_embeds",
     "position_ids",
-    "past_key_values",
     "use_cache",
     "visual_pos_masks",
     "deepstack_visual_embeds",
 )
-"""Arguments of its `model.language_model`."""
+"""Arguments of its `model.language_model`, beside the cache."""
+CACHE_ARGUMENTS = ("cache", "past_key_values")
+"""What the cache is called there: since transformers 5.24, and before."""
 DECODER_LAYER = "Qwen3VLTextDecoderLayer"
 LAYER_PATHS = (
     "input_layernorm.variance_epsilon",
@@ -98,10 +101,17 @@ def hidden_states(
         input_ids=None,
         inputs_embeds=embedded,
         position_ids=position_ids,
-        past_key_values=cache,
         use_cache=True,
+        **{cache_argument(type(model.model.language_model)): cache},
         **deepstack,
     ).last_hidden_state
+
+
+@lru_cache(maxsize=16)
+def cache_argument(language_model: type) -> str:
+    """What this class of language models calls its cache; the older name where it has neither."""
+    accepted = signature(language_model.forward).parameters
+    return next((name for name in CACHE_ARGUMENTS if name in accepted), CACHE_ARGUMENTS[-1])
 
 
 def has_known_layers(model: Any) -> bool:

@@ -13,7 +13,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from interleave_thinker.backend.chat.engine import qwen3_vl
 
 WIDTHS = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
-CHECKED = "5.0 to 5.23"
+CHECKED = "5.0 to 5.24"
 """Versions of transformers in which all of these names were found."""
 
 
@@ -46,6 +46,17 @@ def test_the_language_model_takes_what_it_is_given(model: Any) -> None:
     accepted = inspect.signature(type(model.model.language_model).forward).parameters
     missing = set(qwen3_vl.LAYER_ARGUMENTS) - set(accepted)
     assert not missing, f"transformers {transformers.__version__} lacks {missing} ({CHECKED} have them)"
+    assert qwen3_vl.cache_argument(type(model.model.language_model)) in accepted, "the cache has a third name"
+
+
+def test_the_cache_has_the_name_that_the_library_takes() -> None:
+    class Newer:
+        def forward(self, inputs_embeds: Any, cache: Any = None, **others: Any) -> None: ...
+
+    class Older:
+        def forward(self, inputs_embeds: Any, past_key_values: Any = None, **others: Any) -> None: ...
+
+    assert [qwen3_vl.cache_argument(one) for one in (Newer, Older)] == ["cache", "past_key_values"]
 
 
 def test_the_vision_tower_gives_features_for_every_level(model: Any) -> None:

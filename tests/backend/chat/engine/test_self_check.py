@@ -16,6 +16,7 @@ from support.tiny_checkpoint import WATCH, question
 
 from interleave_thinker.backend.byte_lru import ByteLRU
 from interleave_thinker.backend.chat.engine import self_check
+from interleave_thinker.backend.chat.engine.qwen3_vl import cache_argument
 from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import count, counting, not_counting
@@ -35,10 +36,10 @@ def faulty(
     engine = EngineSettings(inline_layers=inline)
     chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, engine=engine)
     language = chat.model.model.language_model
-    forward = language.forward
+    forward, name = language.forward, cache_argument(type(language))
 
     def shifted(*arguments: Any, **options: Any) -> Any:
-        position_ids, cache = options["position_ids"], options["past_key_values"]
+        position_ids, cache = options["position_ids"], options[name]
         before = 0 if cache is None else cache.get_seq_length()
         if before and wrong(position_ids.shape[-1], before):
             options["position_ids"] = position_ids + 5
@@ -108,10 +109,10 @@ def opened(
 def breaking(chat: Any, error: BaseException) -> Any:
     """The chat with language layers that end in this error whenever something is in their cache."""
     language = chat.model.model.language_model
-    forward = language.forward
+    forward, name = language.forward, cache_argument(type(language))
 
     def broken(*arguments: Any, **options: Any) -> Any:
-        cache = options["past_key_values"]
+        cache = options[name]
         if cache is not None and type(cache).__name__ == "GrowingCache":
             raise error
         return forward(*arguments, **options)
