@@ -29,6 +29,7 @@ Bounds = tuple[float, float]
 """The least and the greatest value that a mean can have, which a wider interval must not leave."""
 OF_DIFFERENCES: Bounds = (-1.0, 1.0)
 """Those of differences of shares; values alone do not say that they are differences where none is below 0."""
+UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 
 class Mean(BaseModel):
@@ -121,7 +122,7 @@ def two_level_mean(
 
 
 def _bounds(values: np.ndarray) -> Bounds:
-    return (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else (-np.inf, np.inf)
+    return (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else UNBOUNDED
 
 
 def _wider(parts: np.ndarray, sizes: np.ndarray) -> float:

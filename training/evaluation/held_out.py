@@ -23,7 +23,6 @@ from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
 from ..reward.terms import format_reward, read_answer
 from ..rows.rl import CriticRlRow
-from ..trainer.policy import cache_kind
 
 CHECKS_FILE = "checks.json"
 STORED_ANSWERS = 12
@@ -182,13 +181,7 @@ def greedy_answers(
     answers: list[str] = []
     lengths: list[int] = []
     draws = temperature > 0
-    decoding = {
-        "do_sample": draws,
-        "temperature": temperature or None,
-        "top_k": 0 if draws else None,
-        "top_p": None,
-        "cache_implementation": cache_kind(model.device.type == "cpu"),
-    }
+    decoding = {"do_sample": draws, "temperature": temperature or None, "top_k": 0 if draws else None}
     training = model.training
     model.eval()
     try:
@@ -208,7 +201,7 @@ def greedy_answers(
             )
             inputs = inputs.to(model.device)
             with torch.no_grad():
-                made = model.generate(**inputs, max_new_tokens=tokens, **decoding)
+                made = model.generate(**inputs, max_new_tokens=tokens, **decoding, top_p=None)
             made = made[:, inputs["input_ids"].shape[1] :]
             answers += processor.tokenizer.batch_decode(made, skip_special_tokens=True)
             padding = processor.tokenizer.pad_token_id

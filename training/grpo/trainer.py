@@ -19,7 +19,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
-from ..trainer.policy import arguments, cache_kind, on_cpu
+from ..trainer.policy import arguments, on_cpu
 from .ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
@@ -48,7 +48,9 @@ def config_of(
         num_generations=settings.group,
         max_completion_length=settings.answer_tokens,
         temperature=settings.temperature,
-        cache_implementation=cache_kind(on_cpu(settings)),
+        # A cache that grows is copied whole at every token, which a processor feels in a rollout of a hundred
+        # answers (benchmarks/answer_cache.py). On a GPU one of full length would have the model compiled.
+        cache_implementation="static" if on_cpu(settings) else None,
         beta=settings.kl,
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,

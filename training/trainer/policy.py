@@ -233,13 +233,6 @@ def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
     )
 
 
-def cache_kind(on_processor: bool) -> str | None:
-    """Which cache of keys and values answers are written with. One that grows is copied whole at every
-    token: on a processor one of full length takes a quarter less time for 128 plans, 15 % less for verdicts.
-    On a GPU it would have the model compiled, anew for every length: None, the model's own."""
-    return "static" if on_processor else None
-
-
 def arguments(settings: ModelTraining, steps: Path, steps_in_all: int) -> dict[str, Any]:
     """The trainer arguments that all stages share; a GPU's defaults are switched off by name on a CPU."""
     cpu = on_cpu(settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.ablation_outcomes import write_seeds
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.training.evaluation.intervals import paired
 from interleave_thinker.training.tinyworld.ablation.findings import compare, findings_of, not_as_published
 from interleave_thinker.training.tinyworld.ablation.outcomes import (
@@ -143,6 +143,9 @@ def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:
     text = as_markdown(found)
     assert f"seeds 0 at commit {'c' * 12} by" in text
     assert f"seeds 1 at commit {'a' * 12} and {'b' * 12} by" in text
+    (seed_folder(tmp_path, 1) / "commits.txt").write_text("root:x:0:0")
+    with pytest.raises(TrainingError, match="no commits"):
+        outcomes_in(tmp_path, settings, "the command", "c" * 40)
 
 
 def test_an_order_that_is_the_papers_is_not_listed() -> None:

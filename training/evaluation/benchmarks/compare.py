@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ....backend.errors import SettingsError
-from ..bootstrap import OF_DIFFERENCES, stratified_means
+from ..bootstrap import OF_DIFFERENCES, UNBOUNDED, stratified_means
 from ..intervals import paired
 from .figures import NONE, Scores, read_scores, table_row
 
@@ -106,7 +106,7 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
         for name, (before, after) in pairs.items():
             groups.setdefault(one.categories[name], []).append(after - before)
         is_share = all(0 <= value <= 1 for pair in pairs.values() for value in pair)
-        mean = stratified_means(groups, bounds=OF_DIFFERENCES if is_share else None).items
+        mean = stratified_means(groups, bounds=OF_DIFFERENCES if is_share else UNBOUNDED).items
         figures = {"difference": mean.mean, "low": mean.low, "high": mean.high, "p": None}
     return Compared(
         metric=metric,

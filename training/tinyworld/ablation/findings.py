@@ -10,7 +10,7 @@ whose order is not the paper's are computed here, and never picked by hand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
 from pydantic import BaseModel
@@ -103,12 +103,9 @@ def findings_of(outcomes: Outcomes) -> Findings:
     taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
-        tries={
-            "sft": [one.model_copy(update={"published": None}) for one in _tries(found["sft"])],
-            "rl": _tries(found["rl"]),
-        },
+        tries={"sft": _tries(found["sft"], None), "rl": _tries(found["rl"], PUBLISHED_TRIES)},
         beside=[_against(right, *pair) for pair in BESIDE],
-        not_as_published=not_as_published(right, _tries(found["rl"])),
+        not_as_published=not_as_published(right, _tries(found["rl"], PUBLISHED_TRIES)),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
         next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
@@ -171,11 +168,11 @@ def _against(right: dict[str, Right], row: str, baseline: str) -> Compared:
     return compare(row, baseline, right[row], right[baseline])
 
 
-def _tries(seeds: Stories) -> list[Compared]:
-    """More attempts against fewer, of one row."""
+def _tries(seeds: Stories, published: Mapping[int, float] | None) -> list[Compared]:
+    """More attempts against fewer, of one row; `published`: the paper's averages for it."""
     return [
         compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
-            update={"published": round(PUBLISHED_TRIES[more] - PUBLISHED_TRIES[fewer], 1)}
+            update={"published": round(published[more] - published[fewer], 1) if published else None}
         )
         for fewer, more in pairwise(ALL_TRIES)
     ]

@@ -7,6 +7,7 @@ for another run to take in. Each outcome is a letter (1 right, 0 wrong, - unread
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json, read_text
+from ...evaluation.checkout import UNKNOWN
 from ..job_runner import Job
 from ..runs.stories import StoryOutcome
 from .measures import Judged, Measured, NextSteps, Remedies, exact_plans, stored
@@ -28,6 +30,7 @@ Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """Who wrote whole plans, and the job that counted them."""
 COMMITS, MOST_BYTES = "commits.txt", 4096
+COMMIT = re.compile(rf"[0-9a-f]{{7,64}}|{UNKNOWN}")
 WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
 """Settings that say which seeds are run, how and where, and not what is done for each."""
 
@@ -150,7 +153,10 @@ def _commits(folder: Path) -> str:
     path = folder / COMMITS
     if not path.exists():
         return ""
-    return read_text(path, MOST_BYTES, TrainingError, "The note of a seed's commits").strip()
+    text = read_text(path, MOST_BYTES, TrainingError, "The note of a seed's commits").strip()
+    if not all(COMMIT.fullmatch(commit) for commit in text.split()):
+        raise TrainingError(f"{str(path)!r} names no commits: {text[:80]!r}.", "Delete it to go on.")
+    return text
 
 
 def start_of(out: Path) -> str:

@@ -21,20 +21,22 @@ from .settings import AblationSettings
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: its title, the row that it is held against, and the average that the paper's Table
-    5 has for it (None: it has no such row)."""
+    """A row of the table: its title, the row that it is held against, the average that the paper's Table 5
+    has for it (None: it has no such row), and whether each of its steps is judged by its own prompt, as a
+    plan's are, so that their share may stand beside other rows'."""
 
     title: str
     baseline: str | None = None
     published: float | None = None
+    judged_by_plan: bool = True
 
 
 ROWS = {
-    "alone": TableRow("generator alone, the request's own words", None, 18.2),
+    "alone": TableRow("generator alone, the request's own words", None, 18.2, False),
     "untrained": TableRow("+ untrained planner and critic", "alone", 48.1),
     "planner_sft": TableRow("planner SFT, critic of rendered pages only", "untrained", 60.5),
     "agent_plans": TableRow("one agent for both, writing whole plans", "sft", 54.5),
-    "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5),
+    "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5, False),
     "unfiltered": TableRow("planner SFT, critic SFT on unfiltered data", "sft", 62.8),
     "sft": TableRow("full SFT", "planner_sft", 64.5),
     "rejection": TableRow("full SFT, then SFT on the best of 8", "sft"),

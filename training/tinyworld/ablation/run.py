@@ -27,10 +27,6 @@ from .plot import as_svg
 from .settings import AblationSettings
 from .start import check_start
 
-WITHOUT_PLAN = {"agent_steps"}
-"""Rows whose pages are held against the story's, not each against its own step's prompt: the share of their
-right steps is another measure."""
-
 
 def ablate(
     out: Path,
@@ -115,7 +111,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
             f"{row.published:g}" if row.published is not None else "-",
             _mean(row.stories.get(1)),
             _mean(row.stories.get(5)),
-            f"{row.steps:.3f}" if 3 in row.stories and row.name not in WITHOUT_PLAN else "-",
+            f"{row.steps:.3f}" if ROWS[row.name].judged_by_plan else "-",
             f"{row.draws:.2f}",
             " / ".join(f"{one.rate:.3f}" for one in critic) or "-",
         ]

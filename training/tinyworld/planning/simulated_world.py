@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,8 @@ def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:
     return above[-1]
 
 
+@lru_cache(maxsize=1024)
 def _act(prompt: str) -> Any:
+    # Every planned step is tried on every page of the reference, and the plans of a group are much alike.
     found = read_prompt(prompt)
     return None if found is None else found[0]

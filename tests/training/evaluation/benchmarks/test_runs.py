@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.cli_calls import Scripts, call
@@ -25,6 +26,7 @@ from interleave_thinker.training.data.trajectories.options import TrajectoryOpti
 from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.work.threads import Threads
 from interleave_thinker.training.evaluation.benchmarks import collect as collecting
+from interleave_thinker.training.evaluation.benchmarks import compare as compare_module
 from interleave_thinker.training.evaluation.benchmarks.collect import collect, link, read_collected
 from interleave_thinker.training.evaluation.benchmarks.compare import compare
 from interleave_thinker.training.evaluation.benchmarks.figures import as_lines, score
@@ -146,6 +148,23 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
     with pytest.raises(SettingsError, match="no submission yet"):
         score(out, tmp_path)
     assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_a_difference_may_be_below_zero_where_no_item_got_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
+) -> None:
+    """Whatever the scale: on one of ten, differences that lie between 0 and 1 are no shares."""
+
+    def scores(values: list[float]) -> SimpleNamespace:
+        items = {str(number): {"score": value} for number, value in enumerate(values)}
+        figures = [SimpleNamespace(metric="score", yes_no=False)]
+        return SimpleNamespace(figures=figures, values=items, categories=dict.fromkeys(items, "all"))
+
+    both = scores([scale / 2] * 3), scores([scale / 2, scale / 2, scale / 2 + 0.5])
+    monkeypatch.setattr(compare_module, "alike", lambda folders: both)
+    (found,) = compare(tmp_path, tmp_path)
+    assert found.difference == pytest.approx(0.5 / 3) and found.low is not None and found.low < 0
 
 
 def test_scores_without_a_setting_are_damaged(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""What a cache of full length saves where reinforcement's answers are written on a processor
+(training/grpo/trainer.py): the same answers with one that grows and with one of full length.
+
+    OMP_NUM_THREADS=1 python benchmarks/answer_cache.py        # the last line is JSON
+    OMP_NUM_THREADS=1 python benchmarks/answer_cache.py --batch 16
+
+Decision: plans and verdicts of the shipped agents in batches of a rollout's size, because what is saved
+depends on how much is copied. Both ways in turns in one process, in processor seconds, beside the share of
+answers that are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
+from interleave_thinker.backend.agents.critic import critic_message  # noqa: E402
+from interleave_thinker.backend.agents.planner import planner_message  # noqa: E402
+from interleave_thinker.backend.chat.protocol import Message  # noqa: E402
+from interleave_thinker.backend.pictures import Picture  # noqa: E402
+from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of  # noqa: E402
+from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
+from interleave_thinker.backend.tinyworld.wording import prompt_text  # noqa: E402
+from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
+from interleave_thinker.training.rows.rl import as_conversation  # noqa: E402
+from interleave_thinker.training.tinyworld.runs.stories import request_of  # noqa: E402
+from interleave_thinker.training.tinyworld.world.judged_pages import rendered  # noqa: E402
+from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
+
+TOKENS = {"planner": 288, "critic": 224}
+"""Longest answers."""
+CACHES = {"growing": None, "full length": "static"}
+
+
+def questions(agent: str, count: int) -> list[Message]:
+    """New requests of five to eight steps for the shipped planner, rendered pages for the shipped critic."""
+    rng, prompt_set = Random(1), prompt_set_of(checkpoint(agent)) or default_prompt_set()
+    if agent == "planner":
+        stories = [random_story(rng, "evaluate", 5 + number % 4) for number in range(count)]
+        return [planner_message(prompt_set, request_of(story)) for story in stories]
+    messages = []
+    for page in (rendered(rng) for _ in range(count)):
+        pictures = (page.before or Picture.white(page.after.size), page.after)
+        prompts = prompt_text(page.edit), prompt_text(page.edit, page.clauses)
+        messages.append(critic_message(prompt_set, pictures, *prompts))
+    return messages
+
+
+def compared(agent: str, messages: Sequence[Message], batch: int, rounds: int) -> dict[str, float]:
+    """Median processor seconds with either cache, their ratio, and the share of answers that are the same."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    folder: Any = checkpoint(agent)
+    model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+    asked = [
+        {
+            "prompt": as_conversation(message),
+            "images": [part for part in message.content if isinstance(part, Picture)],
+        }
+        for message in messages
+    ]
+    seconds: dict[str, list[float]] = {name: [] for name in CACHES}
+    said: dict[str, list[str]] = {}
+    greedy_answers(model, processor, asked[:1], 8, 1)
+    for _ in range(rounds):
+        for name, kind in CACHES.items():
+            model.generation_config.cache_implementation = kind
+            began = time.process_time()
+            said[name], _ = greedy_answers(model, processor, asked, TOKENS[agent], batch)
+            seconds[name].append(time.process_time() - began)
+    growing, full = (median(seconds[name]) for name in CACHES)
+    same = sum(one == other for one, other in zip(*said.values(), strict=True)) / len(asked)
+    return {"growing": growing, "full length": full, "ratio": full / growing, "same answers": same}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--count", type=int, default=256, help="questions to either agent")
+    parser.add_argument("--batch", type=int, default=128, help="of them at once")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    found = {}
+    for agent in TOKENS:
+        found[agent] = compared(agent, questions(agent, options.count), options.batch, options.rounds)
+        print(agent, " ".join(f"{key} {value:.3g}" for key, value in found[agent].items()))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
