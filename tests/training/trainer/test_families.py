@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.small_families import FAMILIES, save_family
+from support.small_families import FAMILIES, build_family, save_family
 from support.small_grpo import SMALL, make_data
 from support.small_grpo import run as reinforce
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, question
@@ -116,7 +116,7 @@ def test_only_the_language_model_is_quantised(base: Path) -> None:
 def test_targets_are_exactly_the_linear_layers(name: str) -> None:
     from torch.nn import Linear
 
-    model, _ = FAMILIES[name]()
+    model, _ = build_family(name)
     parts = ModelParts(model)
     linear = {path for path, one in model.named_modules() if isinstance(one, Linear) and one.out_features > 1}
     language = {path for path in linear if path.startswith(f"{parts.language}.")}
@@ -136,7 +136,7 @@ def test_targets_are_exactly_the_linear_layers(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_memory_is_reckoned_from_the_model(name: str) -> None:
-    model, _ = FAMILIES[name]()
+    model, _ = build_family(name)
     whole = sum(weight.numel() for weight in model.parameters())
     memory = reckon(model.config, FAST)
     assert memory.whole == whole + memory.trained and 0 < memory.trained < whole
