@@ -1,6 +1,6 @@
 """Small models with random weights of the families that an agent may be, each with a processor of its own
-kind and a vocabulary learned from a few texts; nothing is downloaded. A family that the installed transformers
-is too old for skips its test."""
+kind and a vocabulary learned from a few texts; nothing is downloaded. The test of a family that the installed
+transformers does not know is skipped."""
 
 from __future__ import annotations
 

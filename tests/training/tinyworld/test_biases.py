@@ -106,7 +106,7 @@ def test_every_rule_has_its_example() -> None:
     assert shown == set(RULES)
 
 
-def test_two_thirds_of_the_mistakes_follow_from_what_is_asked() -> None:
+def test_three_in_four_mistakes_follow_from_what_is_asked() -> None:
     rng = Random(4)
     by_bias = stubborn = by_luck = steps = 0
     for _ in range(1200):

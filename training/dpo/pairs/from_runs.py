@@ -96,7 +96,7 @@ class PairFinder:
 
     def _overruled(self, one: Judged, said: Verdict, answer: Verdict) -> Iterator[_Found]:
         if not answer.reasoning.strip() and not self.settings.without_reasoning:
-            self.left_out["corrected without a reason: write notes, or --reasoning tinyworld"] += 1
+            self.left_out["corrected without a reason: write notes, or --exact-reasoning"] += 1
         elif not answer.success and one.remedy == "none":
             self.left_out["corrected, but nobody knows what to draw instead"] += 1
         else:
