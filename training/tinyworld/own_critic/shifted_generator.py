@@ -4,8 +4,8 @@ off.
 Decision: the shift is put on top of the learned generator, from the seed alone, so the same prompt, source
 and seed give the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that
 the edit acts in, and a clause that names the cell keeps it away, so a critic that sees it can also mend it.
-The exact scorer calls such a cell unreadable; the shipped critic sees a whole thing in it (of 48 right pages
-cut so it accepted 42; of 64 cut in the middle from below, 10), which is why it is the top 13 of 32 rows.
+The exact scorer calls such a cell unreadable; the shipped critic sees a whole thing in most of them (of 109
+such pages it refused 48), which is why it is the top 13 of 32 rows.
 """
 
 from __future__ import annotations
