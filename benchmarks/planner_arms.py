@@ -1,7 +1,9 @@
 """The arms of planner reinforcement's benchmark (planner_reinforcement.py): what is trained for one seed, and
 what each arm is asked.
 
-Decision: every stage leaves a file and is not made again, so that a stopped benchmark goes on within a seed.
+Decisions. The first fine-tuning is on short stories in other words among stories of all lengths in the usual
+ones: a planner that has never written a sixth step samples none either, and what is not sampled cannot be
+reinforced. Every stage leaves a file and is not made again, so that a stopped benchmark goes on.
 """
 
 from __future__ import annotations
@@ -43,17 +45,20 @@ from interleave_thinker.training.tinyworld.planning.rows import (
 from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
 from interleave_thinker.training.tinyworld.world.requests import Story
 
-TOKENS, BATCH = 288, 64
-LEARNED = StoryKind(3, 6, "other")
-REINFORCED = StoryKind(5, 8, "other")
-ASKED = {"longer": StoryKind(7, 8, "other"), "unseen": StoryKind(7, 8, "unseen")}
+TOKENS, BATCH = 240, 128
+LEARNED, KEPT = StoryKind(3, 4, "other"), StoryKind(2, 6, "usual")
+REINFORCED = StoryKind(5, 6, "other")
+ASKED = {"longer": StoryKind(5, 6, "other"), "unseen": StoryKind(5, 6, "unseen")}
 ARMS = ("start", "grpo", "rejection", "more")
 GROUP = 8
 FIXED = {
     "tokens": TOKENS,
     "group": GROUP,
     "judge": SimulatedWorld.identity,
-    "stories": {name: asdict(kind) for name, kind in {"learned": LEARNED, "rl": REINFORCED, **ASKED}.items()},
+    "stories": {
+        name: asdict(kind)
+        for name, kind in {"learned": LEARNED, "kept": KEPT, "rl": REINFORCED, **ASKED}.items()
+    },
 }
 """What stages were made with beside their scale."""
 AT_ONCE = BATCH // GROUP
@@ -79,13 +84,13 @@ class Scale:
         return self.rollouts * self.prompts
 
 
-def sft(start: Path, rows: list[SftRow], folder: Path, out: Path, rate: float, seed: int) -> Path:
+def sft(start: Path, rows: RowSet, out: Path, rate: float, seed: int) -> Path:
     settings = SftTraining(
         epochs=1, batch=16, rate=rate, warm_up=0.05, weight_decay=0.01, second_moment=0.98,
         freeze_vision=False, save_every=250, device="cpu", half="fp16", seed=seed, samples=0,
         tensorboard=False,
     )  # fmt: skip
-    return fine_tune(start, SftData(RowSet(rows, folder)), out, settings, prompt_set_of(start), log_in(out))
+    return fine_tune(start, SftData(rows), out, settings, prompt_set_of(start), log_in(out))
 
 
 class Answering:
@@ -100,6 +105,7 @@ class Answering:
         )
         self.processor: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
         self.processor.tokenizer.padding_side = "left"
+        self.model.generation_config.cache_implementation = "static"  # as reinforcement's, and faster
         prompt_set = prompt_set_of(folder)
         assert prompt_set is not None
         self.prompt_set = prompt_set
@@ -132,20 +138,28 @@ class Seed:
         return path
 
     def run(self) -> None:
-        scale = self.scale
-        few = self.out / "few" / "planner_sft.json"
-        if not few.exists():
-            make_stories_sft(few.parent, scale.learned + scale.reinforced, self.seed, LEARNED)
-        rows = read_rows(few)
+        first, more = self.taught()
         timed = self.timed
-        timed("start", lambda: sft(checkpoint("planner"), rows[: scale.learned], few.parent,
-                                   self.out / "start", 1e-3, self.seed))  # fmt: skip
+        timed("start", lambda: sft(checkpoint("planner"), first, self.out / "start", 1e-3, self.seed))
         timed("grpo", self.reinforced)
         timed("rejection", self.rejection)
-        timed("more", lambda: sft(self.planner("start"), rows[scale.learned :], few.parent,
-                                  self.out / "more", 3e-4, self.seed))  # fmt: skip
+        timed("more", lambda: sft(self.planner("start"), more, self.out / "more", 3e-4, self.seed))
         for arm in ARMS:
             timed(f"asked-{arm}", lambda arm=arm: self.asked(arm))
+
+    def taught(self) -> tuple[RowSet, RowSet]:
+        """Rows of the first fine-tuning, as many of either kind; and as many more as grpo has requests."""
+        learned, more = self.scale.learned, self.scale.reinforced // 2
+        first: list[SftRow] = []
+        then: list[SftRow] = []
+        for name, kind in (("few", LEARNED), ("kept", KEPT)):
+            path = self.out / name / "planner_sft.json"
+            if not path.exists():
+                make_stories_sft(path.parent, learned + more, self.seed, kind)
+            rows = RowSet(read_rows(path), path.parent).moved(self.out).rows
+            first += rows[:learned]
+            then += rows[learned:]
+        return RowSet(first, self.out), RowSet(then, self.out)
 
     def timed(self, name: str, work: Callable[[], object]) -> None:
         """Do the work unless its file of seconds is there."""
@@ -192,7 +206,8 @@ class Seed:
                     if chosen.match > 0:
                         best.append(_taught(some[place], chosen.answer, path.parent, planner))
             write_rows(made, best)
-        sft(self.planner("start"), read_rows(made), made.parent, self.out / "rejection", 3e-4, self.seed)
+        rows = RowSet(read_rows(made), made.parent)
+        sft(self.planner("start"), rows, self.out / "rejection", 3e-4, self.seed)
 
     def asked(self, arm: str) -> None:
         """The arm's plans for each kind of stories: whether they lead to the right pages, and whether the

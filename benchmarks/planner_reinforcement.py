@@ -3,13 +3,14 @@ with the same reward, and more fine-tuning, on held-out stories that are longer 
 
     python benchmarks/planner_reinforcement.py --out runs/planner-rl --seeds 5 --workers 2
 
-For each seed: the shipped planner is fine-tuned on a few stories of 3 to 6 steps in other words than its own
-(`start`); then, each from there, it is reinforced on requests of 5 to 8 steps (`grpo`), fine-tuned on the
-best of 8 of its own plans for as many of these requests as grpo saw (`rejection`), and fine-tuned on as many
-more stories of the kind that it started with (`more`). All are asked, greedily, about the same new stories
-of 7 and 8 steps: in the words that were trained on (`longer`) and in words that nobody was trained on
-(`unseen`). A plan counts if it leads to the right page after every step; a story, if every page that is
-drawn by it is right, with an oracle critic and three attempts a step. The same command goes on after a stop.
+For each seed: the shipped planner is fine-tuned on a few stories of 3 and 4 steps in other words than its
+own, among as many of 2 to 6 steps in its own (`start`); then, each from there, it is reinforced on requests
+of 5 and 6 steps in these other words (`grpo`), fine-tuned on the best of 8 of its own plans for as many of
+these requests as grpo saw (`rejection`), and fine-tuned on as many more stories of the kinds that it started
+with (`more`). All are asked, greedily, about the same new stories of 5 and 6 steps: in the other words
+(`longer`) and in words that nobody was trained on (`unseen`). A plan counts if it leads to the right page
+after every step; a story, if every page that is drawn by it is right, with an oracle critic and three
+attempts a step. The same command goes on after a stop.
 """
 
 from __future__ import annotations
@@ -79,8 +80,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--learned", type=int, default=480, help="stories of the first fine-tuning")
-    parser.add_argument("--rollouts", type=int, default=60)
+    parser.add_argument(
+        "--learned", type=int, default=480, help="stories of each kind in the first fine-tuning"
+    )
+    parser.add_argument("--rollouts", type=int, default=40)
     parser.add_argument("--updates", type=int, default=4, help="optimiser steps of a rollout")
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--stories", type=int, default=100, help="of each kind that is asked about")
