@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument(
         "--learned", type=int, default=480, help="stories of each kind in the first fine-tuning"
     )
-    parser.add_argument("--rollouts", type=int, default=40)
+    parser.add_argument("--rollouts", type=int, default=32)
     parser.add_argument("--updates", type=int, default=4, help="optimiser steps of a rollout")
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--stories", type=int, default=100, help="of each kind that is asked about")
