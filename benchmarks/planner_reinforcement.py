@@ -54,6 +54,12 @@ def table(seeds: Sequence[Seed]) -> str:
     for arm in ARMS:
         cells = [_interval(mean_of(right(arm, *column))) for column in columns]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
+    lines += ["", f"| each seed's mean | {' | '.join(f'{name}: match | steps written' for name in ASKED)} |"]
+    lines.append("|---|" + "---|" * (2 * len(ASKED)))
+    for arm in ARMS:
+        means = [" ".join(f"{seed.found(arm)[name][what]:.2f}" for seed in seeds)
+                 for name in ASKED for what in ("match", "steps")]  # fmt: skip
+        lines.append(f"| {arm} | {' | '.join(means)} |")
     lines += ["", "| compared, story by story | difference | of each seed | p, stories | p, seeds |"]
     lines.append("|---|---|---|---|---|")
     for one, other in PAIRS:
