@@ -121,7 +121,7 @@ def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
     made = tmp_path / "rows"
     given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]
     assert CliRunner().invoke(data_app, given).exit_code == 0
-    told = "--config tiny --rollouts 1 --prompts 2 --group 2 --micro-batch 4 --check-rows 2"
+    told = "--config tiny --rollouts 1 --prompts 2 --group 2 --updates 1 --micro-batch 4 --check-rows 2"
     out = tmp_path / "run"
     given = [
         "planner-grpo",

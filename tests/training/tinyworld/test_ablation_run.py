@@ -135,6 +135,7 @@ def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("importable")
 def test_a_run_in_miniature_has_every_row_and_goes_on_after_a_stop(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
