@@ -23,15 +23,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
 
-from interleave_thinker.backend.feedback.log import FEEDBACK, Feedback
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.feedback.log import read_feedback, record_feedback
 from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator
 from interleave_thinker.backend.tinyworld.generator import open as open_world
-from interleave_thinker.training.evaluation.gate_rows import GateSettings
-from interleave_thinker.training.evaluation.gate_rule import Measured, measured
+from interleave_thinker.training.evaluation.gate_rule import Gate, Measured, measured
 from interleave_thinker.training.evaluation.intervals import cautious
-from interleave_thinker.training.evaluation.regression_gate import GateRefused, answers_of
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import write_rows
+from interleave_thinker.training.evaluation.regression_gate import (
+    GATE_FILE,
+    LEARNED_FILE,
+    GateRefused,
+    answers_of,
+)
 from interleave_thinker.training.runs.convert import SFT_FILE
 from interleave_thinker.training.runs.own_critic import (
     TRAINED,
@@ -41,19 +45,24 @@ from interleave_thinker.training.runs.own_critic import (
     train_own_critic,
 )
 from interleave_thinker.training.runs.rehearsal import Rehearsal
-from interleave_thinker.training.runs.report import REPORT_JSON
+from interleave_thinker.training.runs.report import REPORT_JSON, RunsReport
 from interleave_thinker.training.runs.settings import RunsData
-from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder, judge_row, make_mistakes
 from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
 from interleave_thinker.training.tinyworld.own_critic.annotations import AnnotatedRuns, annotated_runs
-from interleave_thinker.training.tinyworld.own_critic.evaluate import ShowSettings, training_of
+from interleave_thinker.training.tinyworld.own_critic.evaluate import (
+    GATE,
+    ShowSettings,
+    judged_rows,
+    old_rows,
+    training_of,
+)
 from interleave_thinker.training.tinyworld.own_critic.shifted_generator import shifted_generator
-from interleave_thinker.training.tinyworld.world.judged_pages import balanced
+from interleave_thinker.training.trainer.resume import claim_run
 
-OLD_SEED, PAGES_SEED = 60_000, 3_000_000
 BETTER_PROMPTS = 3
 """Every which rejection has a better prompt."""
-GATE = GateSettings(gate_tokens=320, gate_batch=50)
+OLD_SEED, PAGES_SEED = 60_000, 3_000_000
+"""Others than those of `evaluate own-critic`."""
 
 
 @dataclass(frozen=True)
@@ -85,94 +94,73 @@ WAYS = (
 
 
 def thin_out(run: Path, first: int) -> int:
-    """Take the better prompts of a run's rejections away but for every third, counted on from `first`;
+    """Take the better prompts of a run's rejections back but for every third, counted on from `first`;
     returns the count after it."""
-    path, kept = run / FEEDBACK, []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        one = Feedback.model_validate_json(line)
+    for one in read_feedback(run):
         if one.accepted is False:
-            if first % BETTER_PROMPTS:
-                one = one.model_copy(update={"better_prompt": None})
+            if first % BETTER_PROMPTS and one.better_prompt:
+                record_feedback(run, one.model_copy(update={"better_prompt": None}))
             first += 1
-        kept.append(one.model_dump_json(exclude_none=True))
-    path.write_text("\n".join(kept) + "\n", encoding="utf-8")
     return first
 
 
-def annotated(out: Path, options: argparse.Namespace) -> tuple[list[Path], int]:
+def annotated(folder: Path, shifted: TinyWorldGenerator, settings: ShowSettings) -> tuple[list[Path], int]:
     """The folders of the annotated runs, and how many annotations they have."""
-    noted = out / "annotations.json"
-    if not noted.exists():
-        shifted = shifted_generator(open_world(""))
-        count = annotated_runs(out / "runs", shifted, AnnotatedRuns(options.runs, 3, options.seed), print)
-        rejected = 0
-        for run in sorted((out / "runs").iterdir()):
-            if (run / FEEDBACK).exists():
-                rejected = thin_out(run, rejected)
-        noted.write_text(json.dumps({"annotations": count, "rejected": rejected}), encoding="utf-8")
-    return sorted((out / "runs").iterdir()), json.loads(noted.read_text(encoding="utf-8"))["annotations"]
+    runs = AnnotatedRuns(settings.runs, settings.attempts, settings.seed)
+    count = annotated_runs(folder, shifted, runs, print)
+    folders, rejected = sorted(folder.iterdir()), 0
+    for run in folders:
+        rejected = thin_out(run, rejected)
+    return folders, count
 
 
-def old_rows(out: Path, options: argparse.Namespace) -> Path:
-    path = out / "old" / SFT_FILE
-    if not path.exists():
-        rows = make_mistakes(path.parent, open_world("").pipeline, options.old_rows, OLD_SEED + options.seed)
-        write_rows(path, rows)
-    return path
-
-
-def trained(out: Path, way: Way, runs: list[Path], old: Path, seed: int) -> tuple[Path, bool]:
-    """The critic that this way makes, and whether the gate let it pass."""
+def trained(out: Path, way: Way, runs: list[Path], old: Path, settings: ShowSettings) -> tuple[Path, bool]:
+    """The folder in which this way makes a critic, and whether the gate let it pass."""
     folder = out / way.name.replace(" ", "_").replace(",", "")
-    settings = OwnCriticSettings(
+    how = OwnCriticSettings(
         data=RunsData(reasoning="tinyworld" if way.exact else "own", held_out_runs=0.2),
-        sft=training_of(ShowSettings(epochs=way.epochs, seed=seed)),
+        sft=training_of(settings.model_copy(update={"epochs": way.epochs})),
         rehearsal=Rehearsal(old_share=way.old_share, least_rows=1, least_steps=1),
         gate=GATE,
     )
     some = runs[: round(way.part * len(runs))]
     agents = OwnCriticAgents(oracle=OracleCritic() if way.exact else None)
     try:
-        train_own_critic(checkpoint("critic"), OwnCriticData(some, old), folder, settings, agents)
-        passed = True
+        train_own_critic(checkpoint("critic"), OwnCriticData(some, old), folder, how, agents)
     except GateRefused as refused:
         print(refused)
-        passed = False
-    return folder, passed
+        return folder, False
+    return folder, True
 
 
 def row_of(way: Way, folder: Path, passed: bool, before: Measured, after: Measured) -> dict[str, Any]:
-    made = json.loads((folder / "data" / REPORT_JSON).read_text(encoding="utf-8"))["files"][SFT_FILE]
-    state = json.loads((folder / "sft" / "learned.json").read_text(encoding="utf-8"))
+    made = RunsReport.model_validate_json((folder / "data" / REPORT_JSON).read_text(encoding="utf-8"))
+    gate = Gate.model_validate_json((folder / "sft" / GATE_FILE).read_text(encoding="utf-8"))
+    held = folder / "sft" / LEARNED_FILE
+    learned = "none"
+    if held.exists():
+        told = Gate.model_validate_json(held.read_text(encoding="utf-8"))
+        learned = f"{told.before.accuracy.rate:.3f} to {told.after.accuracy.rate:.3f}"
     change = cautious(after.hits, before.hits)
     return {
         "way": asdict(way),
-        "rows": made["rows"],
-        "overruled": made["overruled"],
+        "rows": made.files[SFT_FILE].rows,
+        "overruled": made.files[SFT_FILE].overruled,
         "right": str(after.accuracy),
         "wrong_refused": str(after.false_recall),
         "change": f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]",
-        "held_out_annotations": f"{state['before']['accuracy']['rate']:.3f} to "
-        f"{state['after']['accuracy']['rate']:.3f}",
-        "gate_passed": passed,
-        "gate": json.loads((folder / "sft" / "gate.json").read_text(encoding="utf-8"))["faults"],
+        "held_out_annotations": learned,
+        "gate": "passed" if passed else "refused: " + " ".join(gate.faults),
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--old-rows", type=int, default=1600)
-    parser.add_argument("--pages", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    out: Path = options.out
-    began = time.process_time()
-    runs, count = annotated(out, options)
-    old = old_rows(out, options)
-    pages = balanced(shifted_generator(open_world("")).pipeline, options.pages, PAGES_SEED + options.seed)
-    rows = RowSet([judge_row(page, PageFolder(out / "pages" / "images")) for page in pages], out / "pages")
+def measure(out: Path, settings: ShowSettings) -> dict[str, Any]:
+    """All ways below `out`, and the table of them."""
+    plain = open_world("")
+    shifted = shifted_generator(plain, settings.shifted)
+    runs, count = annotated(out / "runs", shifted, settings)
+    old = old_rows(out / "old", plain, settings.old_rows, OLD_SEED + settings.seed)
+    rows, pages = judged_rows(shifted, out / "pages", settings.pages, PAGES_SEED + settings.seed)
     truths = [page.success for page in pages]
 
     def judged(critic: Path) -> Measured:
@@ -182,17 +170,32 @@ def main() -> None:
     print(f"{len(runs)} runs, {count} annotations; shipped critic: {before.accuracy}, {before.false_recall}")
     found = []
     for way in WAYS:
-        folder, passed = trained(out, way, runs, old, options.seed)
-        after = judged(folder / "sft" / TRAINED)
-        found.append(row_of(way, folder, passed, before, after))
+        folder, passed = trained(out, way, runs, old, settings)
+        found.append(row_of(way, folder, passed, before, judged(folder / "sft" / TRAINED)))
     print("\n| | rows (overruling) | right verdicts | wrong pages refused | change | held-out | the gate |")
     print("|---|---|---|---|---|---|---|")
     for way, row in zip(WAYS, found, strict=True):
-        verdict = "passed" if row["gate_passed"] else "refused: " + " ".join(row["gate"])
         cells = [way.name, f"{row['rows']} ({row['overruled']})", row["right"], row["wrong_refused"]]
-        print(f"| {' | '.join([*cells, row['change'], row['held_out_annotations'], verdict])} |")
-    whole = {"annotations": count, "shipped": str(before.accuracy), "ways": found}
-    print(json.dumps({**whole, "processor_seconds": round(time.process_time() - began)}))
+        print(f"| {' | '.join([*cells, row['change'], row['held_out_annotations'], row['gate']])} |")
+    return {"annotations": count, "shipped": str(before.accuracy), "ways": found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--old-rows", type=int, default=1600)
+    parser.add_argument("--pages", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    options = vars(parser.parse_args())
+    out: Path = options.pop("out")
+    began = time.process_time()
+    try:
+        claim_run(out, {"stage": "few annotations", "better_prompts": BETTER_PROMPTS, **options})
+        found = measure(out, ShowSettings(**options))
+    except InterleaveError as error:
+        raise SystemExit(str(error)) from error
+    print(json.dumps({**found, "processor_seconds": round(time.process_time() - began)}))
 
 
 if __name__ == "__main__":

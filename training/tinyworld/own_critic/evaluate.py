@@ -45,6 +45,8 @@ from .shifted_generator import SHIFTED, shifted_generator
 
 OLD_SEED = 50_000
 PAGES_SEED = 2_000_000
+GATE = GateSettings(gate_tokens=320, gate_batch=50)
+"""Answers of the tiny critic, with room for the longest."""
 Log = Callable[[str], None]
 
 
@@ -120,10 +122,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
         out / "runs", shifted, AnnotatedRuns(settings.runs, settings.attempts, settings.seed), log
     )
     lap("runs and annotations")
-    old = out / "old" / SFT_FILE
-    if not old.exists():
-        rows = make_mistakes(old.parent, plain.pipeline, settings.old_rows, OLD_SEED + settings.seed)
-        write_rows(old, rows)
+    old = old_rows(out / "old", plain, settings.old_rows, OLD_SEED + settings.seed)
     lap("old rows")
     first = checkpoint("critic")
     final = train_own_critic(
@@ -134,7 +133,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
             data=RunsData(reasoning="tinyworld", held_out_runs=0.1),
             sft=training_of(settings),
             rehearsal=Rehearsal(),
-            gate=GateSettings(gate_tokens=320, gate_batch=50),
+            gate=GATE,
         ),
         OwnCriticAgents(oracle=OracleCritic()),
         log,
@@ -168,6 +167,21 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
     return report
 
 
+def old_rows(folder: Path, world: TinyWorldGenerator, count: int, seed: int) -> Path:
+    """The file of `count` rows of the generator's own pages below `folder`, made once."""
+    path = folder / SFT_FILE
+    if not path.exists():
+        write_rows(path, make_mistakes(folder, world.pipeline, count, seed))
+    return path
+
+
+def judged_rows(world: TinyWorldGenerator, folder: Path, count: int, seed: int) -> tuple[RowSet, list[Drawn]]:
+    """Rows that ask about `count` new pages, half of them right ones, with images below `folder`, and these
+    pages."""
+    drawn, images = balanced(world.pipeline, count, seed), PageFolder(folder / "pages")
+    return RowSet([judge_row(page, images) for page in drawn], folder), drawn
+
+
 def training_of(settings: ShowSettings) -> SftTraining:
     """How the critic is fine-tuned: the recipe `tiny`, in bf16."""
     return SftTraining(
@@ -197,9 +211,7 @@ def _compared(
     settings: ShowSettings,
     log: Log,
 ) -> Comparison:
-    folder = out / f"pages_{name}"
-    pages = balanced(world.pipeline, settings.pages, PAGES_SEED + settings.seed)
-    rows = [judge_row(page, PageFolder(folder / "pages")) for page in pages]
+    rows, pages = judged_rows(world, out / f"pages_{name}", settings.pages, PAGES_SEED + settings.seed)
     rng = Random(f"own critic evaluate/{settings.seed}")
     stories = [random_story(rng, "evaluate") for _ in range(settings.stories)]
     found: list[World] = []
@@ -210,7 +222,7 @@ def _compared(
         plans = [story.plan for story in stories]
         runs = StoryRuns([settings.attempts])
         outcomes = run_stories(stories, plans, world, judge, runs, log)[settings.attempts]
-        found.append(_world(critic, RowSet(rows, folder), pages, outcomes))
+        found.append(_world(critic, rows, pages, outcomes))
         hits.append([one.right for one in outcomes])
     pairs = list(zip(*hits, strict=True))
     won, lost = pairs.count((False, True)), pairs.count((True, False))
@@ -218,8 +230,7 @@ def _compared(
 
 
 def _world(critic: Path, rows: RowSet, pages: list[Drawn], stories: list[StoryOutcome]) -> World:
-    settings = GateSettings(gate_tokens=320, gate_batch=50)
-    verdicts = measured(answers_of(critic, None, rows, settings, "cpu"), [page.success for page in pages])
+    verdicts = measured(answers_of(critic, None, rows, GATE, "cpu"), [page.success for page in pages])
     shifted = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
     steps = [right for one in stories for right in one.steps]
     return World(
