@@ -36,8 +36,20 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"interleave-thinker {__version__}")
+        raise typer.Exit
+
+
 @app.callback(epilog=EXIT_CODES)
 def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
 ) -> None:
     """Any image model tells a story in steps: a planner writes them, a generator draws, a critic has it
@@ -51,4 +63,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app()
+    app(prog_name="interleave-thinker")

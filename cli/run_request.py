@@ -17,7 +17,8 @@ import typer
 from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
-from ..backend.files.bounded_reader import read_json
+from ..backend.files.bounded_reader import parse_json
+from ..backend.files.bounded_reader import read_text as read_text_file
 from ..backend.files.step_images import with_step_images
 from ..backend.journal.journal import RUN, Journal
 from ..backend.journal.plan_parts import FOLDER as PLANNING
@@ -26,6 +27,9 @@ from ..backend.loop.events import Finished, PlanReady
 from ..backend.loop.loop import run
 from ..backend.loop.step_rules import most_tries
 from ..backend.pictures import Picture
+from ..backend.plan_editor.edited_plan import PlanTextError
+from ..backend.plan_editor.json_form import STEPS
+from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.shown_text import shown_text
 from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
@@ -62,13 +66,27 @@ def read_picture(path: Path) -> Picture:
 
 
 def read_plan_file(path: Path) -> Plan:
-    """A plan in the form of a run's plan.json, with the images that its steps name, which lie beside it.
-    Raises SettingsError naming the first wrong field or the step."""
+    """Read a plan and the image files that its steps name, which are next to it.
+
+    Args:
+        path: A run's plan.json, or a plan as planners and Edit Plan write it (`{"execution_plan": [...]}` or
+            the list alone).
+
+    Raises:
+        SettingsError: The file is not a plan; the message names the first wrong field or step.
+    """
     from pydantic import ValidationError
 
     from ..backend.journal.files import RunFiles, first_fault
 
-    content = read_json(path, SettingsError, "Plan", MAX_PLAN_FILE)
+    text = read_text_file(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    content = parse_json(text, SettingsError, f"Plan {str(path)!r}")
+    if isinstance(content, list) or (isinstance(content, dict) and STEPS in content):
+        try:
+            plan = apply_edits(read_edits(text), None).plan
+        except PlanTextError as error:
+            raise SettingsError(f"Plan {str(path)!r}: {error.message}", error.hint) from error
+        return with_step_images(plan, path.parent)
     beside = RunFiles(path.parent)
 
     def picture(digest: str) -> Picture:

@@ -11,7 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Cancelled, JournalError
-from ..journal.journal import Journal
+from ..execution_record.reader import FILE_NAME as RECORD
+from ..execution_record.reader import read_record
+from ..execution_record.trajectory import record_trajectory
+from ..journal.journal import RUN, Journal
 from ..journal.store import Drawn, Judged, PlanKey
 from ..pictures import Picture
 from ..types import (
@@ -116,11 +119,26 @@ class _AbsentAgent:
         raise Cancelled("Not judged yet.")
 
 
-def load_trajectory(folder: str | Path) -> Trajectory:
-    """Read a run's folder, finished or not: an unfinished run ends with a step that was cancelled.
+def is_record(path: str | Path) -> bool:
+    """Return whether a path is an execution record: a JSON file, or a folder with one but without a run."""
+    path = Path(path)
+    if path.is_file():
+        return path.suffix.lower() == ".json"
+    return (path / RECORD).is_file() and not (path / RUN).is_file()
 
-    Raises JournalError if there is no run, it has no plan yet, or a file of it is damaged or too new.
+
+def load_trajectory(folder: str | Path) -> Trajectory:
+    """Load a run or an execution record.
+
+    Args:
+        folder: A run's folder or .zip file, an execution record, or the folder that contains one. An
+            unfinished run ends with a step that was cancelled.
+
+    Raises:
+        JournalError: There is no run or record, the run has no plan yet, or a file is damaged or too new.
     """
+    if is_record(folder):
+        return record_trajectory(read_record(folder))
     journal = Journal(folder)
     journal.record()
     trajectory = journal.trajectory() or replay(journal)

@@ -9,12 +9,15 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.exporters import export_by_name, options_of
-from ...backend.loop.replay import load_trajectory
+from ...backend.loop.replay import is_record, load_trajectory
 from ...backend.report.words import LANGUAGES
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The --out folder of a run, or a story's .zip file.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="The --out folder of a run, a story's .zip file, or an execution record."),
+    ],
     to: Annotated[
         str,
         typer.Option(
@@ -67,6 +70,10 @@ def command(
         raise SettingsError(
             f"{to} takes no {' and no '.join(f'--{name}' for name in unknown)}.",
             f"It takes: {', '.join(f'--{name}' for name in given if name in options_of(to)) or 'none'}.",
+        )
+    if to == "record" and out is None and is_record(folder):
+        raise SettingsError(
+            f"Exporting {str(folder)!r} as a record would overwrite it.", "Name another folder with --out."
         )
     own = folder.with_suffix("") if folder.is_file() else folder
     print(export_by_name(to, load_trajectory(folder), out or own, **options))

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
-from ...backend.execution_record.reader import read_record
-from ...backend.execution_record.trajectory import record_trajectory
 from ...backend.journal.archive import ENDING, is_story_archive
 from ...backend.journal.journal import RUN
 from ...backend.loop.replay import load_trajectory
@@ -50,10 +48,7 @@ def trajectory_places(roots: Roots) -> dict[str, Path]:
 
 def load_choice(name: str, roots: Roots) -> Trajectory:
     """The story of this name. Raises SettingsError if there is none and JournalError if it cannot be read."""
-    place = find_choice(name, roots)
-    if place.is_file() or (place / RUN).is_file():
-        return load_trajectory(place)
-    return record_trajectory(read_record(place))
+    return load_trajectory(find_choice(name, roots))
 
 
 def find_choice(name: str, roots: Roots) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +31,26 @@ def test_help_lists_every_command() -> None:
     assert result.exit_code == 0
     assert all(name in result.output for name in COMMANDS)
     assert "130" in result.output
+
+
+def test_version_is_the_project_s() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    result = call("--version")
+    assert result.exit_code == 0
+    assert f'version = "{result.output.split()[-1]}"' in project
+
+
+def test_python_m_is_the_command_line() -> None:
+    code = (
+        "import sys, runpy; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
+        "runpy.run_module('interleave_thinker', run_name='__main__', alter_sys=True)"
+    )
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code, tests, "export", "--help"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage: interleave-thinker export" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["demo", "run", "plan", "judge", "export", "doctor", "prompts"])

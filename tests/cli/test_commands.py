@@ -44,6 +44,28 @@ def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Sc
     assert "steps.0.promt" in broken.output
 
 
+@pytest.mark.parametrize("form", ["object", "list"])
+def test_run_reads_a_plan_as_planners_and_edit_plan_write_it(tmp_path: Path, form: str) -> None:
+    steps = [
+        {"step_number": 0, "step_name": "House", "prompt": "a house"},
+        {"step_number": 1, "step_name": "End", "instruction": "Then the sun rose."},
+    ]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"execution_plan": steps} if form == "object" else steps))
+    arguments = ["--plan", plan, "--critic", "none", "--generator", "fake:16"]
+    result = call("run", "a house", "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 0, result.output
+    read = load_trajectory(tmp_path / "out").plan.steps
+    assert [(one.number, one.prompt, one.auxiliary_text) for one in read] == [
+        (1, "a house", None),
+        (2, None, "Then the sun rose."),
+    ]
+    plan.write_text('{"execution_plan": [{"step_number": 1, "promt": "a"}]}')
+    broken = call("run", "a house", "--out", tmp_path / "new", *arguments)
+    assert broken.exit_code == 2
+    assert str(plan.name) in broken.output and "step 1, promt" in broken.output
+
+
 @pytest.mark.parametrize(
     ("replies", "code", "said"),
     [
@@ -86,6 +108,21 @@ def test_export_prints_the_file_it_wrote(tmp_path: Path, scripts: Scripts, to: s
     written = Path(result.output.strip())
     assert written.is_file()
     assert written.is_relative_to(tmp_path / "exported")
+
+
+def test_export_of_an_execution_record(tmp_path: Path, scripts: Scripts) -> None:
+    call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
+    record = tmp_path / "record"
+    assert call("export", tmp_path / "out", "--to", "record", "--out", record).exit_code == 0
+    before = (record / "execution_record.json").read_bytes()
+    for given in record, record / "execution_record.json":
+        exported = call("export", given, "--to", "story", "--out", tmp_path / "story")
+        assert exported.exit_code == 0, exported.output
+        story = json.loads((tmp_path / "story" / "story.json").read_text())
+        assert len(story["steps"]) == len(STORY.steps)
+        overwriting = call("export", given, "--to", "record")
+        assert overwriting.exit_code == 2 and "--out" in overwriting.output
+    assert (record / "execution_record.json").read_bytes() == before
 
 
 def test_export_of_nothing(tmp_path: Path, scripts: Scripts) -> None:

@@ -14,13 +14,14 @@ from typing import NamedTuple
 from weakref import finalize
 
 from ...backend.errors import JournalError, PictureError
+from ...backend.loop.replay import load_trajectory
 from ...backend.types import Trajectory
 from ..data.guard.index import Guard
 from ..data.guard.items import Finding
 from ..data.guard.screening import finding_in_trajectory
 from ..data.trajectories.outcomes import read_sample
 from .filter import TRAIN
-from .run_folders import find_runs, load_run
+from .run_folders import find_runs
 
 UNREADABLE = "its folder cannot be read"
 
@@ -63,7 +64,7 @@ class RunReading:
     def __call__(self, place: RunPlace) -> ReadRun:
         """The run, or why it is left out."""
         try:
-            trajectory, sample = load_run(place.folder), read_sample(place.folder)
+            trajectory, sample = load_trajectory(place.folder), read_sample(place.folder)
             reason = self._unfit(trajectory)
             finding = None if reason else finding_in_trajectory(self._guard, trajectory)
         except (JournalError, PictureError):

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from ...backend.errors import JournalError, PictureError, SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
-from ...backend.execution_record.reader import read_record
-from ...backend.execution_record.trajectory import record_trajectory
 from ...backend.journal.archive import is_story_archive, unpack_run
 from ...backend.journal.copy import save_trajectory
 from ...backend.journal.journal import RUN
@@ -62,17 +60,11 @@ def _unpacked(archive: Path) -> Path:
     return unpack_run(archive, Path(made.name) / "run")
 
 
-def load_run(folder: Path) -> Trajectory:
-    """The trajectory of a folder that `find_runs` found, whether a run's or a published one with its record.
-    Raises JournalError or PictureError."""
-    return load_trajectory(folder) if (folder / RUN).is_file() else record_trajectory(read_record(folder))
-
-
 def _of_record(folder: Path) -> Path:
     """A published record as a run's folder, for as long as this process lives."""
     made = tempfile.TemporaryDirectory(prefix="interleave-record-")
     _unpacked_here.append(made)
-    return save_trajectory(load_run(folder), Path(made.name) / "run")
+    return save_trajectory(load_trajectory(folder), Path(made.name) / "run")
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
@@ -94,7 +86,7 @@ def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False)
     damaged run unless `skip_bad`, which passes over it."""
     for folder, name in find_runs(given):
         try:
-            trajectory = load_run(folder)
+            trajectory = load_trajectory(folder)
             if not reader.in_benchmark(name, trajectory):
                 yield trajectory
         except (JournalError, PictureError) as error:

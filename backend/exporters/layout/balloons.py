@@ -18,6 +18,9 @@ SAID = re.compile(r"“([^”]+)”|\"([^\"]+)\"|„([^“”]+)[“”]|«\s*([
 SPOKEN = "\0"
 SENTENCE = re.compile(r"[^.!?。！？]*[.!?。！？]*")
 WIDE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+NARRATED_END = re.compile(r"[,，、]$")
+FULL_STOPS = {",": ".", "，": "。", "、": "。"}
+"""A comma at the end of a quote, which only narration after it needs, and the full stop that replaces it."""
 FEW_WORDS, FEW_LETTERS = 3, 6
 """A sentence around speech that is no longer only says who speaks."""
 MOST_HEIGHT, MOST_WIDTH = 0.42, 0.62
@@ -39,7 +42,9 @@ class Balloon:
 
 def speech(text: str) -> tuple[list[str], str]:
     """What is said in a text, and the text without it and without its "said the fish"."""
-    said = [next(part for part in found.groups() if part).strip() for found in SAID.finditer(text)]
+    said = _as_spoken(
+        [next(part for part in found.groups() if part).strip() for found in SAID.finditer(text)]
+    )
     kept = []
     for sentence in SENTENCE.findall(SAID.sub(SPOKEN, text)):
         plain = sentence.replace(SPOKEN, "" if WIDE.search(sentence) else " ")
@@ -48,6 +53,21 @@ def speech(text: str) -> tuple[list[str], str]:
         if SPOKEN not in sentence or not short:
             kept.append(re.sub(r"\s+([.,;:!?。，：])", r"\1", plain).rstrip(" :：,，"))
     return said, " ".join(one for one in kept if any(letter.isalnum() for letter in one))
+
+
+def _as_spoken(quoted: list[str]) -> list[str]:
+    """Quoted words as a balloon has them, where no narration follows.
+
+    A comma before "said the fish" ends the sentence. If the next quote continues the sentence (its first
+    letter is lowercase), both are one balloon.
+    """
+    spoken: list[str] = []
+    for words in quoted:
+        if spoken and NARRATED_END.search(spoken[-1]) and words[:1].islower():
+            spoken[-1] = f"{spoken[-1]} {words}"
+        else:
+            spoken.append(words)
+    return [NARRATED_END.sub(lambda comma: FULL_STOPS[comma.group()], words) for words in spoken]
 
 
 def balloons(said: list[str], size: tuple[int, int], letters: int) -> list[Balloon] | None:

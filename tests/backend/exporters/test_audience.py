@@ -101,6 +101,11 @@ def test_a_comic_that_cannot_be_is_one_line(tmp_path: Path, options: dict[str, o
         ("„Guten Morgen“, sagte der Fisch.", ["Guten Morgen"], ""),
         ("Nobody speaks here.", [], "Nobody speaks here."),
         ("「おはよう」", ["おはよう"], ""),
+        ('"The wind is good," said Mia.', ["The wind is good."], ""),
+        ('"Well," said Mia, "let us sail."', ["Well, let us sail."], ""),
+        ('"Come," said Mia. "We sail now."', ["Come.", "We sail now."], ""),
+        ("“天亮了，”鱼儿说。", ["天亮了。"], ""),
+        ('" " she said.', [""], ""),
     ],
 )
 def test_what_is_said_goes_into_balloons(text: str, said: list[str], rest: str) -> None:

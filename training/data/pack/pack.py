@@ -16,10 +16,11 @@ from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_json
 from ....backend.journal.journal import Journal
+from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.shown_text import one_line
 from ...rows.sft import SHOWN_PROBLEMS
-from ...runs.run_folders import find_runs, load_run
+from ...runs.run_folders import find_runs
 from ..guard.checking import row_parts
 from ..guard.screening import Screened, Screening
 from .card import CARD, MAX_REPORT, CardData, Contents, card, check_sources
@@ -102,7 +103,7 @@ class Packing:
         tree = PublishedTree(out, self.prefix)
         for folder, name in sorted(runs, key=lambda item: item[1]):
             try:
-                trajectory = load_run(folder)
+                trajectory = load_trajectory(folder)
             except (JournalError, PictureError) as error:
                 contents.damaged += 1
                 self.log(f"left out: {name}: {error}")

@@ -19,6 +19,7 @@ from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError, JournalError, PictureError, SettingsError, TrainingError
 from ....backend.feedback.sft_row import MARK
 from ....backend.files.atomic import write_text, writing_folder
+from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
 from ...data.row_folder import IMAGES, check_place, keep_picture
@@ -35,7 +36,7 @@ from ...rows.preference import (
     write_pairs,
 )
 from ...rows.rl import CriticRlRow
-from ...runs.run_folders import find_runs, load_run
+from ...runs.run_folders import find_runs
 from ...trainer.step_clock import StepClock
 from .choosing import Worth, best_and_worst, counted, show
 from .from_runs import REPORT_FILE
@@ -184,7 +185,7 @@ def plans_of_runs(
     found: dict[str, list[str]] = {}
     for folder, name in find_runs(runs) if runs else []:
         try:
-            run = load_run(folder)
+            run = load_trajectory(folder)
             line = wanted.get(run.request.text)
             if line is not None and not run.request.images:
                 found.setdefault(line, []).append(write_plan(run.plan))

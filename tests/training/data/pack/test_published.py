@@ -25,7 +25,6 @@ from interleave_thinker.training.data.planner_rows.settings import PlannerRowsDa
 from interleave_thinker.training.data.sequences.make import make_sequences
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.run_folders import load_run
 from interleave_thinker.training.runs.settings import FilterData
 
 TREE = Path("InterleaveThinker/Train-Data")
@@ -67,7 +66,7 @@ def test_records_and_pictures_by_step_and_draw(packed: Path, tmp_path: Path) -> 
     assert first["source_img"] == second["source_img"] == "data/interleave/white.png"
     assert first["target_img"] == str(TREE / "Klein_data" / "r.1" / "step1_0.png")
     assert first["refine_prompt"] == "page 1 1" and second["refine_prompt"] == ""
-    before, after = load_trajectory(tmp_path / "runs" / "r.1"), load_run(folder)
+    before, after = load_trajectory(tmp_path / "runs" / "r.1"), load_trajectory(folder)
     drawn = [[one.image for one in story.results[0].attempts] for story in (before, after)]
     assert drawn[0] == drawn[1] and not read_record(folder).missing
 
@@ -99,7 +98,7 @@ def test_paths_of_the_place_where_it_will_lie(packed: Path, tmp_path: Path) -> N
         (tmp_path / "again" / TREE / "Nano_data" / "r.3" / "execution_record.json").read_text()
     )
     assert record["steps"][0]["source_img"].startswith("/srv/data/data/interleave/white.png")
-    assert load_run(tmp_path / "again" / TREE / "Nano_data" / "r.3").results
+    assert load_trajectory(tmp_path / "again" / TREE / "Nano_data" / "r.3").results
 
 
 def test_what_cannot_be_packed_so(packed: Path, tmp_path: Path) -> None:
