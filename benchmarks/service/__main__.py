@@ -27,6 +27,7 @@ import clients
 import faults
 import hostile
 import on_ray
+import slow_headers
 import throughput
 
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -41,6 +42,7 @@ CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
     "sigterm": faults.sigterm,
     "hang-up": faults.hang_up,
     "hostile": hostile.hostile,
+    "slow-headers": slow_headers.slow_headers,
     "ray": on_ray.ray,
     "ray-scaling": on_ray.scaling,
     "pixels": clients.pixels,

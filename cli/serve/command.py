@@ -29,6 +29,7 @@ from ...training.service.settings import (
 from ..model_options import with_model_options
 from ..open_models import DrawingOptions
 from . import check, load, nginx
+from .quiet_log import FewRepeats
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -96,6 +97,8 @@ def serve(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(FewRepeats())
     at_ports = {port: name for port, name in ports.items() if name}
     app_ = create_app(PlainPool(models, settings), settings, at_ports)
 

@@ -6,13 +6,15 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -35,12 +37,21 @@ CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command, and the addresses that it listens at."""
+def serving(
+    folder: Path, *options: str, files: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The command, and the addresses that it listens at; `files`: how many it may open."""
+
+    def limit_files() -> None:
+        if files is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
     (folder / "package").mkdir()
     with importable(folder / "package"), (folder / "log").open("w") as log:
         command = [sys.executable, "-c", CALL, "serve", "--port", "0", *options]
-        process = subprocess.Popen(command, stderr=log, text=True, cwd=folder)
+        process = subprocess.Popen(command, stderr=log, text=True, cwd=folder, preexec_fn=limit_files)
         try:
             found = lambda: re.findall(r"Listening at (\S+)", (folder / "log").read_text())  # noqa: E731
             wait_until(lambda: found() or process.poll() is not None)
@@ -81,6 +92,21 @@ def test_told_to_end_it_finishes_what_it_draws_and_leaves(tmp_path: Path) -> Non
             else:
                 assert answer.status_code == 503 and answer.json()["success"] is False
         assert any(answer.status_code == 200 for answer in answers)
+
+
+def test_half_headers_shut_out_nobody_and_fill_no_log(tmp_path: Path) -> None:
+    """There are more of them than files that the service may open, and garbage beside them."""
+    options = ("--generator", "fake:16", "--devices", "cpu", "--header-seconds", "3600")
+    with serving(tmp_path, *options, files=128) as (_, (url,)), ExitStack() as attack:
+        wait_until(lambda: is_alive(url))
+        place = urlsplit(url)
+        for number in range(400):
+            one = attack.enter_context(socket.create_connection((place.hostname, place.port), timeout=60))
+            one.sendall(b"POST /edit HTTP/1.1\r\nX-Half: " if number % 2 else b"garbage\r\n\r\n")
+        for seed in range(3):
+            answer = httpx.post(f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=60)
+            assert answer.status_code == 200, answer.text
+    assert (tmp_path / "log").stat().st_size < 5000
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -18,17 +19,21 @@ def served_app(pool: Pool, settings: ServiceSettings | None = None) -> Iterator[
     import uvicorn
 
     from interleave_thinker.training.service.web.app import create_app
+    from interleave_thinker.training.service.web.server import DrainingServer
 
-    app: Any = create_app(pool, settings or ServiceSettings())
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    settings = settings or ServiceSettings()
+    app: Any = create_app(pool, settings)
+    config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    server = DrainingServer(config, app.state.front, settings)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until = time.monotonic() + 30
     while not server.started:
         assert thread.is_alive() and time.monotonic() < until, "the app did not start"
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)

@@ -112,6 +112,16 @@ class ServiceSettings(BaseModel):
     body_seconds: float = Field(
         default=30.0, gt=0.0, le=3600.0, description="Seconds in which a request's body must have arrived."
     )
+    header_seconds: float = Field(
+        default=10.0, gt=0.0, le=3600.0, description="Seconds in which a request's header must have arrived."
+    )
+    connections: int = Field(
+        default=2000,
+        ge=1,
+        le=100_000,
+        description="Maximum number of connections at a time, at most half of the open files that the system "
+        "allows. At the limit the connection that has kept the service waiting longest is closed.",
+    )
 
 
 class ModelSettings(BaseModel):

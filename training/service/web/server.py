@@ -22,10 +22,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from ....backend.errors import SettingsError
+from ....backend.remote.connections import Connections, connections_allowed
 from ..settings import ServiceSettings
+from .listening import Listening
 
 LOG = logging.getLogger("interleave_thinker.service")
-BACKLOG = 1024
+BACKLOG = 4096
 KEEP_ALIVE_SECONDS = 75
 LAST_ANSWERS_SECONDS = 5
 LOOKED_EVERY = 0.05
@@ -57,15 +59,17 @@ def run_service(
         scheme = "https" if settings.certificate else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready([f"{scheme}://{host}:{one.getsockname()[1]}" for one in sockets])
-        DrainingServer(config, app.state.front, settings.grace).run(sockets=sockets)
+        DrainingServer(config, app.state.front, settings).run(sockets=sockets)
 
 
 class DrainingServer(uvicorn.Server):
-    """Ends in two steps: nothing new, then nothing at all."""
+    """Bounds its connections, and ends in two steps: nothing new, then nothing at all."""
 
-    def __init__(self, config: uvicorn.Config, front: Any, grace: float) -> None:
+    def __init__(self, config: uvicorn.Config, front: Any, settings: ServiceSettings) -> None:
         super().__init__(config)
-        self._front, self._grace = front, grace
+        self._front, self._grace = front, settings.grace
+        connections = Connections(connections_allowed(settings.connections))
+        self._listening = Listening(self, connections, settings.header_seconds)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining: asyncio.Task[None] | None = None
         self._told = False
@@ -74,6 +78,17 @@ class DrainingServer(uvicorn.Server):
         """As uvicorn's."""
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's; the sockets are accepted from within limits."""
+        await super().startup(sockets=[])
+        if not self.should_exit:
+            self._listening.start(sockets or [])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's."""
+        self._listening.end()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to end: the first begins to finish, the second ends."""

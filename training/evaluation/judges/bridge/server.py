@@ -12,6 +12,7 @@ import hmac
 import json
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import ValidationError
 
 from .....backend.errors import ChatError, InterleaveError, SettingsError
+from .....backend.remote.connections import Connections, connections_allowed
 from .....backend.remote.server import THIS_MACHINE
 from ..judge import Judge
 from . import gemini_form, openai_form
@@ -33,6 +35,10 @@ SOCKET_SECONDS = 60.0
 SENDING_SECONDS = 5.0
 LONGEST_LENGTH = len(str(MAX_BODY))
 PARALLEL = 16
+MOST_CONNECTIONS = 512
+"""Connections at a time, each with a thread of its own."""
+PAUSE = 0.02
+"""Seconds until the next look for room, or for a file that a connection needs."""
 GEMINI = re.compile(r"/v1(?:alpha|beta\d*)?/models/([^/:]{1,200}):(generateContent|streamGenerateContent)")
 NATIVE = "/native"
 OPENAI = "/chat/completions"
@@ -90,12 +96,38 @@ class _Server(ThreadingHTTPServer):
     # An evaluator opens a connection for each of its workers at the same moment.
     request_queue_size = 1024
 
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        super().__init__(address, handler)
+        self.connections = Connections(connections_allowed(MOST_CONNECTIONS))
+
+    def get_request(self) -> tuple[Any, Any]:
+        """As the library's; OSError if there is no room for a connection yet."""
+        try:
+            if not self.connections.make_room():
+                raise BlockingIOError("All connections are at work.")
+            connection, address = super().get_request()
+        except OSError:
+            time.sleep(PAUSE)
+            raise
+        self.connections.waits(connection, SOCKET_SECONDS)
+        return connection, address
+
+    def service_actions(self) -> None:
+        """Called between two looks for connections."""
+        self.connections.close_late()
+
+    def shutdown_request(self, request: Any) -> None:
+        """As the library's."""
+        self.connections.remove(request)
+        super().shutdown_request(request)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that hang up are nothing to write about."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
     server_version, sys_version = "judge-bridge", ""
     timeout = SOCKET_SECONDS
 
@@ -106,7 +138,13 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *values: Any) -> None:
         """Nothing of a request is logged."""
 
+    def handle_one_request(self) -> None:
+        """Read a request within its time, and answer it."""
+        self.server.connections.waits(self.connection, SOCKET_SECONDS)
+        super().handle_one_request()
+
     def do_GET(self) -> None:
+        self.server.connections.works(self.connection)
         path = self.path.partition("?")[0]
         if path == "/health":
             trouble = self._bridge.asking.trouble
@@ -123,7 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
         form = openai_form if is_openai else gemini_form
         try:
             self._check()
+            self.server.connections.waits(self.connection, SOCKET_SECONDS)
             body = self._body()
+            self.server.connections.works(self.connection)
             with self._bridge.asking.under_way():
                 self._answer(path, body, is_openai)
         except Refused as error:

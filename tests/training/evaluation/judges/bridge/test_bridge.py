@@ -10,9 +10,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
@@ -21,7 +22,7 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.training.evaluation.judges import Judge
-from interleave_thinker.training.evaluation.judges.bridge import Bridge
+from interleave_thinker.training.evaluation.judges.bridge import Bridge, server
 
 TOKEN = "bridge-token-0123456789"
 RED = Picture(Image.new("RGB", (8, 8), (255, 0, 0)))
@@ -312,6 +313,41 @@ def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.
         "The judge's answers cannot be used (disk full). Make room.",
     )
     assert "disk full" in text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /v1/chat/completions HTTP/1.1\r\nX-Half: ",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_an_evaluator_is_answered_though_others_took_all_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    with bridge(tmp_path) as (_, _, address), ExitStack() as closing:
+        place = urlsplit(address)
+        others = []
+        for _ in range(20):
+            one = closing.enter_context(socket.create_connection((place.hostname, place.port or 0), 60))
+            one.sendall(sent)
+            others.append(one)
+        assert [post(f"{address}/v1/chat/completions", chat_body())[0] for _ in range(3)] == [200] * 3
+        while others[0].recv(4096):
+            pass
+
+
+def test_a_header_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SOCKET_SECONDS", 0.2)
+    with bridge(tmp_path) as (_, _, address):
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname, place.port or 0), 60) as one, pytest.raises(OSError):
+            # A byte every now and then is no header.
+            while True:
+                one.sendall(b"G")
+                time.sleep(0.05)
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

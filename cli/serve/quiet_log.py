@@ -1,0 +1,40 @@
+"""Keeps clients from filling the service's log: of equal warnings a few in each minute are written."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+MOST, SECONDS = 10, 60.0
+MOST_KINDS = 1000
+
+
+class FewRepeats(logging.Filter):
+    """Passes at most `most` equal warnings or errors in `seconds`; the next one says how many were left out.
+
+    Messages are equal if they come from the same logger and were written with the same text, before their
+    values are put in.
+    """
+
+    def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
+        super().__init__()
+        self._most, self._seconds = most, seconds
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is written."""
+        if record.levelno < logging.WARNING:
+            return True
+        kind = record.name, str(record.msg)
+        with self._lock:
+            began, count = self._seen.get(kind, (record.created, 0))
+            left_out = 0
+            if record.created >= began + self._seconds:
+                began, left_out, count = record.created, max(0, count - self._most), 0
+            if kind not in self._seen and len(self._seen) >= MOST_KINDS:
+                self._seen.clear()
+            self._seen[kind] = began, count + 1
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out.)", ()
+        return count < self._most
