@@ -129,12 +129,26 @@ class Picture:
         return cls(Image.new("RGB", size, (255, 255, 255)))
 
     @classmethod
-    def from_bytes(cls, data: bytes, where: str = "image data", most: int = MAX_PIXELS) -> Picture:
-        """Decode an image file; raises PictureError if it is damaged or has more pixels than `most`."""
+    def from_bytes(
+        cls, data: bytes, where: str = "image data", most: int = MAX_PIXELS, scaled: bool = True
+    ) -> Picture:
+        """Decode an image file; raises PictureError if it is damaged or has more pixels than `most`.
+
+        A large JPEG photograph is made smaller instead if it may be `scaled`.
+        """
         if len(data) > MAX_BYTES:
             raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
-        with reading_image(io.BytesIO(data), where, most) as image:
+        with reading_image(io.BytesIO(data), where, most, scaled) as image:
             return cls(decoded(image, where))
+
+    @classmethod
+    def stored(cls, data: bytes, where: str) -> Picture:
+        """Decode a file whose pixels have a digest already, as `png` wrote them; raises PictureError.
+
+        Files of earlier versions may have a color profile, which is not applied again.
+        """
+        with reading_image(io.BytesIO(data), where, scaled=False) as image:
+            return cls(decoded(image, where, convert=False))
 
     @classmethod
     def open(cls, path: str | Path) -> Picture:
@@ -144,14 +158,17 @@ class Picture:
 
     @classmethod
     def from_base64(cls, text: str, where: str = "base64 image", most: int = MAX_PIXELS) -> Picture:
-        """Decode base64 (with or without a `data:` prefix) of at most so many pixels; raises PictureError."""
+        """Decode base64 (with or without a `data:` prefix) of at most so many pixels; raises PictureError.
+
+        It is a server's answer, which is taken as it is or not at all.
+        """
         if text.startswith("data:"):
             text = text.partition(",")[2]
         try:
             data = base64.b64decode(text, validate=True)
         except ValueError as error:
             raise PictureError(f"{where} is not base64 ({error}).") from error
-        return cls.from_bytes(data, where, most)
+        return cls.from_bytes(data, where, most, scaled=False)
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -174,6 +191,13 @@ def size_of(path: str | Path) -> tuple[int, int]:
     does."""
     with _reading_file(path) as image:
         return image.size
+
+
+def mode_of(path: str | Path) -> str:
+    """Pillow's mode of an image file, decoded as a whole; raises PictureError as `Picture.open` does."""
+    with _reading_file(path) as image:
+        image.load()
+        return image.mode
 
 
 def open_mask(path: str | Path) -> Picture:

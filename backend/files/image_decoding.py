@@ -1,7 +1,9 @@
-"""Image files decoded into upright RGB, whatever a camera or a stranger put into them.
+"""Image files decoded into upright sRGB, whatever a camera or a stranger put into them.
 
 Decision: Pillow reads, in the formats that are listed and within a number of pixels; all that it can raise
-for a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is.
+for a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is. A JPEG
+photograph of more pixels is scaled by 2, 4 or 8 while it is decoded, which takes no more memory than a small
+one; other formats have no such way, and are refused.
 """
 
 from __future__ import annotations
@@ -12,12 +14,18 @@ from contextlib import contextmanager
 from functools import cache
 from typing import IO, cast
 
-from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, JpegImagePlugin, UnidentifiedImageError
 
 from ..errors import PictureError
+from .color_profiles import in_srgb
+from .heic import START, check_pixels, is_heic, opened_heic
 
 MAX_PIXELS = 50_000_000
 """As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
+MAX_SCALED_PIXELS = 256_000_000
+"""Pixels of a JPEG that is scaled while it is decoded: telephones have up to 200 million."""
+JPEG_START = b"\xff\xd8\xff"
+JPEG_SCALES = (2, 4, 8)
 LARGEST_GREY = 0xFFFF
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
@@ -38,17 +46,17 @@ Ends = tuple[int, int]
 
 
 @contextmanager
-def reading_image(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iterator[Image.Image]:
+def reading_image(
+    stream: IO[bytes], where: str, most: int = MAX_PIXELS, scaled: bool = True
+) -> Iterator[Image.Image]:
     """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a
-    PictureError."""
+    PictureError. `scaled`: a large JPEG is made smaller; its size is then the smaller one."""
     try:
-        with Image.open(stream, formats=_formats()) as image:
+        with _opened(stream, where, most) as image:
+            if scaled:
+                _scale(image, most)
             width, height = image.size
-            if width * height > most:
-                raise PictureError(
-                    f"{where} is {width}x{height} pixels; at most {most} are read.",
-                    "Scale it down first.",
-                )
+            check_pixels(width, height, where, most)
             yield image
     except (
         UnidentifiedImageError,
@@ -64,6 +72,30 @@ def reading_image(stream: IO[bytes], where: str, most: int = MAX_PIXELS) -> Iter
         raise PictureError(f"{where} is not a readable image ({reason}).") from error
 
 
+def _opened(stream: IO[bytes], where: str, most: int) -> Image.Image:
+    start = stream.read(START)
+    stream.seek(0)
+    if start.startswith(JPEG_START):
+        # Image.open has a limit of its own, for the whole process.
+        return JpegImagePlugin.JpegImageFile(stream)
+    if is_heic(start):
+        return opened_heic(stream, where, most)
+    return Image.open(stream, formats=_formats())
+
+
+def _scale(image: Image.Image, most: int) -> None:
+    """Have a JPEG of more than `most` pixels decoded at a half, a quarter or an eighth of its sides."""
+    width, height = image.size
+    # The decoder holds all of a progressive one in memory, whatever the scale.
+    progressive = image.info.get("progressive", False)
+    if image.format != "JPEG" or progressive or not most < width * height <= MAX_SCALED_PIXELS:
+        return
+    for scale in JPEG_SCALES:
+        if -(-width // scale) * -(-height // scale) <= most:
+            image.draft(None, (width // scale, height // scale))
+            return
+
+
 @cache
 def _formats() -> tuple[str, ...]:
     """Those of FORMATS that this Pillow was built with."""
@@ -71,10 +103,15 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def decoded(image: Image.Image, where: str) -> Image.Image:
-    """The image upright and in mode RGB; raises PictureError for grey that nobody can scale."""
+def decoded(image: Image.Image, where: str, convert: bool = True) -> Image.Image:
+    """The image upright and in mode RGB, its colors in sRGB unless `convert` is False; raises PictureError
+    for grey that nobody can scale."""
     image.load()
     upright = _upright(image)
+    if convert:
+        upright = in_srgb(upright)
+    # Pillow would write the profile into files of these pixels, which are no longer in its colors.
+    upright.info.pop("icc_profile", None)
     return upright if upright.mode == "RGB" else flattened(upright, where)
 
 

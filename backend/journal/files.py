@@ -171,7 +171,7 @@ class RunFiles:
         if data is None:
             return None
         path = str(self.path(*parts))
-        picture = Picture.from_bytes(data, f"Picture {path!r}")
+        picture = Picture.stored(data, f"Picture {path!r}")
         if picture.digest != digest:
             raise JournalError(
                 f"Picture {path!r} does not match its digest: it was changed or damaged.",

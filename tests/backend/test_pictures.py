@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from support.color_profiles import wide_rgb
 
 from interleave_thinker.backend.errors import PictureError
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.pictures import Picture, size_of
 from interleave_thinker.training.rows.conversations import with_images
 
 ORIENTATION = 0x0112
@@ -171,3 +174,79 @@ def test_digests_of_ordinary_pictures_stay_what_they_are() -> None:
         "292f05b3cca3",
     ]
     assert Picture(colour) != Picture(colour.resize((2, 3))), "the size is part of it"
+
+
+def jpeg(size: tuple[int, int], **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Image.linear_gradient("L").resize(size).convert("RGB").save(buffer, "JPEG", **options)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("most", "size"), [(5120, (80, 64)), (5119, (40, 32)), (320, (20, 16)), (80, (10, 8))]
+)
+def test_a_large_photograph_is_made_smaller_while_it_is_read(most: int, size: tuple[int, int]) -> None:
+    picture = Picture.from_bytes(jpeg((80, 64)), most=most)
+    assert picture.size == size
+    whole = Picture.from_bytes(jpeg((80, 64))).image.resize(size, Image.Resampling.BOX)
+    difference = np.asarray(picture.image, dtype=int) - np.asarray(whole, dtype=int)
+    assert abs(difference).mean() < 3
+
+
+def test_a_large_photograph_stands_as_it_was_taken() -> None:
+    assert Picture.from_bytes(photograph(6), most=600).size == (16, 32)
+
+
+def announced(width: int, height: int, **options: object) -> bytes:
+    """A JPEG whose header says that it has this size."""
+    data = bytearray(jpeg((8, 8), **options))
+    at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2"))
+    data[at + 5 : at + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("sides", "size"), [((12000, 9000), (6000, 4500)), ((16320, 12240), (8160, 6120)), ((8000, 6000),) * 2]
+)
+@pytest.mark.filterwarnings("error")
+def test_photographs_of_telephones_are_read(
+    tmp_path: Path, sides: tuple[int, int], size: tuple[int, int]
+) -> None:
+    (tmp_path / "photograph.jpg").write_bytes(announced(*sides))
+    assert size_of(tmp_path / "photograph.jpg") == size
+
+
+def test_what_would_take_gigabytes_is_refused() -> None:
+    png = io.BytesIO()
+    Image.new("1", (8000, 7000)).save(png, "PNG")
+    for data in (announced(65000, 65000), announced(12000, 9000, progressive=True), png.getvalue()):
+        with pytest.raises(PictureError, match="at most 50000000 are read"):
+            Picture.from_bytes(data)
+    answer = base64.b64encode(announced(12000, 9000)).decode()
+    with pytest.raises(PictureError, match="at most 50000000 are read"):
+        Picture.from_base64(answer)
+
+
+def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    for brand in (b"heic", b"mif1\0\0\0\0mif1heic"):
+        with pytest.raises(PictureError, match="HEIC") as refused:
+            Picture.from_bytes(b"\0\0\0\x18ftyp" + brand + b"\0" * 40, "Image 'photo.heic'")
+        assert "pip install pillow-heif" in refused.value.hint
+
+
+def test_a_heic_photograph_is_read() -> None:
+    heif = pytest.importorskip("pillow_heif", reason="needs: pip install pillow-heif")
+    image = Image.new("RGB", (64, 32), (180, 60, 61))
+    notes = Image.Exif()
+    notes[ORIENTATION] = 6
+    buffer = io.BytesIO()
+    written = heif.from_pillow(image)
+    written.save(buffer, quality=95, exif=notes.tobytes(), icc_profile=wide_rgb())
+    picture = Picture.from_bytes(buffer.getvalue())
+    assert picture.size == (32, 64), "upright"
+    pixel = picture.image.getpixel((9, 9))
+    assert isinstance(pixel, tuple)
+    assert all(abs(one - other) <= 6 for one, other in zip(pixel, (208, 57, 59), strict=True))
+    with pytest.raises(PictureError, match="at most 1000 are read"):
+        Picture.from_bytes(buffer.getvalue(), most=1000)

@@ -50,8 +50,8 @@ class Page:
 
 
 def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) -> Page:
-    shown = Picture.from_bytes(before) if before else None
-    return Page(key, shown, Picture.from_bytes(after), instruction)
+    shown = Picture.stored(before, "The image before") if before else None
+    return Page(key, shown, Picture.stored(after, "The image"), instruction)
 
 
 class Said(NamedTuple):

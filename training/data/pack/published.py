@@ -19,10 +19,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from ....backend.errors import SettingsError
 from ....backend.exporters.record import FILE_NAME, record_of
+from ....backend.files.image_decoding import reading_image
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
 from .row_files import IMAGE_FIELDS, PackedRow, RowFile
@@ -140,5 +139,5 @@ class _StepPictures:
 
 
 def _ending(content: bytes) -> str:
-    with Image.open(io.BytesIO(content)) as image:
+    with reading_image(io.BytesIO(content), "The image") as image:
         return (image.format or "png").lower()

@@ -75,7 +75,7 @@ class RewardCache:
         if row is None:
             return None
         try:
-            picture = Picture.from_bytes(row[1])
+            picture = Picture.stored(row[1], "A cached picture")
         except (PictureError, TypeError):
             return None
         return picture if picture.digest == row[0] else None

@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from .....backend.errors import SettingsError
+from .....backend.errors import PictureError, SettingsError
 from .....backend.files.bounded_reader import read_json
 from .....backend.files.image_places import ImagePlaces
 from .....backend.files.names import name_fault
-from .....backend.pictures import Picture
+from .....backend.pictures import Picture, mode_of
 from .....backend.types import MAX_TEXT
 from ....data.guard.benchmarks import files_of, rows_of
 from .benchmark import Data, Fault, Item, Terms
@@ -120,16 +120,12 @@ class Images:
 
 def picture_fault(item: Item, path: Path) -> Fault | None:
     """What is wrong with an image file: none there, damaged, or not RGB."""
-    from PIL import Image
-
     if not path.is_file():
         return Fault(item.id, f"there is no {path.name}")
     try:
-        with Image.open(path) as image:
-            image.load()
-            mode = image.mode
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return Fault(item.id, f"{path.name} cannot be read ({str(error)[:100]})")
+        mode = mode_of(path)
+    except PictureError as error:
+        return Fault(item.id, f"{path.name} cannot be read ({error.message[:200]})")
     return None if mode == "RGB" else Fault(item.id, f"{path.name} is {mode}, not RGB")
 
 

@@ -1,0 +1,50 @@
+"""HEIC files, as telephones store photographs, read with pillow-heif where it is installed."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from PIL import Image
+
+from ..errors import PictureError
+
+START = 64
+"""Bytes of a file that tell what it is."""
+BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
+SHARED_BRANDS = (b"mif1", b"msf1")
+"""Brands that AVIF files may have too; the list after them says which it is."""
+
+
+def is_heic(start: bytes) -> bool:
+    """Return whether a file that starts like this is HEIC."""
+    brand = start[8:12]
+    if start[4:8] != b"ftyp":
+        return False
+    return brand in BRANDS or (brand in SHARED_BRANDS and any(one in start[12:] for one in BRANDS))
+
+
+def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
+    """Return the image of a HEIC file, upright.
+
+    Raises:
+        PictureError: pillow-heif is not installed, or the image has more than `most` pixels.
+    """
+    try:
+        from pillow_heif import open_heif  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise PictureError(
+            f"{where} is a HEIC image, which cannot be read without the package pillow-heif.",
+            "Install it (pip install pillow-heif), or save the image as JPEG.",
+        ) from error
+    found = open_heif(stream)
+    width, height = found.size
+    check_pixels(width, height, where, most)
+    return found.to_pillow()
+
+
+def check_pixels(width: int, height: int, where: str, most: int) -> None:
+    """Raise PictureError for an image of more than `most` pixels."""
+    if width * height > most:
+        raise PictureError(
+            f"{where} is {width}x{height} pixels; at most {most} are read.", "Scale it down first."
+        )
