@@ -19,13 +19,17 @@
 
   const zoom = document.getElementById("zoom");
   const large = zoom.querySelector("img");
-  document.querySelectorAll(".plate img, .pair img, .gallery img").forEach((image) => {
+  const source = (picture) => {
+    const stored = document.querySelector(picture.querySelector("use").getAttribute("href"));
+    return stored.querySelector("image").getAttribute("href");
+  };
+  document.querySelectorAll(":is(.plate, .pair, .gallery) :is(img, .picture)").forEach((image) => {
     const show = () => {
-      large.src = image.src;
-      large.alt = image.alt;
+      large.src = image.src || source(image);
+      large.alt = image.alt || image.getAttribute("aria-label");
       zoom.showModal();
     };
-    image.tabIndex = 0;
+    image.setAttribute("tabindex", "0");
     image.setAttribute("role", "button");
     image.setAttribute("aria-haspopup", "dialog");
     image.addEventListener("click", show);

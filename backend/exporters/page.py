@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,13 @@ from ..report.telling import PLAIN, Telling
 from ..report.words import Words
 from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
+from .layout.page_images import PageImages, shown_image
 
 FILE_NAME = "index.html"
 HERE = Path(__file__).parent
-LOSSLESS_PIXELS = 512 * 512
 ATTEMPT_SIDE = 512
 STORY_SIDE = 2048
-ENLARGED_SIDE = 512
-MAX_ENLARGEMENT = 4.0
+GALLERY_HEIGHT = 224
 
 
 def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
@@ -54,20 +52,25 @@ def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Pa
 
 def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The whole page as HTML text."""
-    words = telling.words
+    words, images = telling.words, PageImages()
     drifts = drift_of_steps(trajectory)
+    request_images = [
+        images.show(picture, STORY_SIDE, tallest=GALLERY_HEIGHT) for picture in trajectory.request.images
+    ]
+    steps = [
+        _step(shown, trajectory.settings, drifts.get(shown.step.number), words, images)
+        for shown in story_steps(trajectory)
+    ]
     return rendered(
         "page.html.j2",
         words,
         title=telling.title_of(trajectory),
         request=trajectory.request,
-        request_images=[shown_picture(picture, STORY_SIDE) for picture in trajectory.request.images],
+        request_images=request_images,
         summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,
-        steps=[
-            _step(shown, trajectory.settings, drifts.get(shown.step.number), words)
-            for shown in story_steps(trajectory)
-        ],
+        steps=steps,
+        stored=images.stored(),
         identities=[(words.say(name), value) for name, value in made_by(trajectory)],
         settings=[
             (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))
@@ -80,7 +83,7 @@ def render_story(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     """The page for an audience: title, pictures and texts."""
     words = telling.words
     panels = [
-        {"image": one.picture and shown_picture(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
+        {"image": one.picture and shown_image(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
         for one in panels_of(trajectory)
     ]
     return rendered("audience.html.j2", words, title=telling.title_of(trajectory), panels=panels)
@@ -112,12 +115,14 @@ def rendered(template: str, words: Words, own: Path | None = None, **values: Any
     )
 
 
-def _step(shown: StoryStep, settings: RunSettings, drift: StepDrift | None, words: Words) -> dict[str, Any]:
+def _step(
+    shown: StoryStep, settings: RunSettings, drift: StepDrift | None, words: Words, images: PageImages
+) -> dict[str, Any]:
     step, result = shown.step, shown.result
     image = result.image if result else None
     return {
         "step": step,
-        "image": image and shown_picture(image, STORY_SIDE, enlarge=True),
+        "image": image and images.show(image, STORY_SIDE, enlarge=True),
         "status": words.heard(stop_sentence(result)) if result else words.say("Not reached"),
         "reached": result is not None,
         "tone": tone_of(result),
@@ -125,13 +130,15 @@ def _step(shown: StoryStep, settings: RunSettings, drift: StepDrift | None, word
         "attempts": []
         if result is None
         else [
-            _attempt(attempt, index + 1, words.say(kept_word(result, index)), settings, words)
+            _attempt(attempt, index + 1, words.say(kept_word(result, index)), settings, words, images)
             for index, attempt in enumerate(result.attempts)
         ],
     }
 
 
-def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings, words: Words) -> dict[str, Any]:
+def _attempt(
+    attempt: Attempt, number: int, kept: str, settings: RunSettings, words: Words, images: PageImages
+) -> dict[str, Any]:
     drawn = attempt.image
     before = attempt.source or (Picture.white(drawn.size) if drawn else None)
     what = outcome(attempt, settings)
@@ -140,9 +147,9 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings, wo
         "kept": kept,
         "outcome": words.heard(what.value),
         "tone": tone_of_attempt(what),
-        "before": before and shown_picture(before, ATTEMPT_SIDE),
+        "before": before and drawn and images.show(before, ATTEMPT_SIDE),
         "blank": attempt.source is None,
-        "after": drawn and shown_picture(drawn, ATTEMPT_SIDE),
+        "after": drawn and images.show(drawn, ATTEMPT_SIDE),
         "attempt": attempt,
         "percent": probability_words(attempt, settings),
         "reasoning": reasoning_shown(attempt.verdict),
@@ -154,35 +161,6 @@ def _attempt(attempt: Attempt, number: int, kept: str, settings: RunSettings, wo
 def _refined(attempt: Attempt) -> list[Piece] | None:
     refined = attempt.verdict.refined_prompt if attempt.verdict else ""
     return changes(attempt.prompt, refined) if refined and refined != attempt.prompt else None
-
-
-def shown_picture(
-    picture: Picture, longest: int, enlarge: bool = False, lossless: int = LOSSLESS_PIXELS
-) -> dict[str, Any]:
-    """A picture as templates take it: data URL and size, at most `longest` pixels a side; `enlarge` shows
-    small ones larger.
-
-    Pictures of up to `lossless` pixels stay so; larger ones become WebP (or JPEG), since the run's folder
-    keeps the exact pixels.
-    """
-    from PIL import Image, features
-
-    image, (width, height) = picture.image, picture.size
-    scale = min(1.0, longest / max(width, height))
-    if enlarge:
-        scale = max(scale, min(MAX_ENLARGEMENT, ENLARGED_SIDE / max(width, height)))
-    shown = round(width * scale) or 1, round(height * scale) or 1
-    if shown != picture.size:
-        # Browsers enlarge by bilinear interpolation, which blurs small drawings.
-        image = image.resize(shown, Image.Resampling.LANCZOS)
-    if width * height <= lossless:
-        source = Picture(image).data_url()
-    else:
-        buffer = io.BytesIO()
-        kind = "webp" if features.check("webp") else "jpeg"
-        image.save(buffer, kind, quality=90)
-        source = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
-    return {"source": source, "width": shown[0], "height": shown[1]}
 
 
 def _content_digest(text: str) -> str:

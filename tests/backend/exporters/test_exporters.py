@@ -8,10 +8,12 @@ import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import JournalError, SettingsError
@@ -20,6 +22,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report import outcomes as wording
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.types import (
+    Attempt,
     Plan,
     Request,
     RunSettings,
@@ -61,6 +64,16 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def pictures(self) -> list[dict[str, str | None]]:
+        """The places that show an image."""
+        return [one for one in self.all("svg") if one.get("class") == "picture"]
+
+    def files(self) -> dict[str | None, str]:
+        """The stored images by their names: each `image` stands in a `symbol`."""
+        names = [one["id"] for one in self.all("symbol")]
+        return dict(zip(names, [one["href"] or "" for one in self.all("image")], strict=True))
 
     @property
     def words(self) -> str:
@@ -226,6 +239,53 @@ def test_huge_prompts_do_not_take_quadratic_time() -> None:
 # Page
 
 
+def stored(file: str) -> Picture:
+    return Picture.from_base64(file)
+
+
+def noise(number: int, side: int = 128) -> Picture:
+    """An image that no two have in common, and that takes much room without loss."""
+    return Picture(Image.frombytes("RGB", (side, side), Random(number).randbytes(3 * side * side)))
+
+
+def chain(pictures: list[Picture]) -> Trajectory:
+    """A run whose steps edit the image of the step before, drawn twice each."""
+    results, before = [], None
+    for number, image in enumerate(pictures, 1):
+        step = Step(number=number, prompt=f"change {number}")
+        attempts = [Attempt(prompt="change", seed=seed, source=before, image=image) for seed in (1, 2)]
+        results.append(
+            StepResult(step=step, attempts=tuple(attempts), chosen=0, stop_reason=StopReason.accepted)
+        )
+        before = image
+    request = Request(text="Change <image>", images=(pictures[0],))
+    return Trajectory(
+        request=request, plan=Plan(steps=tuple(one.step for one in results)), results=tuple(results)
+    )
+
+
+def test_the_page_stores_each_image_once() -> None:
+    pictures = [noise(number) for number in range(5)]
+    shown = Page(page.render(chain(pictures)))
+    files = shown.files()
+    assert len(files) == len(set(files.values())) == len(pictures) + 1, "and the blank page before the first"
+    assert len(shown.pictures) == len(shown.all("use")) == 1 + 5 + 2 * 2 * 5
+    assert {one["href"] for one in shown.all("use")} == {f"#{name}" for name in files}
+    assert len(page.render(chain(pictures))) < 1.5 * sum(map(len, files.values())), "and nowhere else"
+
+
+def test_photographs_are_stored_with_loss_and_drawings_without() -> None:
+    photograph = noise(1, 512)
+    file, *_ = Page(page.render(chain([photograph]))).files().values()
+    kept = stored(file)
+    assert kept.size == photograph.size and kept != photograph
+    assert len(file) < len(photograph.data_url()) / 1.5
+    drawing = make_trajectory(1, size=512).results[0].attempts[0].image
+    assert drawing and drawing in [
+        stored(one) for one in Page(page.render(chain([drawing]))).files().values()
+    ]
+
+
 def test_the_page_shows_the_whole_run() -> None:
     trajectory = make_trajectory(request_images=1)
     shown = Page(page.render(trajectory))
@@ -246,7 +306,7 @@ def test_the_page_shows_the_whole_run() -> None:
     for word in ("not understood", "not judged", "refused", "accepted", "failed", "kept", "41 %", "96 %"):
         assert word in shown.words
     assert all(identity in shown.words for identity in trajectory.identities.model_dump().values())
-    assert all(image["alt"] for image in shown.all("img")[:-1]), "each image says what it shows"
+    assert all(image["aria-label"] for image in shown.pictures), "each image says what it shows"
     assert shown.open == []
 
 
@@ -258,8 +318,9 @@ def test_the_page_marks_what_the_critic_changed() -> None:
 def test_the_page_shows_a_white_before_where_there_was_none() -> None:
     trajectory = make_trajectory(1)
     shown = Page(page.render(trajectory))
-    white = Picture.white((96, 96)).data_url()
-    assert sum(image.get("src") == white for image in shown.all("img")) == len(trajectory.results[0].attempts)
+    name, file = next((name, file) for name, file in shown.files().items() if stored(file).is_white)
+    assert stored(file) == Picture.white((96, 96))
+    assert sum(one["href"] == f"#{name}" for one in shown.all("use")) == len(trajectory.results[0].attempts)
     assert "blank page" in shown.words
 
 
@@ -271,9 +332,9 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
     for content in (*shown.scripts, *shown.styles):
         assert "alert(" not in content
         assert base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() in policy
-    assert all(
-        (image["src"] or "data:").startswith("data:image/") for image in shown.all("img") if "src" in image
-    )
+    assert [image for image in shown.all("img") if "src" in image] == []
+    assert all(file.startswith("data:image/") for file in shown.files().values())
+    assert all((one["href"] or "").startswith("#") for one in shown.all("use"))
     assert not shown.all("link") and not shown.all("iframe")
     assert not [a for _, a in shown.tags if any(key.startswith("on") or key == "style" for key in a)]
     assert all((a["href"] or "").startswith("#") for a in shown.all("a"))
@@ -290,7 +351,7 @@ def test_the_page_admits_what_was_not_reached() -> None:
 def test_small_pictures_stay_exact_and_large_ones_stay_small() -> None:
     small = make_trajectory(1)
     after = small.results[0].attempts[0].image
-    assert after and after.data_url() in page.render(small)
+    assert after and after in [stored(file) for file in Page(page.render(small)).files().values()]
     large = page.render(make_trajectory(2, size=1200))
     assert "data:image/webp" in large or "data:image/jpeg" in large
     assert len(large) < 1_500_000

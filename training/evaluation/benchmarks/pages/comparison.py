@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from .....backend.errors import SettingsError
-from .....backend.exporters.page import rendered, shown_picture
+from .....backend.exporters.layout.page_images import shown_image
+from .....backend.exporters.page import rendered
 from .....backend.files.atomic import write_text
 from .....backend.loop.replay import load_trajectory
 from .....backend.pictures import Picture
@@ -83,7 +84,7 @@ def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
         "id": item.id,
         "category": item.category,
         "text": item.text[:MOST_TEXT],
-        "images": [shown_picture(Picture.open(path), SIDE, lossless=0) for path in item.images],
+        "images": [shown_image(Picture.open(path), SIDE, lossless=0) for path in item.images],
         "metrics": [
             (name, _points(before), _points(after), _tone(before, after)) for name, before, after in metrics
         ],
@@ -96,7 +97,7 @@ def _answer(folder: Path, item: Item, scores: Scores) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     if is_done(run):
         for step in Answer.of(load_trajectory(run)).steps:
-            picture = step.picture and shown_picture(step.picture, SIDE, lossless=0)
+            picture = step.picture and shown_image(step.picture, SIDE, lossless=0)
             steps.append({"text": step.text[:MOST_TEXT], "picture": picture})
     return {"name": folder.resolve().name, "steps": steps}
 

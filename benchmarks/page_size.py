@@ -1,0 +1,90 @@
+"""Bytes of the exported page of a run of photographs: each step edits the image of the step before.
+
+python benchmarks/page_size.py [--steps 20] [--side 512] [--out FOLDER]
+
+An image stands in for a photograph: soft shapes of many colors and edges, under the noise of a sensor. Its
+PNG is as large as a photograph's (1.7 bytes a pixel).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import conftest  # noqa: F401 - makes the package importable
+
+# isort: split
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    Attempt,
+    Plan,
+    Request,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+
+NOISE = 3.0
+
+
+def photograph(side: int, number: int) -> Picture:
+    """An image like a photograph, another one for each number."""
+    random = np.random.default_rng(number)
+    layers = np.zeros((side, side, 3))
+    for cells, weight in ((4, 0.5), (16, 0.3), (64, 0.2)):
+        coarse = Image.fromarray(random.integers(0, 256, (cells, cells, 3), dtype=np.uint8))
+        layers += weight * np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC), dtype=float)
+    edges = Image.fromarray(random.integers(0, 2, (side // 32, side // 32), dtype=np.uint8) * 255)
+    mask = edges.resize((side, side), Image.Resampling.NEAREST).filter(ImageFilter.GaussianBlur(1))
+    layers += np.asarray(mask, dtype=float)[..., None] * 0.15 - 20
+    layers += random.normal(0, NOISE, layers.shape)
+    return Picture(Image.fromarray(np.clip(layers, 0, 255).astype(np.uint8)))
+
+
+def run(steps: int, side: int) -> Trajectory:
+    """A run of one attempt a step, each accepted."""
+    results, before = [], None
+    for number in range(1, steps + 1):
+        step = Step(number=number, name=f"Step {number}", prompt=f"change {number}", instruction="Change it.")
+        after = photograph(side, number)
+        verdict = Verdict(success=True, refined_prompt="", reasoning="It is as it was asked for.")
+        attempt = Attempt(prompt=f"change {number}", seed=number, source=before, image=after, verdict=verdict)
+        results.append(StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted))
+        before = after
+    plan = Plan(steps=tuple(result.step for result in results))
+    return Trajectory(request=Request(text="Photographs."), plan=plan, results=tuple(results))
+
+
+def main() -> None:
+    """Print the sizes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--side", type=int, default=512)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    trajectory = run(given.steps, given.side)
+    png = [len(result.image.png()) for result in trajectory.results if result.image]
+    with tempfile.TemporaryDirectory() as place:
+        page = export_by_name("page", trajectory, given.out or Path(place))
+        found = {
+            "images": len(png),
+            "mean_png_kb": sum(png) // len(png) // 1000,
+            "page_mb": page.stat().st_size / 1e6,
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
