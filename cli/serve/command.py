@@ -1,7 +1,8 @@
 """`interleave-thinker serve`: image models of this machine as a service.
 
 Decision: what can be wrong with how it is called (a key, a port, a model's name, a missing library) ends it
-at once with one line; what is wrong with a model once it is loaded stands in `/status`, and the others go on.
+at once with one line; what is wrong with one of several models stands in `/status`, and the others go on. If
+none of them can be loaded, the command ends with the reason.
 """
 
 from __future__ import annotations
@@ -100,13 +101,14 @@ def serve(
     for handler in logging.getLogger().handlers:
         handler.addFilter(FewRepeats())
     at_ports = {port: name for port, name in ports.items() if name}
-    app_ = create_app(PlainPool(models, settings), settings, at_ports)
+    pool = PlainPool(models, settings)
+    app_ = create_app(pool, settings, at_ports)
 
     def ready(addresses: list[str]) -> None:
         for address in addresses:
             typer.echo(f"Listening at {address}", err=True)
 
-    run_service(app_, settings, list(ports), ready)
+    run_service(app_, settings, list(ports), ready, pool.hopeless)
 
 
 def _models(

@@ -180,6 +180,19 @@ def test_a_wrong_call_is_one_line(
     assert "sk-secret" not in error and time.monotonic() - started < 30
 
 
+@pytest.mark.parametrize("folder", ["absent", "empty"])
+def test_a_model_that_can_never_be_loaded_ends_it(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "package").mkdir()
+    with importable(tmp_path / "package"):
+        command = [sys.executable, "-c", CALL, "serve", "--port", "0", "--devices", "cpu,cpu"]
+        command += ["--generator", f"diffusers:{tmp_path / folder}"]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    assert ended.returncode == 2
+    assert "No model can be loaded" in ended.stderr and folder in ended.stderr
+    assert "Traceback" not in ended.stderr and "again in" not in ended.stderr
+
+
 def test_models_of_a_file_take_the_cards_in_order(tmp_path: Path) -> None:
     file = tmp_path / "service.yaml"
     file.write_text(

@@ -92,9 +92,10 @@ def test_what_the_model_refuses_is_its_answer(service: Service) -> None:
 def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
     answer = service.post("/edit", prompt="a", model="absent")
     assert answer.status_code == 503 and "There is no such folder" in answer.json()["error"]
-    assert int(answer.headers["Retry-After"]) >= 1
+    assert "Retry-After" not in answer.headers, "to ask again is of no use"
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
-    assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] > 0
+    assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None
+    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model draws"
 
 
 def test_a_client_waits_for_a_model_that_is_loading(

@@ -84,6 +84,11 @@ class PlainPool:
         """The process of each worker that has one."""
         return {worker.name: worker.pid for worker in self._workers if worker.pid is not None}
 
+    def hopeless(self) -> str:
+        """Why no model can ever be loaded; empty while there is hope."""
+        given_up = bool(self._workers) and all(worker.given_up for worker in self._workers)
+        return _reasons(self.workers()) if given_up else ""
+
     def queued(self, model: str) -> int:
         """As `Pool.queued`."""
         return len(self._queues[model])
@@ -136,14 +141,18 @@ class PlainPool:
         if any(state.phase != "dead" for state in states):
             return
         pauses = [state.seconds_to_restart for state in states if state.seconds_to_restart]
-        reasons = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
+        given_up = bool(states) and all(worker.given_up for worker in self._of(model))
         raise Busy(
-            f"No worker of {model!r} is alive: {reasons or 'none was started.'}",
-            retry_after=min(pauses, default=1.0),
+            f"No worker of {model!r} is alive: {_reasons(states) or 'none was started.'}",
+            retry_after=None if given_up else min(pauses, default=1.0),
         )
 
     def _of(self, model: str) -> list[Supervisor]:
         return [worker for worker in self._workers if worker.model.name == model]
+
+
+def _reasons(states: Sequence[WorkerState]) -> str:
+    return "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
 
 
 def _unloaded(model: ModelSettings) -> ModelInfo:

@@ -1,8 +1,9 @@
 """One device's child process, seen from the parent: started, fed, and started again when it dies.
 
 Decision: the pause before it is started again grows while it draws nothing, so that a card that is broken is
-not hammered and a single crash costs a moment. A model that comes back as another one (its files were
-changed) is not let in: two answers for one key would be worse than a worker less.
+not hammered and a single crash costs a moment. A model whose settings are wrong is not tried again. A model
+that comes back as another one (its files were changed) is not let in: two answers for one key would be worse
+than a worker less.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Supervisor:
         self.name = f"{model.name}#{gpu} {device}"
         self.phase: WorkerPhase = "loading"
         self.info: ModelInfo | None = None
+        self.given_up = False
         self.others: Callable[[], bool] = lambda: False
         self.expected: Callable[[], ModelInfo | None] = lambda: None
         self.when_changed: Callable[[], None] = lambda: None
@@ -83,10 +85,15 @@ class Supervisor:
         return self._process.pid if self._process else None
 
     async def run(self) -> None:
-        """Keep the worker alive until cancelled."""
+        """Keep the worker alive until cancelled, or until it is known that its model can never be loaded."""
         try:
             while True:
                 lasting = await self._live()
+                if lasting and self.info is None:
+                    self.given_up = True
+                    self._set("dead")
+                    LOG.error("%s: %s It is not started again.", self.name, self._reason)
+                    return
                 self._failures += 1
                 pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
                 pause = LONGEST_PAUSE if lasting else pause

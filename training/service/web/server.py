@@ -34,10 +34,24 @@ LOOKED_EVERY = 0.05
 
 
 def run_service(
-    app: FastAPI, settings: ServiceSettings, ports: Sequence[int], ready: Callable[[list[str]], None]
+    app: FastAPI,
+    settings: ServiceSettings,
+    ports: Sequence[int],
+    ready: Callable[[list[str]], None],
+    hopeless: Callable[[], str] = str,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; `ready` gets the addresses once they take connections. Raises
-    SettingsError for a port that is taken or a certificate that cannot be used."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        app: The app, with its settings.
+        settings: The same settings.
+        ports: Ports to listen at.
+        ready: Called with the addresses once they take connections.
+        hopeless: Returns the reason once the service can never draw, which ends it.
+
+    Raises:
+        SettingsError: A port is taken, a certificate cannot be used, or the service can never draw.
+    """
     with ExitStack() as closing:
         sockets = [closing.enter_context(_listening(settings.host, port)) for port in ports]
         config = uvicorn.Config(
@@ -59,14 +73,23 @@ def run_service(
         scheme = "https" if settings.certificate else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready([f"{scheme}://{host}:{one.getsockname()[1]}" for one in sockets])
-        DrainingServer(config, app.state.front, settings).run(sockets=sockets)
+        DrainingServer(config, app.state.front, settings, hopeless).run(sockets=sockets)
+    if reason := hopeless():
+        raise SettingsError(f"No model can be loaded: {reason}", "Correct its settings and start again.")
 
 
 class DrainingServer(uvicorn.Server):
     """Bounds its connections, and ends in two steps: nothing new, then nothing at all."""
 
-    def __init__(self, config: uvicorn.Config, front: Any, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        front: Any,
+        settings: ServiceSettings,
+        hopeless: Callable[[], str] = str,
+    ) -> None:
         super().__init__(config)
+        self._hopeless = hopeless
         self._front, self._grace = front, settings.grace
         connections = Connections(connections_allowed(settings.connections))
         self._listening = Listening(self, connections, settings.header_seconds)
@@ -84,11 +107,18 @@ class DrainingServer(uvicorn.Server):
         await super().startup(sockets=[])
         if not self.should_exit:
             self._listening.start(sockets or [])
+            self._watching = asyncio.ensure_future(self._end_if_hopeless())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's."""
         self._listening.end()
+        self._watching.cancel()
         await super().shutdown(sockets)
+
+    async def _end_if_hopeless(self) -> None:
+        while not self._hopeless():
+            await asyncio.sleep(LOOKED_EVERY)
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to end: the first begins to finish, the second ends."""
