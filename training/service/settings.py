@@ -144,7 +144,7 @@ def devices_in(text: str) -> tuple[str, ...]:
         raise SettingsError(
             f"--devices {text[:80]!r} is not 1 to {MAX_DEVICES} devices.", "Such as 0,1 or cpu."
         )
-    return tuple(f"cuda:{name}" if name.isdigit() else name for name in names)
+    return tuple(f"cuda:{name}" if name.isascii() and name.isdigit() else name for name in names)
 
 
 def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:

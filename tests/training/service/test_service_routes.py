@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
@@ -225,6 +227,90 @@ def test_the_images_api_refuses_in_its_own_form(service: Service) -> None:
         assert answer.json()["error"]["message"]
     no_image = service.client.post("/v1/images/edits", data={"prompt": "a"})
     assert no_image.status_code == 400, no_image.text
+
+
+def events_in(answer: httpx.Response) -> list[dict[str, Any]]:
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = []
+    for block in answer.text.strip().split("\n\n"):
+        name, _, data = block.partition("\n")
+        found.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def test_the_images_api_streams_whole_images(service: Service) -> None:
+    asked = {"prompt": "a boat", "n": 2, "seed": 5, "size": "32x32", "stream": True, "partial_images": 0}
+    events = events_in(service.post("/v1/images/generations", **asked))
+    assert [one["type"] for one in events] == ["image_generation.completed"] * 2
+    assert [picture(one["b64_json"]) for one in events] == [
+        FakeGenerator(32).draw("a boat", None, seed) for seed in (5, 6)
+    ]
+    assert {(one["size"], one["output_format"]) for one in events} == {("32x32", "png")}
+    form = {"prompt": "a boat", "seed": "5", "size": "32x32", "stream": "true"}
+    (event,) = events_in(service.client.post("/v1/images/edits", data=form, files=[("image", png(SOURCE))]))
+    assert event["type"] == "image_edit.completed"
+    assert picture(event["b64_json"]) == FakeGenerator(32).draw("a boat", SOURCE, 5)
+    refused = service.post("/v1/images/generations", prompt="a", stream=True, model="none")
+    assert refused.status_code == 404 and refused.json()["error"]["code"] == "UnknownModel"
+
+
+def test_openais_client_reads_the_stream(service: Service) -> None:
+    openai = pytest.importorskip("openai", reason="needs the client library openai")
+    client = openai.OpenAI(base_url=f"{service.url}/v1", api_key="none", max_retries=0)
+    with client.images.generate(model="fake", prompt="a boat", size="32x32", stream=True) as stream:
+        events = list(stream)
+    assert [one.type for one in events] == ["image_generation.completed"]
+    assert picture(events[0].b64_json).size == (32, 32)
+    assert client.models.retrieve("tiny").id == "tiny"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("none")
+
+
+@pytest.mark.parametrize("path", ["/nope", "/v1/nope", "/v1", "/v1/models/none", "/v1/images/generations"])
+def test_what_is_not_there_is_said_in_the_form_of_its_clients(service: Service, path: str) -> None:
+    answer = service.client.get(path)
+    method = path == "/v1/images/generations"
+    assert answer.status_code == (405 if method else 404)
+    assert ("allow" in answer.headers) == method
+    error = answer.json()["error"]
+    if path == "/nope":
+        assert "/nope" in error and answer.json()["success"] is False
+    else:
+        assert set(error) == {"message", "type", "param", "code"} and error["type"] == "invalid_request_error"
+
+
+def test_a_model_is_described_by_its_name(service: Service) -> None:
+    model = {"id": "tiny", "object": "model", "created": 0, "owned_by": "local"}
+    assert service.client.get("/v1/models/tiny").json() == model
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/docs", "/nope", "/edit"])
+def test_head_is_get_without_a_body(service: Service, path: str) -> None:
+    asked, expected = service.client.head(path), service.client.get(path)
+    assert asked.status_code == expected.status_code and asked.content == b""
+    assert asked.headers["content-type"] == expected.headers["content-type"]
+    assert "content-length" in asked.headers
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", True),
+        ("n", True),
+        ("size", "\u0663\u0662x\u0663\u0662"),
+        ("size", "32\uff1232"),
+        ("seed", "\u0663"),
+        ("guidance_scale", True),
+        ("num_inference_steps", False),
+    ],
+)
+def test_what_is_no_number_is_refused(service: Service, name: str, value: Any) -> None:
+    answer = service.post("/v1/images/generations", prompt="a boat", **{name: value})
+    assert answer.status_code == 422 and answer.json()["error"]["param"] == name
+    if name == "seed":
+        assert service.post("/edit", prompt="a boat", seed=value).status_code == 422
+        assert service.client.post("/v1/images/edits", data={"prompt": "a", "seed": value}).status_code == 422
 
 
 def test_a_body_of_another_kind_is_refused(service: Service) -> None:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from ....backend.errors import SettingsError
 
 SERVER_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
-UPSTREAM = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
+UPSTREAM = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Balancer:
         return f"events {{ worker_connections 4096; }}\nhttp {{\n{inside}}}\n"
 
     def _listen(self) -> str:
-        if not re.fullmatch(r"((\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+|\*):)?\d{1,5}", self.listen):
+        if not re.fullmatch(r"((\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+|\*):)?[0-9]{1,5}", self.listen):
             raise SettingsError(f"{self.listen!r} is not PORT or ADDRESS:PORT.", "Such as 127.0.0.1:8080.")
         return self.listen
 

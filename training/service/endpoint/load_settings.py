@@ -9,7 +9,7 @@ import re
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
+SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 MOST_SIDE = 8192
 
 

@@ -15,16 +15,21 @@ from typing import Any
 
 from ..pool import Drawn, ServiceError
 
-IMAGES_API = "/v1/"
+IMAGES_API = "/v1"
+
+
+def is_images_api(path: str) -> bool:
+    """Whether clients of the Images API ask at this path."""
+    return path == IMAGES_API or path.startswith(f"{IMAGES_API}/")
 
 
 def error_body(path: str, error: ServiceError) -> dict[str, Any]:
     """The JSON of a refusal; `detail` is what FastAPI's own errors have."""
     said = str(error)
     detail = getattr(error, "detail", said)
-    if path.startswith(IMAGES_API):
+    if is_images_api(path):
         kind = "invalid_request_error" if status_of(path, error) < 500 else "server_error"
-        described = {"message": said, "type": kind, "param": None, "code": type(error).__name__}
+        described = {"message": said, "type": kind, "param": _field(detail), "code": type(error).__name__}
         return {"error": described, "detail": detail}
     return {"success": False, "error": said, "detail": detail}
 
@@ -40,7 +45,13 @@ def error_headers(error: ServiceError) -> dict[str, str]:
 def status_of(path: str, error: ServiceError) -> int:
     """The HTTP status: what the model refuses is an answer to clients of the published services, and a bad
     request to the others."""
-    return 400 if error.status == 200 and path.startswith(IMAGES_API) else error.status
+    return 400 if error.status == 200 and is_images_api(path) else error.status
+
+
+def _field(detail: Any) -> str | None:
+    """The field of a body that is wrong, from FastAPI's list of faults."""
+    place = detail[0].get("loc", ()) if isinstance(detail, list) and detail else ()
+    return ".".join(map(str, place[1:])) or None
 
 
 def drawn_body(drawn: Drawn, said: dict[str, Any], image: str, seconds: str) -> bytes:
@@ -72,3 +83,24 @@ def images_body(images: list[Drawn]) -> bytes:
     ignored = json.dumps(sorted({name for one in images for name in one.ignored})).encode()
     head = b'{"created": %d, "ignored": %s, "data": [' % (int(time.time()), ignored)
     return head + b", ".join(parts) + b"]}"
+
+
+def images_events(images: list[Drawn], kind: str, file: str) -> bytes:
+    """Server-sent events of the Images API, one for each image; `kind` is image_generation or image_edit,
+    and `file` the kind of the files."""
+    name = f"{kind}.completed"
+    events = [
+        {
+            "type": name,
+            "b64_json": base64.b64encode(one.image).decode("ascii"),
+            "created_at": int(time.time()),
+            "size": f"{one.size[0]}x{one.size[1]}",
+            "quality": "auto",
+            "background": "opaque",
+            "output_format": file,
+            "seed": one.seed,
+            "ignored": list(one.ignored),
+        }
+        for one in images
+    ]
+    return b"".join(f"event: {name}\ndata: {json.dumps(one)}\n\n".encode() for one in events)

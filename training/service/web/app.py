@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from ....backend.errors import InterleaveError
 from ....backend.remote.api_keys import check_variable, read_key
@@ -37,6 +38,14 @@ class Crash(ServiceError):
     """A fault of this program's own."""
 
     status = 500
+
+
+class NoRoute(ServiceError):
+    """A path that is not here, or not for this method."""
+
+    def __init__(self, method: str, path: str, status: int) -> None:
+        super().__init__(f"There is no {method[:20]} {path[:100]}.", "/docs lists what there is.")
+        self.status = status
 
 
 def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | None = None) -> FastAPI:
@@ -94,6 +103,13 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
         known = error if isinstance(error, ServiceError) else Crash(error.message, error.hint)
         path = request.url.path
         return JSONResponse(error_body(path, known), status_of(path, known), error_headers(known))
+
+    @app.exception_handler(HTTPException)
+    async def unrouted(request: Request, error: HTTPException) -> JSONResponse:
+        known = NoRoute(request.method, request.url.path, error.status_code)
+        answer = await refused(request, known)
+        answer.headers.update(error.headers or {})
+        return answer
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -55,10 +56,19 @@ ASPECT_RATIOS = {
 }
 """Width and height in pixels of the ratios that the published services know."""
 
+
+def _is_number(value: Any) -> Any:
+    """A value that is not true or false, which pydantic would take for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number, not true or false")
+    return value
+
+
+Number = BeforeValidator(_is_number)
 Prompt = Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)]
 Negative = Annotated[str | None, Field(max_length=MAX_PROMPT)]
-Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED)]
-Side = Annotated[int | None, Field(ge=MIN_SIDE, le=MAX_SIDE)]
+Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED), Number]
+Side = Annotated[int | None, Field(ge=MIN_SIDE, le=MAX_SIDE), Number]
 Base64 = Annotated[str | None, Field(repr=False)]
 
 
@@ -89,10 +99,10 @@ class Drawing(BaseModel):
     prompt: Prompt
     negative_prompt: Negative = None
     seed: Seed = Field(default=None, description="The same seed, the same image; null is a random one.")
-    guidance_scale: Annotated[float | None, Field(ge=0.0, le=100.0)] = Field(
+    guidance_scale: Annotated[float | None, Field(ge=0.0, le=100.0), Number] = Field(
         default=None, validation_alias=AliasChoices("guidance_scale", "text_guidance_scale", "true_cfg_scale")
     )
-    num_inference_steps: Annotated[int | None, Field(ge=1, le=1000)] = Field(
+    num_inference_steps: Annotated[int | None, Field(ge=1, le=1000), Number] = Field(
         default=None, validation_alias=AliasChoices("num_inference_steps", "num_inference_step")
     )
     model: str | None = Field(default=None, max_length=200, description="One of /models.")
@@ -163,12 +173,18 @@ class ImagesBody(Drawing):
     """POST /v1/images/generations, and the fields of /v1/images/edits: the Images API, with the extras of
     open servers."""
 
-    n: Annotated[int | None, Field(ge=1, le=MAX_PER_REQUEST)] = 1
+    n: Annotated[int | None, Field(ge=1, le=MAX_PER_REQUEST), Number] = 1
     size: str | None = Field(
-        default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$", description="WIDTHxHEIGHT or auto."
+        default=None, pattern=r"^(auto|[0-9]{2,4}x[0-9]{2,4})$", description="WIDTHxHEIGHT or auto."
     )
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] | None = None
+    stream: bool | None = Field(
+        default=None, description="Answer with events, one for each image, once all of them are drawn."
+    )
+    partial_images: Annotated[int | None, Field(ge=0, le=3), Number] = Field(
+        default=None, description="At most so many unfinished images come before each; here none do."
+    )
 
     @property
     def pixels(self) -> tuple[int, int] | None:

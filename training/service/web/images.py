@@ -11,12 +11,12 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from .answers import images_body
+from .answers import images_body, images_events
 from .asking import Asking
 from .bodies import ImagesBody, read_body, read_fields
 from .images_sent import Images, images_of
 
-JSON = "application/json"
+JSON, EVENTS = "application/json", "text/event-stream"
 IMAGE_FIELDS = ("image", "image[]")
 MASK_FIELDS = ("mask", "mask_image")
 
@@ -28,7 +28,7 @@ def images_routes(asking: Asking) -> APIRouter:
     @router.post("/images/generations", openapi_extra=_takes(JSON), summary="Draw from text")
     async def generations(request: Request) -> Response:
         body = await asking.json(request, lambda data: read_body(ImagesBody, data))
-        return await drawn(request, body, Images())
+        return await drawn(request, body, Images(), "image_generation")
 
     @router.post("/images/edits", openapi_extra=_takes("multipart/form-data"), summary="Edit images")
     async def edits(request: Request) -> Response:
@@ -36,23 +36,29 @@ def images_routes(asking: Asking) -> APIRouter:
         body = read_fields(ImagesBody, fields)
         sources = [data for name in IMAGE_FIELDS for data in files.get(name, [])]
         masks = [data for name in MASK_FIELDS for data in files.get(name, [])]
-        return await drawn(
-            request, body, await asking.in_thread(images_of, sources, masks, asking.share(request))
-        )
+        images = await asking.in_thread(images_of, sources, masks, asking.share(request))
+        return await drawn(request, body, images, "image_edit")
 
-    async def drawn(request: Request, body: ImagesBody, images: Images) -> Response:
+    async def drawn(request: Request, body: ImagesBody, images: Images, event: str) -> Response:
         kind = body.output_format or "png"
-        return Response(
-            images_body(await asking.draw(request, body, images, kind, body.n or 1)), media_type=JSON
-        )
+        answer = await asking.draw(request, body, images, kind, body.n or 1)
+        if body.stream:
+            return Response(images_events(answer, event, kind), media_type=EVENTS)
+        return Response(images_body(answer), media_type=JSON)
 
     @router.get("/models", summary="The models in the form of the API")
     async def models() -> dict[str, Any]:
-        served = asking.front.pool.models()
-        data = [{"id": one.name, "object": "model", "created": 0, "owned_by": "local"} for one in served]
-        return {"object": "list", "data": data}
+        return {"object": "list", "data": [_described(one.name) for one in asking.front.pool.models()]}
+
+    @router.get("/models/{name}", summary="One of the models in the form of the API")
+    async def model(name: str) -> dict[str, Any]:
+        return _described(asking.front.model(name).name)
 
     return router
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "local"}
 
 
 def _takes(kind: str) -> dict[str, Any]:

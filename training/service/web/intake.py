@@ -80,21 +80,25 @@ class Intake:
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
         scope[SEEN] = seen = {"model": "", "share": body.share}
+        # What is answered to GET is answered to HEAD without its body.
+        routed = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # Only paths that there are: a stranger's would each be a series of its own.
-                route = getattr(scope.get("route"), "path", "other")
+                route = getattr(routed.get("route"), "path", "other")
                 self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
                 if scope["method"] in WITH_BODY and not body.whole:
                     # What is left of the body would be taken for the next request.
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            elif scope["method"] == "HEAD":
+                message["body"] = b""
             await send(message)
 
         try:
             self._check(scope, headers)
             if scope["method"] not in WITH_BODY:
-                await self._app(scope, receive, counted)
+                await self._app(routed, receive, counted)
                 return
             self._front.admission.check_open()
             body.check_length(headers.get(b"content-length", b""))
@@ -103,7 +107,7 @@ class Intake:
                 # address.
                 share = self._front.clients.share(_client(scope))
                 body.begin(lambda: shares.enter_async_context(share))
-                await self._app(scope, body.receive, counted)
+                await self._app(routed, body.receive, counted)
         except ServiceError as error:
             await _refuse(scope["path"], error, body, counted)
         finally:

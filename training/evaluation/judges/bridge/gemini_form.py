@@ -38,8 +38,8 @@ class _Content(_Open):
 
 
 class _Settings(_Open):
-    temperature: float | None = None
-    seed: int | None = None
+    temperature: float | None = Field(default=None, strict=True)
+    seed: int | None = Field(default=None, strict=True)
     top_p: float | None = _either("top_p", "topP")
     max_tokens: int | None = _either("max_output_tokens", "maxOutputTokens")
 

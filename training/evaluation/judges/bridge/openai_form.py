@@ -42,12 +42,12 @@ class Body(_Open):
     model: str = "judge"
     messages: list[_Message] = Field(min_length=1, max_length=1000)
     stream: bool | None = False
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    seed: int | None = None
-    n: int | None = 1
+    temperature: float | None = Field(default=None, strict=True)
+    top_p: float | None = Field(default=None, strict=True)
+    max_tokens: int | None = Field(default=None, strict=True)
+    max_completion_tokens: int | None = Field(default=None, strict=True)
+    seed: int | None = Field(default=None, strict=True)
+    n: int | None = Field(default=1, strict=True)
 
     def question(self) -> Question:
         """What is asked; raises BadQuestion."""

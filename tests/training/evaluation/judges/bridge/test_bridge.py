@@ -136,6 +136,8 @@ def test_the_native_streaming_form(tmp_path: Path) -> None:
         ("/v1/chat/completions", {"messages": []}, 400, "messages"),
         ("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
         ("/v1/chat/completions", chat_body(n=4), 400, "one answer"),
+        ("/v1/chat/completions", chat_body(seed=True), 400, "seed"),
+        ("/v1/chat/completions", chat_body(n=True), 400, "n:"),
         ("/v1beta/models/m:generateContent", {"contents": []}, 400, "empty"),
         ("/v1beta/models/m:generateContent", {"contents": [], "cachedContent": "c"}, 400, "caches"),
         ("/v1beta/models/m:countTokens", {"contents": []}, 404, "There is no"),
