@@ -39,7 +39,9 @@ def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
     found = open_heif(stream)
     width, height = found.size
     check_pixels(width, height, where, most)
-    return found.to_pillow()
+    image: Image.Image = found.to_pillow()
+    image.format = "HEIF"
+    return image
 
 
 def check_pixels(width: int, height: int, where: str, most: int) -> None:

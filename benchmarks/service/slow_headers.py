@@ -31,7 +31,7 @@ from interleave_thinker.training.service.endpoint.load_report import percentile
 Figures = dict[str, Any]
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
 FILES, CONNECTIONS, SECONDS = 1024, 3000, 60.0
-REOPENED = 1000
+REOPENED = 200
 """Closed connections that are opened again in each second."""
 HALF = b"POST /edit HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 LONGEST = 30.0

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 from support.color_profiles import wide_rgb
 
 from interleave_thinker.backend.errors import PictureError
+from interleave_thinker.backend.files.image_decoding import reading_image
 from interleave_thinker.backend.pictures import Picture, size_of
 from interleave_thinker.training.rows.conversations import with_images
 
@@ -245,6 +246,8 @@ def test_a_heic_photograph_is_read() -> None:
     written.save(buffer, quality=95, exif=notes.tobytes(), icc_profile=wide_rgb())
     picture = Picture.from_bytes(buffer.getvalue())
     assert picture.size == (32, 64), "upright"
+    with reading_image(io.BytesIO(buffer.getvalue()), "photograph") as opened:
+        assert opened.format == "HEIF", "by which copies of the file are named"
     pixel = picture.image.getpixel((9, 9))
     assert isinstance(pixel, tuple)
     assert all(abs(one - other) <= 6 for one, other in zip(pixel, (208, 57, 59), strict=True))
