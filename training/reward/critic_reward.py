@@ -104,7 +104,7 @@ def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
     accuracy = found.accuracy(row.evaluation.success)
     if not isinstance(found.refined, str):
         return Reading(verdict, "", None, found.form, accuracy, "the refined prompt is no text")
-    drawn = None if row.evaluation.success else found.refined or row.prompt_used
+    drawn = None if row.evaluation.success else found.refined or row.rewritten_prompt
     return Reading(verdict, found.refined, drawn, found.form, accuracy)
 
 

@@ -11,7 +11,8 @@ answers for the answer, and never pays for one that the running system could not
 - The form is 1 for a bool verdict and a text as refined prompt under exactly these two names, if no `<think>`
   stands after `<answer>`; thoughts may be open, or closed and never opened.
 - A verdict is right if it equals the truth as Python compares them: 1 is true, "true" is not.
-- A reply without an answer draws too: like an empty refined prompt, the prompt before it.
+- A reply without an answer draws too: like an empty refined prompt, the row's `rewritten_prompt`, even if
+  that is empty as well.
 - An answer that is a list, a text or a number is a fault in the published code: that sample's reward is 0.
   (Where other samples follow in its batch, the published run takes their images for one another's or ends;
   that is not repeated here.)

@@ -2,10 +2,11 @@
 is asked.
 
 Decisions. A question is made by the same function that asks the running critic, so that what is trained is
-what is used. A row without a page before it is shown plain white of the same size, as in use; a white page
-before it, the published sign for "drawn from text", is none, so that it is redrawn as it was drawn. The seed
-of a row's redraws comes from the row's content: siblings of a group differ by their refined prompts alone,
-and the order of rows changes nothing.
+what is used. The question shows a row's `rewritten_prompt` as it is: an empty one, which published rows have
+before a first redraw, stays empty, as in the published trainer. A row without a page before it is shown plain
+white of the same size, as in use; a white page before it, the published sign for "drawn from text", is none,
+so that it is redrawn as it was drawn. The seed of a row's redraws comes from the row's content: siblings of a
+group differ by their refined prompts alone, and the order of rows changes nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class CriticRlRow(RlRow):
 
     @property
     def prompt_used(self) -> str:
-        """What the edited image was drawn with."""
+        """Prompt that the edited image was drawn with. The question shows `rewritten_prompt` instead."""
         return self.rewritten_prompt or self.origin_prompt
 
 
@@ -179,7 +180,7 @@ def as_question(
     after = Picture.open(folder / row.edited_image_path)
     edited = before_of(row, folder)
     before = edited or Picture.white(after.size)
-    message = critic_message(prompt_set, (before, after), row.origin_prompt, row.prompt_used)
+    message = critic_message(prompt_set, (before, after), row.origin_prompt, row.rewritten_prompt)
     paths = [
         shown_path(
             before,
@@ -200,7 +201,7 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
     """A row as it is measured, without opening its images; a row without a page before is shown one of the
     same size."""
     blank = Picture.white((1, 1))
-    message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.prompt_used)
+    message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.rewritten_prompt)
     after = folder / row.edited_image_path
     paths = {field: folder / name for field, name in row.image_paths.items()}
     return ShownRow(

@@ -1,5 +1,6 @@
 """`--published-quirks` against the published rule: a table of cases with the published values worked out by
-hand, and 2,000 replies put together from parts of which it is known how the published code takes them."""
+hand, and 2,000 replies put together from parts of which it is known how the published code takes them, each
+for a row with a rewritten prompt and for one with an empty one."""
 
 from __future__ import annotations
 
@@ -38,16 +39,20 @@ class Ten(Taste):
         return Score(semantics=10, quality=10)
 
 
-def rewarded(folder: Path, texts: list[str], truth: bool) -> tuple[list[float], list[str]]:
-    """(rewards of the texts as answers to one row, what was drawn for them, once each)."""
+def rewarded(
+    folder: Path, texts: list[str], truth: bool, before: str = BEFORE
+) -> tuple[list[float], list[str]]:
+    """(rewards of the texts as answers to one row, what was drawn for them, once each); `before` is the row's
+    rewritten prompt."""
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     artist = Artist()
-    engine = Redrawer(artist, Ten(), RewardCache(folder / f"cache {truth}"), DrawingSettings(tries=1))
+    cache = RewardCache(folder / f"cache {truth} {before}")
+    engine = Redrawer(artist, Ten(), cache, DrawingSettings(tries=1))
     judge = CriticReward(engine, RewardSettings(published_quirks=True), RolloutReading(folder, str))
     mark = 10 if truth else 4
     row = CriticRlRow(
         origin_prompt="a boat",
-        rewritten_prompt=BEFORE,
+        rewritten_prompt=before,
         edited_image_path="after.png",
         evaluation=Evaluation(success=truth, semantics=mark, quality=mark),
     )
@@ -126,6 +131,10 @@ def test_the_published_value_of(name: str, tmp_path: Path) -> None:
     (found,), prompts = rewarded(tmp_path, [text], truth=False)
     assert found == pytest.approx(wrong)
     assert prompts == ([] if drawn is NOTHING else [drawn])
+    # The published code draws with the row's rewritten prompt, whatever it is.
+    (found,), prompts = rewarded(tmp_path, [text], truth=False, before="")
+    assert found == pytest.approx(wrong)
+    assert prompts == ([] if drawn is NOTHING else ["" if drawn == BEFORE else drawn])
 
 
 # Parts of replies. What stands before and after the answer, and whether the form survives it.
@@ -214,11 +223,12 @@ def put_together(rng: Random) -> tuple[str, float, dict[bool, float], str | None
     )
 
 
-def test_two_thousand_replies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [BEFORE, ""])
+def test_two_thousand_replies(tmp_path: Path, before: str) -> None:
     rng = Random(0)
     cases = [put_together(rng) for _ in range(2000)]
     for truth, step in ((True, 0.5), (False, 0.8)):
-        found, prompts = rewarded(tmp_path, [case[0] for case in cases], truth)
+        found, prompts = rewarded(tmp_path, [case[0] for case in cases], truth, before)
         wanted = []
         for _, form, right, drawn, fails in cases:
             moved = step if truth or drawn is not None else 0.5
@@ -227,7 +237,8 @@ def test_two_thousand_replies(tmp_path: Path) -> None:
             (case, a, b) for case, a, b in zip(cases, found, wanted, strict=True) if a != pytest.approx(b)
         ]
         assert not wrong, (len(wrong), wrong[:3])
-        assert set(prompts) == (set() if truth else {case[3] for case in cases} - {None})
+        drawn = {before if case[3] == BEFORE else case[3] for case in cases} - {None}
+        assert set(prompts) == (set() if truth else drawn)
 
 
 def test_a_hostile_reply_has_a_reward_at_once() -> None:

@@ -25,6 +25,7 @@ from interleave_thinker.training.rows.rl import (
     other_sources,
     read_rl_rows,
     seed_of,
+    shown_of,
     write_rl_rows,
 )
 
@@ -96,6 +97,30 @@ def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
     assert Picture.open(second["images"][0]) == Picture.white((40, 30))
     small = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set(), pixels=300)
     assert Picture.open(small["images"][1]).size == (20, 15)
+
+
+def published_question(template: str, line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The user's turn that the published trainer makes of a line, by its rule: two replacements, cut at the
+    marks."""
+    text = template.replace("{original_instruction}", line.get("origin_prompt", ""))
+    text = text.replace("{rewritten_prompt}", line.get("rewritten_prompt", ""))
+    content: list[dict[str, Any]] = []
+    for number, piece in enumerate(text.split("<image>")):
+        content += [{"type": "image", "text": None}] * (number > 0)
+        content += [{"type": "text", "text": piece}] if piece else []
+    return [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize("told", ["", None, "a red boat", " ", "a boat"])
+def test_the_question_shows_what_the_published_trainer_shows(tmp_path: Path, told: str | None) -> None:
+    line = {name: value for name, value in (GOOD | {"rewritten_prompt": told}).items() if value is not None}
+    (row,), _ = read_rl_rows(folder_with(tmp_path, line))
+    template = '<image><image>\nAsked for: {original_instruction}\nUsed last: "{rewritten_prompt}"'
+    wording = default_prompt_set().model_copy(update={"critic": template})
+    question = as_question(row, tmp_path, tmp_path / "shown", wording)
+    assert question["prompt"] == published_question(template, line)
+    measured = shown_of(row, tmp_path, wording)
+    assert measured.conversation() == question["prompt"]
 
 
 @pytest.mark.parametrize(

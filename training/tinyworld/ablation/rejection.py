@@ -129,7 +129,7 @@ async def _groups(
 
 def _row(row: CriticRlRow, sample: Sample, images: Path, pages: PageFolder) -> SftRow:
     question = fill(
-        PROMPT_SET.critic, original_instruction=row.origin_prompt, rewritten_prompt=row.prompt_used
+        PROMPT_SET.critic, original_instruction=row.origin_prompt, rewritten_prompt=row.rewritten_prompt
     )
     after = Picture.open(images / row.edited_image_path)
     before = before_of(row, images) or Picture.white(after.size)

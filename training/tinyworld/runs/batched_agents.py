@@ -36,7 +36,7 @@ with."""
 def judging_of(row: CriticRlRow, images: Path) -> Judging:
     """The question of a row whose images lie below `images`. Raises PictureError."""
     after = Picture.open(images / row.edited_image_path)
-    return before_of(row, images), after, row.origin_prompt, row.prompt_used
+    return before_of(row, images), after, row.origin_prompt, row.rewritten_prompt
 
 
 class BatchedAgent:
