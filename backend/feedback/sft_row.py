@@ -2,7 +2,8 @@
 
 Decisions. It stands in the backend because two sides share it: training reads it, and feedback on a run
 writes it. A part of the answer that nobody can vouch for is marked, not cut out: the row keeps its grammar, a
-tool that does not know the mark reads the row as any other, and rows without a mark are written as ever.
+tool that does not know the mark reads the row as any other, and rows without a mark are written as ever. What
+other tools write beside the turns is either shown to the agent or refused, never dropped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, model_
 
 MARK = "<image>"
 MAX_MESSAGES = 1_000
+ROLES = {"human": "user", "gpt": "assistant", "user": "user", "assistant": "assistant", "system": "system"}
+"""Roles of ShareGPT's turns (`from`) as they are called here."""
 
 ImagePath = Annotated[str, Field(max_length=4096)]
 
@@ -22,6 +25,45 @@ class SftMessage(BaseModel):
 
     role: Literal["system", "user", "assistant"]
     content: str = Field(max_length=200_000)
+
+
+def as_written_here(row: Any) -> Any:
+    """Return a conversation row in the one form that is read: ShareGPT's `conversations` as `messages`, one
+    `image` as `images`, and a `system` text as the first turn.
+
+    Raises:
+        ValueError: The row has tools, a role that is not trained, or two system texts.
+    """
+    if not isinstance(row, dict):
+        return row
+    row = {**row, "images": row.get("images") or []}
+    if row.get("tools") not in (None, "", "[]", []):
+        raise ValueError(
+            "it has 'tools', and no agent here is shown any: remove them, or describe them in a system turn"
+        )
+    if "messages" not in row and isinstance(row.get("conversations"), list):
+        row["messages"] = [_message(turn) for turn in row["conversations"]]
+        if isinstance(row.get("image"), str) and not row["images"]:
+            row["images"] = [row["image"]]
+    system, messages = row.get("system"), row.get("messages")
+    if system in (None, "") or not isinstance(messages, list):
+        return row
+    first = messages[0] if messages else None
+    if isinstance(first, dict) and first.get("role") == "system":
+        raise ValueError("it has both 'system' and a system turn: keep one of them")
+    return {**row, "messages": [{"role": "system", "content": system}, *messages]}
+
+
+def _message(turn: Any) -> Any:
+    """A turn of ShareGPT as a message."""
+    if not isinstance(turn, dict) or "from" not in turn:
+        return turn
+    role = ROLES.get(str(turn["from"]))
+    if role is None:
+        raise ValueError(
+            f"a turn is from {str(turn['from'])[:40]!r}, and those of human, gpt and system are read"
+        )
+    return {"role": role, "content": turn.get("value")}
 
 
 class SftRow(BaseModel):
@@ -56,6 +98,11 @@ class SftRow(BaseModel):
         """This row, with the place where it was read; it stays with copies and is never written."""
         self._place = place
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written_here(cls, row: Any) -> Any:
+        return as_written_here(row)
 
     @model_validator(mode="after")
     def _complete(self) -> SftRow:

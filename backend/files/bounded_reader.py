@@ -9,6 +9,7 @@ object of a hundred.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import json
 import os
@@ -81,6 +82,16 @@ def opened(path: str | Path, kind: type[InterleaveError], what: str = "File") ->
             yield file
     except OSError as error:
         raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
+
+
+def first_characters(file: BinaryIO, count: int = 4) -> bytes:
+    """Up to `count` bytes of an opened file after its byte order mark and blanks; the file is left at its
+    beginning."""
+    found = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8).lstrip()
+    while len(found) < count and (more := file.read(4096)):
+        found = (found + more).lstrip()
+    file.seek(0)
+    return found[:count]
 
 
 def _opened_if_any(path: str | Path, kind: type[InterleaveError], shown: str) -> BinaryIO | None:

@@ -23,6 +23,7 @@ from .train_own_critic import Force, HeldOut, refused
 from .train_own_critic import command as own_critic
 
 if TYPE_CHECKING:
+    from ...training.rows.row_kinds import Role
     from ...training.rows.row_sets import RowSet
 
 app = typer.Typer(
@@ -30,7 +31,10 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    Path, typer.Option(help="Data file: a JSON list of messages and images.", exists=True, dir_okay=False)
+    Path,
+    typer.Option(
+        help="Data file: a JSON list, or JSON lines, of messages and images.", exists=True, dir_okay=False
+    ),
 ]
 
 
@@ -42,12 +46,12 @@ class MergeFormat(str, Enum):
 
 
 class SftFiles(NamedTuple):
-    """The data of a fine-tuning as the command names it; `verdicts`: whether their balance is shown."""
+    """The data of a fine-tuning as the command names it; `role`: of the agent that is trained."""
 
     data: Path
     images: Path | None
     skip_bad: bool
-    verdicts: bool
+    role: Role
 
 
 class Checked(NamedTuple):
@@ -62,6 +66,7 @@ def _fine_tune(
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
+    from ...training.rows.row_kinds import refuse_other_role
     from ...training.rows.row_sets import RowSet
     from ...training.rows.sft import check_rows, show_balance, show_problems
     from ...training.runs.own_critic import TRAINED
@@ -76,7 +81,8 @@ def _fine_tune(
     for held_out in (checked.asked, checked.measured):
         if held_out is not None:
             refuse_trained(held_out, found)
-    if files.verdicts:
+    refuse_other_role(files.data, rows, files.role)
+    if files.role == "critic":
         show_balance(rows, log)
     folder = checkpoint_of(model, download)
     name = FINAL if checked.asked is None else TRAINED
@@ -109,10 +115,14 @@ def planner_sft(
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner on planner_sft.json."""
+    from ...training.rows.row_kinds import refuse_other_role
     from ...training.rows.row_sets import read_row_set
 
-    measured = None if held_out is None else read_row_set(held_out, skip_bad, log, images)
-    files = SftFiles(data, images, skip_bad, verdicts=False)
+    measured = None
+    if held_out is not None:
+        measured = read_row_set(held_out, skip_bad, log, images)
+        refuse_other_role(held_out, measured.rows, "planner")
+    files = SftFiles(data, images, skip_bad, "planner")
     _fine_tune(model, download, files, out, settings, Checked(measured=measured))
 
 
@@ -134,13 +144,14 @@ def critic_sft(
 ) -> None:
     """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse
     than before."""
-    files = SftFiles(data, images, skip_bad, verdicts=True)
+    files = SftFiles(data, images, skip_bad, "critic")
     if held_out is None:
         _fine_tune(model, download, files, out, settings, Checked())
         return
     from ...training.evaluation.gate_rows import askable, examination
     from ...training.evaluation.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.rows.lengths import TokenLimit
+    from ...training.rows.row_kinds import refuse_other_role
     from ...training.rows.row_sets import read_row_set
     from ...training.sft.data import FINAL
     from ...training.trainer.policy import check_options
@@ -148,6 +159,7 @@ def critic_sft(
     check_options(settings)
     before = checkpoint_of(model, download)
     given = read_row_set(held_out, skip_bad, log, images)
+    refuse_other_role(held_out, given.rows, "critic")
     limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
     made = _fine_tune(model, download, files, out, settings, Checked(asked))

@@ -49,6 +49,7 @@ class PlannerRlRow(RlRow):
     the steps of a right plan in a world that can be simulated. `steps`: how many steps it asks for, None if
     it does not. `judge`: who wrote the checklist."""
 
+    stage = "planner-grpo"
     request: Text = Field(min_length=1)
     images: list[Name] = Field(default=[], max_length=MAX_IMAGES)
     checklist: list[Item] = Field(default=[], max_length=MAX_ITEMS)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import FailFast, Field, model_validator
 
 from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.feedback.sft_row import MARK, ImagePath, SftMessage, SftRow
+from ...backend.feedback.sft_row import MARK, ImagePath, SftMessage, SftRow, as_written_here
 from ...backend.types import MAX_STEPS, Step
 from .conversations import as_prompt_completion
 from .lengths import ShownRow, shown_of
@@ -44,6 +44,11 @@ class PreferenceRow(RlRow):
     rejected_score: float | None = None
     by: str | None = Field(default=None, max_length=2000)
     why: str | None = Field(default=None, max_length=200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written_here(cls, row: Any) -> Any:
+        return as_written_here(row)
 
     @model_validator(mode="after")
     def _is_a_pair(self) -> PreferenceRow:
@@ -88,6 +93,7 @@ class PreferenceRow(RlRow):
 class CriticPair(PreferenceRow):
     """Two verdicts on one image; `truth`: whether it is right."""
 
+    stage = "critic-dpo"
     truth: bool = Field(strict=True)
 
     @property
@@ -99,6 +105,7 @@ class CriticPair(PreferenceRow):
 class PlannerPair(PreferenceRow):
     """Two plans for one request; `checklist` or `reference` as in planner_rl.jsonl, where there is one."""
 
+    stage = "planner-dpo"
     request: str = Field(default="", max_length=MAX_ANSWER)
     checklist: list[Item] = Field(default=[], max_length=MAX_ITEMS)
     reference: list[Step] = Field(default=[], max_length=MAX_STEPS)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ...backend.agents.critic import critic_message
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.chat.protocol import Message
-from ...backend.errors import TrainingError
+from ...backend.errors import SettingsError, TrainingError
 from ...backend.files.atomic import write_bytes
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
@@ -58,6 +58,7 @@ class Evaluation(BaseModel):
 class CriticRlRow(RlRow):
     """An edit that was made and judged: from which image, for which prompt, drawn with which."""
 
+    stage = "critic-grpo"
     origin_prompt: Text = Field(min_length=1)
     rewritten_prompt: Text = ""
     origin_image_path: str | None = Field(default=None, max_length=4096)
@@ -96,9 +97,25 @@ def read_rl_rows(
     """The rows of a file, every image opened once; and what was wrong with the others. Image paths are
     relative to the file, and absolute for images that were found below `images` by the end of their path.
 
-    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
+    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`, and for scores
+    of another scale.
     """
-    return read_rl_lines(path, CriticRlRow, skip_bad, images)
+    rows, problems = read_rl_lines(path, CriticRlRow, skip_bad, images)
+    _check_scale(path, rows)
+    return rows, problems
+
+
+def _check_scale(path: Path, rows: Sequence[CriticRlRow]) -> None:
+    """Raise SettingsError if the scores of all rows are between 0 and 1, unless all may be images of 0 or 1
+    points of 10: whole numbers, and no image that is right."""
+    scores = [score for row in rows for score in (row.evaluation.semantics, row.evaluation.quality)]
+    if not scores or max(scores) > 1:
+        return
+    if any(0 < score < 1 for score in scores) or any(row.evaluation.success for row in rows):
+        raise SettingsError(
+            f"The scores in {str(path)!r} are 0 to 1, and a row's semantics and quality are 0 to 10.",
+            "Multiply both by 10 in every row.",
+        )
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:

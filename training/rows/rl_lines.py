@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from ...backend.errors import SettingsError
 from ...backend.files.atomic import write_text
-from .sft import RowProblem, find_images, read_lines
+from .row_kinds import refuse_other_kind
+from .sft import find_images
+from .values import RowProblem, read_values
 
 
 class RlRow(BaseModel):
@@ -23,6 +25,8 @@ class RlRow(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
+    stage: ClassVar[str]
+    """Command of `train` that takes such rows."""
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +74,9 @@ def read_rl_lines(
     Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
     """
     parsed: list[tuple[str, Row | RowProblem]] = []
-    for place, item in read_lines(path):
+    for place, item in read_values(path):
+        if not parsed:
+            refuse_other_kind(path, item, kind.stage)
         parsed.append((place, item if isinstance(item, RowProblem) else _row(kind, place, item)))
     read = [row for _, row in parsed if not isinstance(row, RowProblem)]
     names = {name for row in read for name in row.image_paths.values()}

@@ -1,5 +1,5 @@
-"""Reads and checks the SFT data files (list of `{"messages", "images"}`, FORMATS: data files) before anything
-is loaded.
+"""Reads and checks the SFT data files (rows `{"messages", "images"}`, FORMATS: data files) before anything is
+loaded.
 
 Decision: every row is looked at by itself, and what is wrong is reported with its place, field and reason:
 one bad row of a hundred thousand must neither stop a training an hour in nor vanish silently.
@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,11 @@ from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, PictureError, SettingsError
 from ...backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ...backend.files.atomic import write_text
-from ...backend.files.bounded_reader import MAX_JSON_VALUES, opened, parse_json, read_bytes
 from ...backend.files.image_places import ImagePlaces
 from ...backend.pictures import Picture
+from .row_kinds import SFT, refuse_other_kind
+from .values import RowProblem, read_values
 
-MAX_FILE = 4 * 1024**3
-MAX_LINE = 16 * 1024**2
-MAX_ROW_VALUES = 100_000
-BYTES_A_VALUE = 16
-"""Of the conversations in a data file, at least: a file that is nothing but brackets is a hundred times its
-size in memory."""
 MAX_PROBLEMS = 10_000
 SHOWN_PROBLEMS = 20
 RARE = 0.3
@@ -43,33 +37,12 @@ __all__ = [
     "SftMessage",
     "SftRow",
     "check_rows",
-    "read_lines",
     "read_rows",
     "show_balance",
     "show_problems",
     "verdict_balance",
     "write_rows",
 ]
-
-
-@dataclass(frozen=True)
-class RowProblem:
-    """Why a row cannot be used: its place in the file ("row 3" counts from 0, "line 3" from 1), the field,
-    the reason."""
-
-    place: str
-    field: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.place}, {self.field}: {self.reason.rstrip('.')}."
-
-    @classmethod
-    def of(cls, place: str, error: ValidationError) -> RowProblem:
-        """The first fault that a model found."""
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "row"
-        return cls(place, field, first["msg"].removeprefix("Value error, "))
 
 
 def read_rows(path: Path) -> list[SftRow]:
@@ -79,7 +52,7 @@ def read_rows(path: Path) -> list[SftRow]:
     """
     rows: list[SftRow] = []
     for row in _parsed(path):
-        problem = row if isinstance(row, RowProblem) else _missing_image(f"row {len(rows)}", row, path.parent)
+        problem = row if isinstance(row, RowProblem) else _missing_image(row, path.parent)
         if problem is not None:
             raise SettingsError(f"{path.name}, {problem}")
         assert isinstance(row, SftRow)
@@ -100,7 +73,7 @@ def check_rows(
     found, damaged = find_images(names, path.parent, images)
     rows: list[SftRow] = []
     problems: list[RowProblem] = []
-    for number, row in enumerate(parsed):
+    for row in parsed:
         problem = row if isinstance(row, RowProblem) else None
         if isinstance(row, SftRow):
             bad = next((name for name in row.images if name in damaged), None)
@@ -108,7 +81,7 @@ def check_rows(
                 row.images = [found[name] for name in row.images]
                 rows.append(row)
                 continue
-            problem = RowProblem(f"row {number}", "images", damaged[bad])
+            problem = RowProblem(row.place, "images", damaged[bad])
         assert problem is not None
         if not skip_bad:
             raise SettingsError(f"{path.name}, {problem}", "Mend it, or leave such rows out: --skip-bad.")
@@ -206,57 +179,42 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
         )
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """("line N", value or RowProblem) for every line of a JSONL file that is not blank; raises
-    SettingsError."""
-    with opened(path, SettingsError, "Data file") as file:
-        if os.fstat(file.fileno()).st_size > MAX_FILE:
-            raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
-        number = 0
-        while line := file.readline(MAX_LINE + 1):
-            number += 1
-            place = f"line {number}"
-            if len(line) > MAX_LINE:
-                raise SettingsError(f"{path.name}, {place}: longer than {MAX_LINE} bytes.")
-            if not line.strip():
-                continue
-            try:
-                yield place, parse_json(line, SettingsError, "it", MAX_ROW_VALUES)
-            except SettingsError as error:
-                yield place, RowProblem(place, "row", error.message)
-
-
 def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
-    content = read_bytes(path, MAX_FILE, SettingsError, "Data file")
-    values = max(MAX_JSON_VALUES, len(content) // BYTES_A_VALUE)
-    content = parse_json(content, SettingsError, f"Data file {str(path)!r}", values)
-    if not isinstance(content, list) or not content:
-        raise SettingsError(f"Data file {str(path)!r} must hold a list of rows.", "See docs/training.md.")
-    bad = 0
-    for number, item in enumerate(content):
-        try:
-            row = SftRow.model_validate(item).at(f"row {number}")
-        except ValidationError as error:
-            problem = RowProblem.of(f"row {number}", error)
+    """The rows of a file, each parsed or with its fault. Raises SettingsError for a file without rows, rows
+    of another kind, and more than MAX_PROBLEMS faults."""
+    bad = rows = 0
+    for place, item in read_values(path):
+        if not rows:
+            refuse_other_kind(path, item, SFT)
+        rows += 1
+        row = item if isinstance(item, RowProblem) else _row(place, item)
+        if isinstance(row, RowProblem):
             bad += 1
             if bad > MAX_PROBLEMS:
                 raise SettingsError(
-                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last seen: {problem}"
-                ) from error
-            yield problem
-            continue
-        if row.messages[-1].content.strip():
-            yield row
-        else:
-            yield RowProblem(row.place, "messages", "the answer to learn is empty")
+                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last seen: {row}"
+                )
+        yield row
+    if not rows:
+        raise SettingsError(f"Data file {str(path)!r} must hold rows.", "See docs/training.md.")
 
 
-def _missing_image(place: str, row: SftRow, folder: Path) -> RowProblem | None:
+def _row(place: str, item: Any) -> SftRow | RowProblem:
+    try:
+        row = SftRow.model_validate(item).at(place)
+    except ValidationError as error:
+        return RowProblem.of(place, error)
+    if row.messages[-1].content.strip():
+        return row
+    return RowProblem(place, "messages", "the answer to learn is empty")
+
+
+def _missing_image(row: SftRow, folder: Path) -> RowProblem | None:
     out = next((name for name in row.images if leads_out(name, folder)), None)
     if out is not None:
-        return RowProblem(place, "images", f"{out!r} does not lie below the folder of its file")
+        return RowProblem(row.place, "images", f"{out!r} does not lie below the folder of its file")
     missing = next((name for name in row.images if not (folder / name).is_file()), None)
-    return None if missing is None else RowProblem(place, "images", f"{missing!r} does not exist")
+    return None if missing is None else RowProblem(row.place, "images", f"{missing!r} does not exist")
 
 
 def write_rows(path: Path, rows: Iterable[SftRow]) -> None:

@@ -24,7 +24,7 @@ from ...backend.feedback.log import Feedback, record_feedback
 from ...backend.files.atomic import write_text
 from ...backend.journal.files import first_fault
 from ...backend.pictures import Picture
-from ..rows.sft import RowProblem, read_lines
+from ..rows.values import RowProblem, read_values
 from .attempts import Judged, JudgedStep
 from .filter import Decided
 from .run_folders import find_runs
@@ -129,7 +129,7 @@ def take_corrections(path: Path, runs: Sequence[Path]) -> int:
     """
     folders = {name: folder for folder, name in find_runs(runs)}
     corrections: list[tuple[Path, Feedback]] = []
-    for place, item in read_lines(path):
+    for place, item in read_values(path):
         if isinstance(item, RowProblem):
             raise SettingsError(f"{path.name}, {item}")
         try:

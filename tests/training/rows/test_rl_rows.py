@@ -202,7 +202,7 @@ def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> No
     lines = []
     for number in range(20):
         (tmp_path / f"{number}.png").write_bytes((tmp_path / "after.png").read_bytes())
-        success = {"success": number % 2 == 0, "semantics": 1, "quality": 1}
+        success = {"success": number % 2 == 0, "semantics": 4, "quality": 4}
         lines += [GOOD | {"edited_image_path": f"{number}.png", "evaluation": success}] * 2
     rows, _ = read_rl_rows(folder_with(tmp_path, *lines))
     train, held = split_held_out(rows, GrpoTraining(check_rows=6))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from PIL import Image
 from typer.testing import CliRunner
 
-from interleave_thinker.backend.answers.reading import write_verdict
+from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli.commands.train import app
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.rows.lengths import row_lengths
@@ -46,10 +47,16 @@ def pages(folder: Path) -> None:
         Image.new("RGB", size, "white").save(folder / name)
 
 
-def sft_row(before: str = "a.png", word: str = "", told: str = "") -> dict[str, Any]:
-    verdict = write_verdict(Verdict(success=True, refined_prompt="b", reasoning=f"so {told}".strip()))
+def sft_row(
+    before: str = "a.png", word: str = "", told: str = "", role: str = "critic-sft"
+) -> dict[str, Any]:
+    reasoning = f"so {told}".strip()
+    if role == "critic-sft":
+        answer = write_verdict(Verdict(success=True, refined_prompt="b", reasoning=reasoning))
+    else:
+        answer = write_plan(Plan(steps=(Step(number=1, prompt="a boat"),), reasoning=reasoning))
     asked = {"role": "user", "content": f"<image><image> Is it right? {word}"}
-    return {"messages": [asked, {"role": "assistant", "content": verdict}], "images": [before, "b.png"]}
+    return {"messages": [asked, {"role": "assistant", "content": answer}], "images": [before, "b.png"]}
 
 
 def rl_row(success: bool, before: str = "a.png", word: str = "", told: str = "") -> dict[str, Any]:
@@ -108,7 +115,7 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, beside: bool = False)
 def test_fine_tuning_names_it_or_leaves_it_out(command: str, name: str, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]
-    rows = [sft_row(), sft_row(**how), sft_row()]
+    rows = [sft_row(role=command), sft_row(**how, role=command), sft_row(role=command)]
     result = sft_call(tmp_path, command, rows)
     assert isinstance(result.exception, SettingsError)
     with pytest.raises(SettingsError, match=rf"(?s)Row 1, .*{said}.*--skip-bad"):
@@ -157,14 +164,15 @@ def with_mark(path: Path) -> Path:
 
 
 def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
+    plan_row = partial(sft_row, role="planner-sft")
     pages(tmp_path)
     held, data = tmp_path / "held.json", tmp_path / "data.json"
-    held.write_text(json.dumps([sft_row(word="one"), sft_row(word="two")]))
-    data.write_text(json.dumps([sft_row(word="three"), sft_row(word="two")]))
+    held.write_text(json.dumps([plan_row(word="one"), plan_row(word="two")]))
+    data.write_text(json.dumps([plan_row(word="three"), plan_row(word="two")]))
     shared = ["planner-sft", "--config", "tiny", "--out", str(tmp_path / "out"), "--held-out", str(held)]
     refused = CliRunner().invoke(app, [*shared, "--data", str(data)])
     assert isinstance(refused.exception, SettingsError) and "1 of 2 held-out rows" in str(refused.exception)
-    data.write_text(json.dumps([sft_row(word="three")]))
+    data.write_text(json.dumps([plan_row(word="three")]))
     taken = CliRunner().invoke(app, [*shared, "--data", str(data), "--loss-rows", "2", "--patience", "1"])
     assert isinstance(taken.exception, Reached), taken.output
 

@@ -7,6 +7,7 @@ without them is counted. Of ids only CoMM's are remembered: the others are numbe
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.errors import PictureError, SettingsError
-from ....backend.files.bounded_reader import opened, parse_json
+from ....backend.files.bounded_reader import first_characters, opened, parse_json
 from ....backend.pictures import Picture
 from ..pickled import ENDINGS, pickled_items
 from .items import Item
@@ -111,10 +112,10 @@ def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
         return
     if suffix == ".parquet":
         yield from _parquet(path, columns)
-    elif suffix == ".json":
-        yield from _json_list(path)
+    elif suffix in (".json", ".jsonl"):
+        yield from _lines(path, is_json=True) if _is_of_lines(path) else _json_list(path)
     else:
-        yield from _lines(path, suffix == ".jsonl")
+        yield from _lines(path, is_json=False)
 
 
 def _item(row: dict[str, Any], fields: Fields, path: Path, images: Path | None, read: Read) -> Item | None:
@@ -190,6 +191,22 @@ def _json_list(path: Path) -> Iterator[Any]:
     if not isinstance(value, list):
         raise SettingsError(f"File {str(path)!r} is no list of rows.")
     yield from value[:MAX_ROWS]
+
+
+def _is_of_lines(path: Path) -> bool:
+    """Whether a JSON file has one value a line: its first line is an object, and not all there is."""
+    with opened(path, SettingsError, "File") as file:
+        if not first_characters(file).startswith(b"{"):
+            return False
+        line = file.readline(MAX_LINE_BYTES)
+        while line and not line.strip(codecs.BOM_UTF8).strip():
+            line = file.readline(MAX_LINE_BYTES)
+        more = bool(file.read(1))
+    try:
+        parse_json(line, SettingsError, "it")
+    except SettingsError:
+        return path.suffix.lower() == ".jsonl"
+    return more or path.suffix.lower() == ".jsonl"
 
 
 def _lines(path: Path, is_json: bool) -> Iterator[Any]:

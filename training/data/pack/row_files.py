@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ....backend.errors import PictureError, SettingsError
-from ....backend.files.bounded_reader import parse_json, read_bytes
+from ....backend.files.bounded_reader import read_bytes
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import MAX_BYTES
-from ...rows.rl import WHITE_PAGE
-from ...rows.sft import BYTES_A_VALUE, MAX_FILE, RowProblem, read_lines
+from ...rows.rl import WHITE_PAGE, CriticRlRow
+from ...rows.row_kinds import kind_of
+from ...rows.values import RowProblem, read_values
 
 HELD_OUT = "_held_out"
 NO_ROWS = {"report", "failed", "ledger"}
 IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
-LEAST_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class RowFile:
     def split(self) -> str:
         return "test" if self.path.stem.endswith(HELD_OUT) else "train"
 
-    @property
+    @cached_property
     def is_rl(self) -> bool:
-        """Whether its rows are redraws, with an image before and one after."""
-        return self.path.suffix == ".jsonl"
+        """Whether its rows are redraws, with an image before and one after; raises SettingsError."""
+        return kind_of(next(self.objects(), None)) == CriticRlRow.stage
 
     def rows(self, gone: list[str] | None = None) -> Iterator[PackedRow]:
         """Its rows in their order; raises SettingsError for one that cannot be read. A row with an image that
@@ -68,18 +69,10 @@ class RowFile:
 
     def objects(self) -> Iterator[Any]:
         """What stands in it, unchecked; raises SettingsError for a file that is none of rows."""
-        if self.is_rl:
-            for place, item in read_lines(self.path):
-                if isinstance(item, RowProblem):
-                    raise SettingsError(f"{self.path.name}, {place}: {item.reason}")
-                yield item
-            return
-        content = read_bytes(self.path, MAX_FILE, SettingsError, "Data file")
-        values = max(LEAST_VALUES, len(content) // BYTES_A_VALUE)
-        rows = parse_json(content, SettingsError, f"Data file {str(self.path)!r}", values)
-        if not isinstance(rows, list):
-            raise SettingsError(f"Data file {str(self.path)!r} must hold a list of rows.")
-        yield from rows
+        for place, item in read_values(self.path):
+            if isinstance(item, RowProblem):
+                raise SettingsError(f"{self.path.name}, {place}: {item.reason}")
+            yield item
 
 
 @dataclass(frozen=True)

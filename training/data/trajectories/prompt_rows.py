@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ....backend.errors import SettingsError
 from ....backend.files.image_places import ImagePlaces
 from ....backend.types import MAX_IMAGES, MAX_TEXT
-from ...rows.sft import RowProblem, read_lines
+from ...rows.values import RowProblem, read_values
 
 LONGEST_NAME = 80
 MOST_NAME_BYTES = 200
@@ -109,7 +109,7 @@ def read_prompts(path: Path, images: Path | None = None) -> tuple[list[Prompt], 
     prompts: list[Prompt] = []
     problems: list[RowProblem] = []
     seen: set[str] = set()
-    for place, item in read_lines(path):
+    for place, item in read_values(path):
         row = item if isinstance(item, RowProblem) else _row(place, item)
         if isinstance(row, PromptRow):
             # File systems that know no case would make them one folder.

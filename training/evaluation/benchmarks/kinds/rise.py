@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .....backend.errors import SettingsError
-from ....rows.sft import RowProblem, read_lines
+from ....rows.values import RowProblem, read_values
 from .benchmark import Data, Item, Terms, Values
 from .one_picture import OnePicture
 from .rows import Images, checked, data_path, read_rows, text_in
@@ -70,7 +70,7 @@ class Rise(OnePicture):
                 "Have it run: score --official CHECKOUT; or take the means from its ..._judge.csv.",
             )
         found: dict[str, Values] = {}
-        for place, row in read_lines(results):
+        for place, row in read_values(results):
             if isinstance(row, RowProblem) or not isinstance(row, dict):
                 raise SettingsError(f"{str(results)!r}, {place}: no row of the evaluator's table.")
             complete, points = row.get("complete"), row.get("score")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .....backend.errors import SettingsError
-from ....rows.sft import RowProblem, read_lines
+from ....rows.values import RowProblem, read_values
 from .benchmark import Data, Item, Terms, Values, given
 from .one_picture import OnePicture
 from .rows import checked, data_path, read_rows, text_in
@@ -64,7 +64,7 @@ class Wise(OnePicture):
         files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
         found: dict[str, Values] = {}
         for file in files:
-            for place, row in read_lines(file):
+            for place, row in read_values(file):
                 if isinstance(row, dict) and any(name in row for name in LEGACY_SCORES):
                     raise SettingsError(f"{str(file)!r} {IS_LEGACY}", "Evaluate with vllm_eval.py.")
                 score = None if isinstance(row, RowProblem) or not isinstance(row, dict) else row.get("score")
