@@ -25,6 +25,8 @@ from interleave_thinker.training.evaluation.benchmarks.kinds.benchmark import (
 )
 from interleave_thinker.training.evaluation.benchmarks.kinds.comm import FILE, MARK, STEP, clean, written
 from interleave_thinker.training.evaluation.benchmarks.kinds.one_picture import OnePicture
+from interleave_thinker.training.evaluation.benchmarks.official.evaluator import Place as Judged
+from interleave_thinker.training.evaluation.benchmarks.official.ueval import EVALUATOR
 
 KINDS = sorted(REGISTRY)
 
@@ -168,12 +170,41 @@ def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
     assert entry["text_answer"].startswith("1. Bake") and "\n\n2. Cool it" in entry["text_answer"]
 
 
-def test_an_id_of_ueval_that_is_a_number_is_not_found_by_its_evaluator(tmp_path: Path) -> None:
-    (tmp_path / "rows.json").write_text(json.dumps([{"id": 7, "task": "art", "prompt": "p"}]))
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("ueval", {"id": 7, "task": "art", "prompt": "p"}),
+        ("specv", {"id": 7, "dimension": "d", "question": "q"}),
+        ("comm", {"data_id": 7, "title": "t", "step_info": [[{"type": "text", "content": "x"}]] * 2}),
+    ],
+)
+def test_an_id_that_is_a_number_is_read_as_a_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
+    path, benchmark = tmp_path / "rows.json", open_benchmark(kind)
+    path.write_text(json.dumps([row]))
+    items = benchmark.items(Data(path))
+    assert {item.id.split("_")[0] for item in items} == {"7"}
+    out = tmp_path / "submission"
+    out.mkdir()
+    benchmark.write(Place(out, out), [(item, answer(0)) for item in items])
+    assert not benchmark.read(out, items)
+    field = next(iter(row))
+    for wrong in (7.0, True, ["7"]):
+        path.write_text(json.dumps([row | {field: wrong}]))
+        with pytest.raises(SettingsError, match=f"{field}.*neither a text nor a whole number"):
+            benchmark.items(Data(path))
+
+
+def test_the_evaluator_of_ueval_is_given_ids_as_they_are_in_answers(tmp_path: Path) -> None:
+    row = {"id": 7, "task": "art", "prompt": "p"}
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
     benchmark = open_benchmark("ueval")
     items = benchmark.items(Data(tmp_path / "rows.json"))
     benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
-    assert [fault.item for fault in benchmark.read(tmp_path, items)] == ["7"]
+    place = Judged(Data(), tmp_path, tmp_path / "work", tmp_path, "http://127.0.0.1:1", "token", 1, 1.0)
+    EVALUATOR.plan(place, items, {"7": row})
+    (asked,) = map(json.loads, (tmp_path / "work/whole/data/test.jsonl").read_text().splitlines())
+    (entry,) = json.loads((tmp_path / "ueval.json").read_text())
+    assert asked["id"] == entry["id"] == "7"
 
 
 def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -> None:

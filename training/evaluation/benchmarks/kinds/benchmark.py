@@ -44,23 +44,21 @@ class AnsweredStep:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an item."""
+    """What came of an item; `joined`: the steps' texts one after the other with nothing between, as the
+    published runner puts them together."""
 
     steps: tuple[AnsweredStep, ...]
+    joined: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Answer:
         """The answer of a run: each step's text, or its instruction where it has none, and its picture."""
-        return cls(
-            tuple(
-                AnsweredStep(
-                    (result.step.auxiliary_text or result.step.instruction or "").strip(),
-                    result.image,
-                    bool(result.step.prompt),
-                )
-                for result in trajectory.results
-            )
+        texts = [result.step.auxiliary_text or result.step.instruction or "" for result in trajectory.results]
+        steps = (
+            AnsweredStep(text.strip(), result.image, bool(result.step.prompt))
+            for text, result in zip(texts, trajectory.results, strict=True)
         )
+        return cls(tuple(steps), "".join(texts))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -74,10 +72,12 @@ Answers = Iterable[tuple[Item, Answer | None]]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a submission is written, and where it will lie for whoever reads it."""
+    """Where a submission is written, and where it will lie for whoever reads it; `as_published`: texts are
+    put together as by the published runner."""
 
     folder: Path
     shown: PurePath
+    as_published: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 from .....backend.errors import SettingsError
 from .....backend.pictures import Picture
 from .benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
-from .rows import Images, checked, data_path, picture_fault, read_rows, results_json, text_in, write_picture
+from .rows import Images, checked, data_path, id_in, picture_fault, read_rows, results_json, write_picture
 
 FILE = "results.json"
 MARK = "<IMAGE>"
@@ -56,9 +56,10 @@ class Comm:
         for row in read_rows(path, ("data_id", "step_info"), ("title",)):
             steps = _steps(row)
             title = clean(row["title"])[0] if isinstance(row.get("title"), str) else ""
-            items.append(_continued(text_in(row, "data_id"), title, steps, images))
+            name = id_in(row, "data_id")
+            items.append(_continued(name, title, steps, images))
             asked = f"Show with a picture for each step, in numbered steps: {title}"
-            items.append(Item(f"{row['data_id']}_task4", asked, category="task4"))
+            items.append(Item(f"{name}_task4", asked, category="task4"))
         # A text of one step has no half to go on from.
         return checked([item for item in items if item.text], data.split)
 

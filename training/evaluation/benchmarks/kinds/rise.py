@@ -15,7 +15,7 @@ from .....backend.errors import SettingsError
 from ....rows.values import RowProblem, read_values
 from .benchmark import Data, Item, Terms, Values
 from .one_picture import OnePicture
-from .rows import Images, checked, data_path, read_rows, text_in
+from .rows import Images, checked, data_path, id_in, read_rows, text_in
 
 FIELDS = ("index", "category", "instruction", "image")
 MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")
@@ -43,7 +43,7 @@ class Rise(OnePicture):
         images = Images(folder, data.images)
         items = [
             Item(
-                str(row["index"]),
+                id_in(row, "index"),
                 text_in(row, "instruction"),
                 images.find([row["image"]]),
                 text_in(row, "category"),

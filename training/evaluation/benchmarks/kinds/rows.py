@@ -99,6 +99,16 @@ def text_in(row: Mapping[str, Any], name: str) -> str:
     return row[name]
 
 
+def id_in(row: Mapping[str, Any], name: str) -> str:
+    """An id, as a text; raises SettingsError for one that is neither a text nor a whole number."""
+    value = row[name]
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise SettingsError(
+            f"{name!r} of {str(row)[:80]} is neither a text nor a whole number.", "Is it the right file?"
+        )
+    return str(value)
+
+
 class Images:
     """Finds the images that rows name, below the data's folder or the folder given."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from .....backend.errors import SettingsError
 from .benchmark import Data, Item, Terms, Values, given
 from .content import Contents
-from .rows import Images, checked, data_path, read_rows, results_json, text_in
+from .rows import Images, checked, data_path, id_in, read_rows, results_json, text_in
 
 PLACEHOLDER = re.compile(r"\[IMAGE(\d{1,3})\]")
 MARK = "<image>"
@@ -45,7 +45,7 @@ class SpecV(Contents):
                     f"{str(row['id'])[:80]!r}: its question names an image that the row does not have."
                 )
             found = images.find([names[number - 1] for number in order] if order else names)
-            items.append(Item(str(row["id"]), text, found, text_in(row, "dimension")))
+            items.append(Item(id_in(row, "id"), text, found, text_in(row, "dimension")))
         return checked(items, data.split)
 
     def judge_calls(self, item: Item) -> int:

@@ -1,7 +1,8 @@
 """UEval: answers of text and images, judged by rubrics for each.
 
-Decision: the text is each step's words, numbered, with a blank line between. Its evaluator scores an item
-that is missing as an empty text, which can even score, so an empty answer is a gap here and counts zero.
+Decision: the text is each step's words, numbered, with a blank line between; as published it is the same
+words with nothing between. Its evaluator scores an item that is missing as an empty text, which can even
+score, so an empty answer is a gap here and counts zero.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values,
 from .rows import (
     checked,
     data_path,
+    id_in,
     picture_fault,
     read_rows,
     results_json,
@@ -48,10 +50,10 @@ class UEval:
         path = data_path(data, "ueval", self.terms, "data")
         items = [
             Item(
-                str(row["id"]),
+                id_in(row, "id"),
                 text_in(row, "prompt"),
                 category=str(row["task"]),
-                row={"id": row["id"], **{name: _rubrics(row, name) for name in RUBRICS}},
+                row={name: _rubrics(row, name) for name in RUBRICS},
             )
             for row in read_rows(path, ("id", "task", "prompt"), RUBRICS)
         ]
@@ -69,7 +71,8 @@ class UEval:
                 name = f"images/{item.id}_{number}.png"
                 write_picture(place.folder / name, picture)
                 names.append(str(place.shown / name))
-            entries.append({"id": item.id, "text_answer": _text(answer), "image_answer": names})
+            text = _text(answer, place.as_published)
+            entries.append({"id": item.id, "text_answer": text, "image_answer": names})
         content = json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
         (place.folder / FILE).write_bytes(content.encode("utf-8", "replace"))
         return []
@@ -83,8 +86,6 @@ class UEval:
         return [fault for fault in found if fault is not None]
 
     def _fault(self, folder: Path, item: Item, lookup: dict[str, dict[str, Any]]) -> Fault | None:
-        if not isinstance(item.row.get("id"), str):
-            return Fault(item.id, "its id in the data is no text: the evaluator would not find the answer")
         entry = lookup.get(item.id)
         if entry is None:
             return Fault(item.id, "it has no entry: the evaluator would judge an empty text")
@@ -146,8 +147,12 @@ def _rubrics(row: dict[str, Any], name: str) -> list[str]:
     return found
 
 
-def _text(answer: Answer | None) -> str:
-    words = [step.text for step in answer.steps if step.text] if answer else []
+def _text(answer: Answer | None, as_published: bool) -> str:
+    if answer is None:
+        return ""
+    if as_published:
+        return answer.joined
+    words = [step.text for step in answer.steps if step.text]
     return "\n\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
 
 

@@ -34,7 +34,9 @@ class UEvalEvaluator:
 
         def job(name: str, of: Sequence[Item]) -> Job:
             folder = place.work / name
-            data = write_lines(folder / "data" / "test.jsonl", [dict(rows[item.id]) for item in of])
+            # It looks answers up by the ids of its data as they are, and those of answers are texts.
+            asked = [{**rows[item.id], "id": item.id} for item in of]
+            data = write_lines(folder / "data" / "test.jsonl", asked)
             return Job(
                 place.checkout / SCRIPT,
                 [
