@@ -56,7 +56,7 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
     """Write `out`/submission, check it, and list its items; returns its folder. Raises SettingsError for gaps
     (unless `with_gaps`) and for a submission that the evaluator would not read whole, JournalError for a run
     that is damaged."""
-    _, benchmark, items = open_folder(out)
+    setting, benchmark, items = open_folder(out)
     listed: list[Collected] = []
     folder = out / SUBMISSION
     shown = PurePath(os.path.abspath(folder))
@@ -65,7 +65,7 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
     reasons = _failures(out)
     with writing_folder(folder, SettingsError, "Submission") as temporary:
         answers = _answers(out, benchmark, items, reasons, listed)
-        notes = benchmark.write(Place(temporary, shown), answers)
+        notes = benchmark.write(Place(temporary, shown, setting.as_published), answers)
         gaps = {one.id: one.gap for one in listed if one.gap}
         if gaps and not with_gaps:
             raise SettingsError(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import remove, write_text
@@ -32,6 +32,7 @@ FREE = frozenset({"data", "images", "limit"})
 """What may differ when a folder is continued: paths (the data's digest may not), and how many items."""
 
 Preset = Literal["ours", "paper", "released"]
+PUBLISHED_PRESET: Preset = "released"
 PRESETS: dict[Preset, dict[str, Any]] = {
     "ours": {"max_attempts": 3, "keep": "best", "judge_last": True},
     "paper": {"max_attempts": 5, "keep": "last", "judge_last": False},
@@ -47,7 +48,7 @@ class BenchmarkOptions(BaseModel):
     preset: Preset = Field(
         default="ours",
         description="ours: 3 attempts, the best kept. paper: 5, the last kept and not judged. released: 3, "
-        "likewise, as the published code does (its seeds are its own).",
+        "likewise, as the published code does (its seeds are its own); UEval's texts are joined as there.",
     )
     max_attempts: int | None = Field(
         default=None, ge=1, le=100, description="Draws of a step at most; by default as the preset says."
@@ -58,11 +59,18 @@ class BenchmarkOptions(BaseModel):
         default=None, ge=1, description="Only the first so many items; may grow in the same folder."
     )
     published_input: bool = Field(
-        default=False, description=f"Leave {PUBLISHED_ENDING!r} out of questions, as the published runner."
+        default=False,
+        description=f"Leave {PUBLISHED_ENDING!r} out of questions, as the published runner; the preset "
+        "released always does.",
     )
     one_image: bool = Field(
         default=False, description="Ask the planner for exactly one step, for benchmarks of one image."
     )
+
+    @model_validator(mode="after")
+    def _as_preset(self) -> BenchmarkOptions:
+        self.published_input = self.published_input or self.preset == PUBLISHED_PRESET
+        return self
 
     def run_settings(self, shows_images: bool = False) -> RunSettings:
         """As the loop takes them; `shows_images`: every step is shown the request's images and all earlier
@@ -91,6 +99,11 @@ class Setting(BaseModel):
     one_image: bool = False
     version: str
     commit: str
+
+    @property
+    def as_published(self) -> bool:
+        """Whether answers are put together as by the published runner."""
+        return self.preset == PUBLISHED_PRESET
 
     def where(self) -> Data:
         """The data as it was given."""

@@ -12,14 +12,16 @@ import pytest
 from support.cli_calls import Scripts, call
 from support.small_agents import STORY, Counting
 from support.small_benchmarks import MINIATURES
-from support.small_teachers import SmallTeachers
+from support.small_teachers import SmallChat, SmallTeachers
 
+from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
 from interleave_thinker.backend.files.lock import SystemLock
 from interleave_thinker.backend.journal.journal import RUN
 from interleave_thinker.backend.journal.lock import NAME as LOCK
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.cli.benchmark import app
 from interleave_thinker.training.data.trajectories.engine import Made
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
@@ -281,6 +283,21 @@ def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
     assert len({row.folder for row in strange}) == 5
 
 
+@pytest.mark.parametrize("preset", ["ours", "released"])
+def test_texts_of_ueval_are_put_together_as_the_preset_says(preset: str, tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("ueval", tmp_path, preset=preset, limit=1)
+    carry_out(out, setting, Telling())
+    (entry,) = json.loads((collect(out, log=lambda line: None) / "ueval.json").read_text())
+    numbered = "1. Bake it.\n\n2. Cool it.\n\n3. Eat it."
+    # The published runner's rule: nothing between, the instruction where a step has no text.
+    assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
+
+
+def test_the_released_preset_asks_as_published() -> None:
+    chosen = {name: BenchmarkOptions(preset=name).published_input for name in ("ours", "paper", "released")}
+    assert chosen == {"ours": False, "paper": False, "released": True}
+
+
 def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
     carry_out(out, setting, FailingOnce())
@@ -297,6 +314,30 @@ class NoSecondPage(Counting):
         if "page 2" in prompt:
             raise GeneratorError("broken")
         return super().draw(prompt, source, seed)
+
+
+TOLD = Plan(
+    steps=(
+        Step(number=1, prompt="page 1", instruction="Bake.", auxiliary_text="Bake it."),
+        Step(number=2, prompt="page 2", instruction=" Cool it.\n"),
+        Step(number=3, auxiliary_text="Eat it."),
+    )
+)
+
+
+class ToldChat(SmallChat):
+    """Plans that story."""
+
+    def _answer(self, content: object) -> str:
+        return write_plan(TOLD)
+
+
+@dataclass(frozen=True)
+class Telling(SmallTeachers):
+    """Plans a story of which every step has words."""
+
+    def __call__(self) -> Teachers:
+        return replace(super().__call__(), planner=("told", Planner(ToldChat("planner"))))
 
 
 @dataclass(frozen=True)
