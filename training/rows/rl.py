@@ -39,6 +39,10 @@ it."""
 
 WHITE_PAGE = re.compile(r"(?:^|[/\\])data[/\\]interleave[/\\]white\.png$")
 """Published path of the page before an image that was drawn from text; the data does not bring it along."""
+WHITE = "images/data/interleave/white.png"
+"""The same page in data that is written here, from the folder of its file. The published trainer needs an
+image before, and knows an image that was drawn from text by the end of this path."""
+WHITE_SIDE = 1024
 
 
 class Evaluation(BaseModel):
@@ -119,9 +123,13 @@ def _check_scale(path: Path, rows: Sequence[CriticRlRow]) -> None:
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
-    """Write a data file, one row a line, whole or not at all; raises SettingsError if it cannot be
-    written."""
-    write_rl_lines(path, rows)
+    """Write a data file, one row a line, whole or not at all, and the white page that rows drawn from text
+    name; raises SettingsError if they cannot be written."""
+    from_text = {"origin_image_path": WHITE}
+    if any(row.origin_image_path is None for row in rows):
+        page = Picture.white((WHITE_SIDE, WHITE_SIDE))
+        write_bytes(path.parent / WHITE, page.png(), SettingsError, "Image")
+    write_rl_lines(path, [row if row.origin_image_path else row.with_paths(from_text) for row in rows])
 
 
 def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:

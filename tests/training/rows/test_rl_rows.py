@@ -123,6 +123,26 @@ def test_the_question_shows_what_the_published_trainer_shows(tmp_path: Path, tol
     assert measured.conversation() == question["prompt"]
 
 
+def test_the_published_trainer_loads_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder_with(tmp_path, GOOD, GOOD | {"origin_image_path": None})
+    rows, _ = read_rl_rows(path)
+    folder = tmp_path / "again"
+    folder.mkdir()
+    for name in ("before.png", "after.png"):
+        (folder / name).write_bytes((tmp_path / name).read_bytes())
+    write_rl_rows(folder / "critic_rl.jsonl", rows)
+    # It needs both images of a row, opens them from where it is started, and tells by the path whether one
+    # was drawn from text.
+    monkeypatch.chdir(folder)
+    lines = [json.loads(line) for line in (folder / "critic_rl.jsonl").read_text().splitlines()]
+    for line in lines:
+        assert all(Image.open(line[field]).size for field in ("origin_image_path", "edited_image_path"))
+    assert ["data/interleave/white.png" in line["origin_image_path"] for line in lines] == [False, True]
+    assert Picture.open(lines[1]["origin_image_path"]).is_white
+    assert read_rl_rows(folder / "critic_rl.jsonl")[0] == rows
+    assert [row.line() for row in read_rl_rows(folder / "critic_rl.jsonl")[0]] == [row.line() for row in rows]
+
+
 @pytest.mark.parametrize(
     "written",
     ["data/interleave/white.png", "/srv/data/interleave/white.png", "D:\\data\\interleave\\white.png"],

@@ -136,6 +136,17 @@ def test_rows_without_reasoning_can_be_left_out(tmp_path: Path) -> None:
     assert fates(made) == [("left out", "no reasoning"), ("sft", "the step's only attempt")]
 
 
+def test_rows_drawn_from_text_name_the_published_white_page(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)], source=None)
+    made = data_of(tmp_path)
+    assert made.rl is not None
+    for line in made.rl.read_text().splitlines():
+        before = json.loads(line)["origin_image_path"]
+        assert before.endswith("data/interleave/white.png") and Picture.open(made.folder / before).is_white
+    assert [row.origin_image_path for row in read_rl_rows(made.rl)[0]] == [None, None]
+    assert data_of(tmp_path).rl == made.rl, "the folder is still known as one of ours, and replaced"
+
+
 def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
     made_run(tmp_path / "runs" / "b", [(3, False, 5.0), (4, True, 6.0)], prompt="b", source=None)

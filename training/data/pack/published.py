@@ -24,6 +24,7 @@ from ....backend.exporters.record import FILE_NAME, record_of
 from ....backend.files.image_decoding import reading_image
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
+from ...rows.rl import WHITE_SIDE
 from .row_files import IMAGE_FIELDS, PackedRow, RowFile
 
 TREE = "InterleaveThinker/Train-Data"
@@ -31,7 +32,6 @@ NANO, KLEIN = "Nano_data", "Klein_data"
 IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
 """Generators whose trajectories lie in NANO; all others lie in KLEIN."""
 WHITE = "data/interleave/white.png"
-WHITE_SIDE = 1024
 LONGEST_NAME = 200
 
 
