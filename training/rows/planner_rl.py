@@ -61,7 +61,7 @@ class PlannerRlRow(RlRow):
     @field_validator("images", "checklist", "reference", mode="before")
     @classmethod
     def _null_is_nothing(cls, value: Any) -> Any:
-        return [] if value is None else value
+        return [] if value in (None, "") else value
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> PlannerRlRow:

@@ -34,7 +34,9 @@ def _as_text(value: object) -> object:
 
 
 def _as_list(value: object) -> object:
-    return [] if value is None else [value] if isinstance(value, str) else value
+    """The images of a row as a list; an empty text is none."""
+    several = value if isinstance(value, list | tuple) else [value]
+    return [one for one in several if one not in (None, "")]
 
 
 Short = Annotated[str, Field(max_length=200)]

@@ -20,7 +20,7 @@ from interleave_thinker.training.data.trajectories import unit
 from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.outcomes import read_sample
-from interleave_thinker.training.data.trajectories.prompt_rows import PromptRow, Shard
+from interleave_thinker.training.data.trajectories.prompt_rows import PromptRow, Shard, read_prompts
 from interleave_thinker.training.data.trajectories.usage import Price, Usage, read_ledger
 from interleave_thinker.training.data.work.threads import Threads
 
@@ -253,6 +253,14 @@ def test_a_prompt_file_of_strangers(line: str, field: str, tmp_path: Path) -> No
     assert made.left_out == 1 and made.totals.prompts == 2
     assert any(one.startswith(f"left out: line 3, {field}") for one in lines), lines
     assert {path.name for path in tmp_path.iterdir()} == {"prompts.jsonl", "runs"}
+
+
+@pytest.mark.parametrize("image", ["", [], [""], None])
+def test_an_empty_image_is_none(image: object, tmp_path: Path) -> None:
+    row = {"id": "a", "user_input": "a boat", "user_input_image": image}
+    (tmp_path / "prompts.jsonl").write_text(json.dumps(row))
+    (prompt,), problems = read_prompts(tmp_path / "prompts.jsonl")
+    assert prompt.row.user_input_image == () and not problems
 
 
 def test_folders_have_the_published_names() -> None:
