@@ -107,6 +107,11 @@ class Picture:
     def __repr__(self) -> str:
         return f"Picture({self.size[0]}x{self.size[1]}, {self.digest[:8]})"
 
+    def scaled_to(self, size: tuple[int, int]) -> Picture:
+        """This image at another width and height, its proportions changed where they differ; itself if it has
+        that size."""
+        return self if self.size == size else Picture(self.image.resize(size))
+
     def png(self) -> bytes:
         """The image as a lossless PNG file."""
         buffer = io.BytesIO()

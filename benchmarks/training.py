@@ -72,7 +72,8 @@ class OneByOne(Redrawer):
             began = time.monotonic()
             picture = self.generator.draw(redraw.prompt, redraw.before, redraw.seed)
             counts.drawn, drawn = counts.drawn + 1, time.monotonic()
-            score = self.scorer.score(redraw.before, picture, redraw.original_prompt)
+            shown = picture.scaled_to(redraw.before.size) if redraw.before else picture
+            score = self.scorer.score(redraw.before, shown, redraw.original_prompt)
             counts.scored += 1
             counts.draw_seconds += drawn - began
             counts.score_seconds += time.monotonic() - drawn

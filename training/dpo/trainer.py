@@ -76,6 +76,7 @@ class PairWatch(TrainerCallback):
     that the chosen answers themselves become rare, which the loss allows."""
 
     problem: str | None = None
+    problem_at_end: str | None = None
 
     def __init__(self, log: Callable[[str], None], beta: float) -> None:
         self.log = log

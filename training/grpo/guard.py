@@ -40,10 +40,14 @@ class Paced(Protocol):
 
 
 class Watched(Protocol):
-    """What is learned from: why training cannot go on for now, and what a person should know; else None."""
+    """What is learned from: why training cannot go on for now, why it cannot be finished at its last step,
+    and what a person should know; else None."""
 
     @property
     def problem(self) -> str | None: ...
+
+    @property
+    def problem_at_end(self) -> str | None: ...
 
     @property
     def warning(self) -> str | None: ...
@@ -96,7 +100,8 @@ class Guard(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-        problem = self.agree(self.reward.problem)
+        is_last = state.global_step >= state.max_steps
+        problem = self.agree(self.reward.problem_at_end if is_last else self.reward.problem)
         if problem is not None:
             self.outage = problem
             return self._stop(control, problem)
@@ -104,7 +109,7 @@ class Guard(TrainerCallback):
         if warning is not None and not self._warned:
             self.log(f"WARNING: {warning}.")
         self._warned = warning is not None
-        if state.global_step % self.every and state.global_step < state.max_steps:
+        if state.global_step % self.every and not is_last:
             return control
         fall = self._checked(state.global_step)
         found = self.checks.at(state.global_step)

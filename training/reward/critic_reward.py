@@ -172,6 +172,11 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         return self.redrawer.problem
 
     @property
+    def problem_at_end(self) -> str | None:
+        """The same once no redraw is to come."""
+        return self.redrawer.problem_at_end
+
+    @property
     def warning(self) -> str | None:
         """That the critic is collapsing to one verdict, else None."""
         leaning = self.leaning

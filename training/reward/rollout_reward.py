@@ -77,6 +77,11 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         return None
 
     @property
+    def problem_at_end(self) -> str | None:
+        """Why the rewards of the whole training were none, asked at its last step; else None."""
+        return self.problem
+
+    @property
     def warning(self) -> str | None:
         """What a person should know of the last answers, such as a collapse; else None."""
         return None

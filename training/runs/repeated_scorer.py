@@ -52,8 +52,8 @@ class RepeatedScorer:
     ) -> tuple[Score, dict[str, Any] | None]:
         """The median, and the numbers and their spread (largest less smallest overall score); None for a
         scorer that shows no numbers. Raises as the scorer does."""
-        if self.match_size and before is not None and before.size != after.size:
-            after = Picture(after.image.resize(before.size))
+        if self.match_size and before is not None:
+            after = after.scaled_to(before.size)
         if not isinstance(self.scorer, AnswersInNumbers):
             return self.scorer.score(before, after, instruction), None
         said = [self.scorer.numbers(before, after, instruction, n) for n in range(self.repeats)]

@@ -171,12 +171,24 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
     assert len(lines) == 1 and "0.20 away" in lines[0] and "old weights" in lines[0]
 
 
+def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1})
+    broken = Broken()
+    for _ in range(2):  # the same command is refused again, until the generator is mended
+        with pytest.raises(TrainingError, match=r"redraws failed .*nobody there.*goes on from step 0"):
+            run(data, tmp_path, settings, generator=broken)
+        assert not (tmp_path / "final").exists()
+    mended = open_generator("tinyworld")
+    mended.identity = broken.identity  # type: ignore[misc]
+    assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"
+
+
 def test_an_outage_stops_training_and_mending_it_goes_on(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.reward.redraws import redrawer as step_rewards
+    from interleave_thinker.training.reward.redraws import failures
 
-    monkeypatch.setattr(step_rewards, "LEAST_SEEN", 4)
+    monkeypatch.setattr(failures, "LEAST_SEEN", 4)
     broken = Broken()
     with pytest.raises(TrainingError, match=r"nobody there.*goes on from step 0"):
         run(data, tmp_path, generator=broken)

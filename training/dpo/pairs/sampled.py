@@ -129,11 +129,10 @@ class PairMaker(Generic[Row, Found]):
             samples, _ = await reward.judged([answer for _, answer in part], [rows[at] for at, _ in part])
             for (at, answer), sample in zip(part, samples, strict=True):
                 worths[at].append(Worth(answer, sample.overall))
-            if reward.problem is not None:
-                raise TrainingError(
-                    f"Pairs cannot be made: {reward.problem}", "Mend that and run the same command."
-                )
             done = min(start + AT_ONCE, len(flat))
+            problem = reward.problem_at_end if done == len(flat) else reward.problem
+            if problem is not None:
+                raise TrainingError(f"Pairs cannot be made: {problem}", "Mend that and run the same command.")
             if start // AT_ONCE % 10 == 9 or done == len(flat):
                 self.log(f"{done} of {len(flat)} answers rewarded")
         return worths

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,9 +20,9 @@ from ....backend.pictures import Picture
 from ....backend.types import Plan
 from ...rows.planner_rl import PlannerRlRow
 from ..redraws.bounded_calls import BoundedCalls, CallTimeout
+from ..redraws.failures import Failures
 from .judges import PlanJudge, PlanScore
 
-WINDOW, LEAST_SEEN = 512, 32
 RETRY_SECONDS = 1.0
 
 
@@ -67,17 +66,18 @@ class PlanJudging:
         self.judge = judge
         self.settings = settings
         self._calls = BoundedCalls(f"The judge {judge.identity!r}", settings.parallel_scores)
-        self._failures: deque[bool] = deque(maxlen=WINDOW)
-        self._last_fault = ""
+        self._failures = Failures("judgements", settings.max_failures)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
     @property
     def problem(self) -> str | None:
         """Why training should stop, None while failures are few."""
-        failed, seen = sum(self._failures), len(self._failures)
-        if seen < LEAST_SEEN or failed / seen <= self.settings.max_failures:
-            return None
-        return f"{failed} of the last {seen} judgements failed, the last one because: {self._last_fault}"
+        return self._failures.problem()
+
+    @property
+    def problem_at_end(self) -> str | None:
+        """The same once no judgement is to come, however few there were."""
+        return self._failures.problem(at_end=True)
 
     async def score_all(
         self, rows: Sequence[PlannerRlRow], plans: Sequence[Plan | None], folder: Path
@@ -95,8 +95,7 @@ class PlanJudging:
         found = await asyncio.gather(*(self._outcome(row, plan, folder) for row, plan in asked.values()))
         outcomes = dict(zip(asked, found, strict=True))
         for outcome in found:
-            self._failures.append(outcome.score is None)
-            self._last_fault = outcome.fault or self._last_fault
+            self._failures.add(outcome.score is None, outcome.fault)
         return [None if key is None else outcomes[key] for key in keys]
 
     async def _outcome(self, row: PlannerRlRow, plan: Plan, folder: Path) -> PlanOutcome:

@@ -68,6 +68,11 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         return self.judging.problem
 
     @property
+    def problem_at_end(self) -> str | None:
+        """The same once no judgement is to come."""
+        return self.judging.problem_at_end
+
+    @property
     def warning(self) -> str | None:
         """That the planner copies requests into prompts, else None."""
         share = sum(self._copies) / len(self._copies) if len(self._copies) >= LEAST_PLANS else 0.0

@@ -1,14 +1,14 @@
 """Draws and scores a whole batch of refined prompts at once; what fails is None with its reason, never a
 middle value.
 
-Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. Equal requests of a batch are
-made once and everything made is cached by content (cache.py), unless the generator takes no seed: then each
-is an image of its own. A generator that can draw many pages in one call (`draw_many`) is given many, and one
-that does so under another identity is taken by that one (`in_batches`), so that no image of a batch is kept
-as a single draw; one behind which several services work is asked for as many single ones as keep them busy,
-since one that fails must not cost the others their images. Faults are tried again a bounded number of times,
-time-outs never (the other side is still at work on them); past a set share of failures `problem` says so, and
-whoever trains stops: an outage must not look like an unlucky group.
+Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. It is scored at the size of
+the page before it, as published: a judge that sees two sizes takes the difference for a change. Equal
+requests of a batch are made once and everything made is cached by content (cache.py), unless the generator
+takes no seed: then each is an image of its own. A generator that can draw many pages in one call
+(`draw_many`) is given many, and one that does so under another identity is taken by that one (`in_batches`),
+so that no image of a batch is kept as a single draw; one behind which several services work is asked for as
+many single ones as keep them busy, since one that fails must not cost the others their images. Faults are
+tried again a bounded number of times, time-outs never (the other side is still at work on them).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import asyncio
 import itertools
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -40,10 +39,9 @@ from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
 from .cache import RewardCache, SingleFlight, key_of
 from .drawing_settings import DrawingSettings
+from .failures import Failures
 from .turns import Card
 
-WINDOW = 512
-LEAST_SEEN = 32
 RETRY_SECONDS = 0.25
 
 Made = TypeVar("Made")
@@ -100,26 +98,29 @@ class Redrawer:
         self._score_calls = BoundedCalls(f"The scorer {scorer.identity!r}", settings.parallel_scores)
         self._drawing: SingleFlight[Picture] = SingleFlight()
         self._scoring: SingleFlight[Score] = SingleFlight()
-        self._failures: deque[bool] = deque(maxlen=WINDOW)
-        self._last_fault = ""
+        self._failures = Failures("redraws", settings.max_failures)
         self._tasks: set[asyncio.Future[None]] = set()
 
     @property
     def failure_share(self) -> float:
-        """Share of failed redraws among the last ones, 0..1."""
-        return sum(self._failures) / len(self._failures) if self._failures else 0.0
+        return self._failures.share
 
     @property
     def problem(self) -> str | None:
-        """Why training should stop, None while failures are few and draws are left."""
-        if self.settings.max_draws is not None and self.draws >= self.settings.max_draws:
-            return f"{self.draws} images were asked for, and max_draws is {self.settings.max_draws}"
-        if len(self._failures) < LEAST_SEEN or self.failure_share <= self.settings.max_failures:
-            return None
-        return (
-            f"{sum(self._failures)} of the last {len(self._failures)} redraws failed "
-            f"(more than {self.settings.max_failures:.0%}), the last one because: {self._last_fault}"
-        )
+        """Why training should stop (an outage must not look like an unlucky group); None while failures are
+        few and draws are left."""
+        return self._used_up or self._failures.problem()
+
+    @property
+    def problem_at_end(self) -> str | None:
+        """The same once no redraw is to come."""
+        return self._used_up or self._failures.problem(at_end=True)
+
+    @property
+    def _used_up(self) -> str | None:
+        most = self.settings.max_draws
+        reached = most is not None and self.draws >= most
+        return f"{self.draws} images were asked for, and max_draws is {most}" if reached else None
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
         """An outcome for every redraw, in order, and the batch's counters. Raises only Cancelled and
@@ -141,12 +142,11 @@ class Redrawer:
             if self.card is not None:
                 self.card.give_to("policy")
         for outcome in outcomes:
-            self._failures.append(outcome.score is None)
+            self._failures.add(outcome.score is None, outcome.fault)
             counts.not_drawn += outcome.picture is None
             if outcome.score is None:
                 counts.failed += 1
                 counts.faults.append(outcome.fault)
-                self._last_fault = outcome.fault
         counts.seconds = time.monotonic() - started
         return list(outcomes), counts
 
@@ -246,6 +246,7 @@ class Redrawer:
             return Outcome(None, picture, str(error))
 
     async def _score(self, redraw: Redraw, after: Picture, counts: BatchCounts) -> Score:
+        after = after.scaled_to(redraw.before.size) if redraw.before else after
         before = redraw.before.digest if redraw.before else None
         key = key_of("score", self.scorer.identity, redraw.original_prompt, before, after.digest)
         future, mine = self._scoring.claim(key)

@@ -22,7 +22,6 @@ from interleave_thinker.backend.errors import (
 )
 from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.training.reward.plans import judging as judging_module
 from interleave_thinker.training.reward.plans.checks import plan_check
 from interleave_thinker.training.reward.plans.judges import (
     ChecklistJudge,
@@ -32,6 +31,7 @@ from interleave_thinker.training.reward.plans.judges import (
 from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
 from interleave_thinker.training.reward.plans.reward import PlannerReward, PlanSample
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
+from interleave_thinker.training.reward.redraws import failures
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.rows.planner_rl import PlannerRlRow
 from interleave_thinker.training.tinyworld.planning.other_wordings import reworded_story
@@ -209,7 +209,7 @@ def test_a_plan_that_copies_its_request_has_no_content_and_asks_nobody(tmp_path:
 def test_a_judge_that_is_down_leaves_samples_out_and_then_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging_module, "LEAST_SEEN", 2)
+    monkeypatch.setattr(failures, "LEAST_SEEN", 2)
     judged = reward(ChecklistJudge(Chat("down")), tmp_path)
     answers = [write_plan(plan("a fox")), write_plan(plan("an owl")), "no plan"]
     rewards, logged = rewarded(judged, answers, LISTED)

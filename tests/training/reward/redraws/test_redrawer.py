@@ -20,7 +20,8 @@ from interleave_thinker.backend.types import Score
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
 from interleave_thinker.training.reward.redraws.cache import RewardCache, key_of
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.redrawer import LEAST_SEEN, Outcome, Redraw, Redrawer
+from interleave_thinker.training.reward.redraws.failures import LEAST_SEEN
+from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer
 
 
 def ask(prompt: str, seed: int = 1) -> Redraw:
@@ -245,6 +246,37 @@ def test_a_scorer_that_hangs_leaves_other_slots_free(tmp_path: Path) -> None:
     assert sum(outcome.score is None for outcome in outcomes) == 1
 
 
+class Sizes(Taste):
+    """Notes the size of what it is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[tuple[int, int]] = []
+
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        self.sizes.append(after.size)
+        return super().score(before, after, instruction)
+
+
+def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> None:
+    drawn = Picture.white((80, 60))
+    artist, taste = Artist(lambda prompt: drawn), Sizes()
+    small = Picture.white((40, 40))
+    redraws = [Redraw(before, "a boat", "red", 1) for before in (small, drawn, None)]
+    outcomes, _, _ = run(tmp_path / "c", artist, taste, redraws)
+    assert taste.sizes == [(40, 40), (80, 60), (80, 60)]
+    assert [outcome.picture for outcome in outcomes] == [drawn] * 3
+    # A score that was kept of the image as it was drawn is not one of the scaled image.
+    kept = RewardCache(tmp_path / "d")
+    kept.keep_score(
+        key_of("score", taste.identity, "a boat", small.digest, drawn.digest), Score(semantics=0, quality=0)
+    )
+    kept.close()
+    again = Sizes()
+    run(tmp_path / "d", artist, again, redraws[:1])
+    assert again.sizes == [(40, 40)]
+
+
 @pytest.mark.parametrize("nonsense", ["a picture", 7, [WHITE]])
 def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
     outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
@@ -267,6 +299,19 @@ def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
     assert engine.problem is None and engine.failure_share == 0.5
     asyncio.run(engine.score_all(bad[:1]))
     assert engine.problem is not None and "out of paint" in engine.problem
+
+
+def test_few_failures_are_a_problem_at_the_end_alone(tmp_path: Path) -> None:
+    def fault(prompt: str) -> None:
+        if prompt == "bad":
+            raise GeneratorError("out of paint")
+
+    for prompts, fails in ((["bad"], True), (["red", "blue", "bad"], True), (["a", "b", "c", "bad"], False)):
+        redraws = [ask(prompt) for prompt in prompts]
+        _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
+        assert engine.problem is None and bool(engine.problem_at_end) is fails
+    _, _, engine = run(tmp_path / "c", Artist(), Taste(), [])
+    assert engine.problem_at_end is None
 
 
 def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:

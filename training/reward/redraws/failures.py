@@ -1,0 +1,41 @@
+"""How many of the last redraws or judgements failed, and when that is too many to go on.
+
+Decision: while more are to come, a few failures say nothing. Once a training is at its end they are all that
+is known: a short run whose every redraw failed has learned nothing and must not look finished.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+WINDOW = 512
+LEAST_SEEN = 32
+
+
+class Failures:
+    """Counts the failures among the last `WINDOW` of what is called `what` in messages; more than the share
+    `most` of them are too many."""
+
+    def __init__(self, what: str, most: float) -> None:
+        self._what, self._most = what, most
+        self._last: deque[bool] = deque(maxlen=WINDOW)
+        self._fault = ""
+
+    def add(self, failed: bool, fault: str = "") -> None:
+        """Count one, with the reason if it failed."""
+        self._last.append(failed)
+        self._fault = fault if failed else self._fault
+
+    @property
+    def share(self) -> float:
+        """Share that failed, 0..1."""
+        return sum(self._last) / len(self._last) if self._last else 0.0
+
+    def problem(self, at_end: bool = False) -> str | None:
+        """Why they are too many, else None; fewer than `LEAST_SEEN` are judged by `at_end` alone."""
+        if (len(self._last) < LEAST_SEEN and not at_end) or self.share <= self._most:
+            return None
+        return (
+            f"{sum(self._last)} of the last {len(self._last)} {self._what} failed (more than "
+            f"{self._most:.0%}), the last one because: {self._fault}"
+        )
