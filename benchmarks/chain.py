@@ -74,7 +74,7 @@ def stages(out: Path, options: argparse.Namespace) -> list[Stage]:
         stage(
             "prompts",
             "data tinyworld-prompts",
-            *("--out", at("prompts"), "--count", str(options.prompts), "--seed", str(options.seed)),
+            *("--out", at("prompts"), "--rows", str(options.prompts), "--seed", str(options.seed)),
         ),
         stage(
             "trajectories",

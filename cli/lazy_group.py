@@ -47,6 +47,7 @@ RENAMED_OPTIONS = {
     "--no-keep-words": "--no-keep-labelled",
     "--torn": "--shifted",
     "--makers": "--draw-processes",
+    "--count": "--rows",
 }
 """Options of earlier versions by the names that they have now."""
 

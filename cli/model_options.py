@@ -50,7 +50,7 @@ def _parameters(
         for field_name, field in models[name].model_fields.items():
             kind, default = _option_type(field_name, field)
             panel = (models[name].__doc__ or "").partition(".")[0]
-            flags = _flags(field_name, kind, default)
+            flags = _flags(_flag(field_name, field), kind, default)
             option = typer.Option(*flags, help=field.description, rich_help_panel=panel, **_range(field))
             yield inspect.Parameter(
                 field_name,
@@ -75,8 +75,14 @@ def _option_type(name: str, field: FieldInfo) -> tuple[Any, Any]:
     return (Union[kind, None] if optional else kind), default  # noqa: UP007 - typer reads this at run time
 
 
-def _flags(name: str, kind: Any, default: Any) -> tuple[str, ...]:
-    flag = "--" + name.replace("_", "-")
+def _flag(name: str, field: FieldInfo) -> str:
+    """The option of a field: its name, unless the field says `json_schema_extra={"option": ...}`."""
+    extra = field.json_schema_extra
+    named = extra.get("option") if isinstance(extra, dict) else None
+    return f"--{named or name.replace('_', '-')}"
+
+
+def _flags(flag: str, kind: Any, default: Any) -> tuple[str, ...]:
     return (f"{flag}/--no-{flag[2:]}",) if kind is bool and default else (flag,)
 
 
@@ -98,5 +104,7 @@ def _validated(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
         return model(**given)
     except ValidationError as error:
         fault = error.errors()[0]
-        flag = "--" + str(fault["loc"][0]).replace("_", "-") if fault["loc"] else "options"
+        name = str(fault["loc"][0]) if fault["loc"] else ""
+        field = model.model_fields.get(name)
+        flag = _flag(name, field) if field else "options"
         raise SettingsError(f"{flag}: {fault['msg']}.") from error

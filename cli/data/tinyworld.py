@@ -11,7 +11,7 @@ import typer
 def prompts(
     *,
     out: Annotated[Path, typer.Option(help="Folder for prompts.jsonl and the pages of its requests.")],
-    count: Annotated[int, typer.Option(min=1, max=1_000_000, help="Requests, all of them different.")] = 400,
+    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Requests, all of them different.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 0,
     split: Annotated[
         Literal["train", "evaluate"], typer.Option(help="Those that are trained on, or those that are asked.")
@@ -20,7 +20,7 @@ def prompts(
     """Make prompts that the tiny world's planner understands."""
     from ...training.tinyworld.data.prompt_rows import make_prompts
 
-    typer.echo(f"prompts: {make_prompts(out, count, seed, split)}")
+    typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
 
 
 def planner(

@@ -17,7 +17,13 @@ MAX_COUNT = 5_000_000
 class PromptsData(BaseModel):
     """Which requests; field descriptions are the command line's help."""
 
-    count: int = Field(default=40_000, ge=1, le=MAX_COUNT, description="Requests; more keep the first ones.")
+    count: int = Field(
+        default=40_000,
+        ge=1,
+        le=MAX_COUNT,
+        description="Requests; more keep the first ones.",
+        json_schema_extra={"option": "rows"},
+    )
     seed: int = Field(default=0, ge=0, le=2**53, description="Another number, other requests.")
     variants: int = Field(default=2, ge=1, le=20, description="Most requests about the very same things.")
     taxonomy: Path | None = Field(default=None, description="Your own categories and templates, a YAML file.")
