@@ -25,6 +25,8 @@ from ...backend.files.bounded_reader import opened, parse_json, read_json
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
+MOST_NAMED = 5
+"""Settings named in a message; the others are counted."""
 
 
 def newest_checkpoint(steps: Path) -> Path | None:
@@ -126,11 +128,18 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
             )
         write_text(path, json.dumps(wanted, indent=2) + "\n", TrainingError, "The training's note")
         return
-    differing = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
-    if differing:
-        name = sorted(differing)[0]
+    stages = found.get("stage"), wanted.get("stage")
+    if stages[0] != stages[1]:
         raise TrainingError(
-            f"{str(out)!r} holds a training with other {', '.join(sorted(differing))} "
+            f"{str(out)!r} holds a training of stage {stages[0]!r}, and this is {stages[1]!r}.",
+            "Give another --out.",
+        )
+    differing = sorted(name for name in {**found, **wanted} if found.get(name) != wanted.get(name))
+    if differing:
+        name, more = differing[0], len(differing) - MOST_NAMED
+        others = f" and {more} more settings" if more > 0 else ""
+        raise TrainingError(
+            f"{str(out)!r} holds a training with other {', '.join(differing[:MOST_NAMED])}{others} "
             f"({name}: {found.get(name)!r} there, {wanted.get(name)!r} here).",
             "Give another --out, or the settings it was begun with.",
         )

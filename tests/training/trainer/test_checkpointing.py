@@ -54,3 +54,16 @@ def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(TrainingError, match="other devices"):
         claim_run(tmp_path, {"rate": 1.0})
+
+
+def test_another_training_is_refused_in_one_short_line(tmp_path: Path) -> None:
+    settings = {f"setting_{number}": number for number in range(38)}
+    claim_run(tmp_path, {"stage": "sft", **settings})
+    claim_run(tmp_path, {"stage": "sft", **settings})
+    with pytest.raises(TrainingError, match=r"training of stage 'sft', and this is 'critic-grpo'\.") as other:
+        claim_run(tmp_path, {"stage": "critic-grpo", "prompts": 4})
+    with pytest.raises(TrainingError, match="other setting_7 \\(setting_7: 7 there, 8 here\\)"):
+        claim_run(tmp_path, {"stage": "sft", **settings, "setting_7": 8})
+    with pytest.raises(TrainingError, match="and 33 more settings") as many:
+        claim_run(tmp_path, {"stage": "sft"})
+    assert all("setting_9" not in str(error.value) for error in (other, many))
