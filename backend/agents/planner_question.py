@@ -2,7 +2,7 @@
 
 Decision: a part is asked for with the planner's own template up to the form of the answer, so that everything
 it says of steps and prompts holds for every part, and all questions of one plan begin with the same text,
-which an agent reads once.
+which an agent reads once. The published wording is asked as its runners ask (prompts/published.py).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..chat.protocol import Message
 from ..errors import SettingsError
 from ..prompts import FORM_BEGINS, PromptSet, fill
+from ..prompts.published import ENDING
 from ..types import Request
 from .asking import IMAGE_MARK, filled_parts, message_of
 
@@ -38,7 +39,9 @@ def planner_message(
         )
     # Marks in what the agent wrote itself are words.
     values = {name: value.replace(IMAGE_MARK, "image") for name, value in values.items()}
+    text = request.text.replace(ENDING, "") if prompt_set.is_published else request.text
     if own == given:
-        return message_of(filled_parts(template, text_input=request.text, **values), request.images)
-    filled = fill(template.replace(IMAGE_MARK, ""), text_input=request.text, **values)
-    return message_of(filled.split(IMAGE_MARK) if marks else [filled], request.images)
+        return message_of(filled_parts(template, text_input=text, **values), request.images)
+    filled = fill(template.replace(IMAGE_MARK, ""), text_input=text, **values)
+    behind = [filled, *[""] * given] if prompt_set.is_published else [filled]
+    return message_of(filled.split(IMAGE_MARK) if marks else behind, request.images)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import SettingsError
 from ..files.atomic import remove, write_text
 from ..files.bounded_reader import read_text
+from . import published
 
 SLOTS = ("text_input", "original_instruction", "rewritten_prompt")
 """Slots of the three templates; those of the parts of a long plan are filled in their templates alone."""
@@ -35,7 +36,7 @@ OPTIONAL = ("planner_outline", "planner_part")
 class PromptSet(BaseModel):
     """Templates: planner from text, planner from text and images (slot `{text_input}`), critic (slots
     `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come
-    first.
+    first, but behind the text in the published planner's wording.
 
     `planner_outline` and `planner_part`, both or neither, stand in a planner's template from FORM_BEGINS on
     where a plan is written in parts: slots `{text_input}`, `{how_many}`, and `{text_input}`, `{outline}`,
@@ -65,6 +66,11 @@ class PromptSet(BaseModel):
         parts = [self.planner_text, self.planner_images, self.critic]
         parts += [one for one in (self.planner_outline, self.planner_part) if one is not None]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+
+    @property
+    def is_published(self) -> bool:
+        """Whether this is the published wording, imported from a checkout; see `published.py`."""
+        return self.digest in published.WORDINGS
 
     @property
     def has_parts(self) -> bool:

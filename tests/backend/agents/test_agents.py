@@ -15,7 +15,7 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.backend.prompts import PromptSet, default_prompt_set, published
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 
 PLAN = Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="one step")
@@ -47,6 +47,25 @@ def test_the_template_follows_the_images() -> None:
 def test_images_stand_at_the_users_marks() -> None:
     request = Request(text="put <image> on <image>", images=(FIRST, SECOND))
     assert planned(request) == ("I put ", FIRST, " on ", SECOND, ".")
+
+
+def test_the_published_wording_is_asked_as_its_runners_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their rule: one phrase is left out of the request; the text is cut at the marks, and behind each
+    piece stands the next image."""
+    told = Request(text="Explain it both visually and textually.", images=(FIRST,))
+    marked = Request(text="From <image> both visually and textually", images=(FIRST,))
+    own = [planned(told), planned(marked), planned(Request(text=told.text))]
+    before = SET.digest
+    monkeypatch.setattr(published, "WORDINGS", frozenset({SET.digest}))
+    assert planned(told) == ("I Explain it..", FIRST)
+    assert planned(marked) == ("I From ", FIRST, ".")
+    assert planned(Request(text=told.text)) == ("T Explain it..",)
+    assert planned(Request(text="go", images=(FIRST, SECOND))) == ("I go.", FIRST, SECOND)
+    assert SET.digest == before, "runs that were begun go on"
+    # Another wording is asked as it was trained.
+    other = SET.model_copy(update={"critic": "another"})
+    assert [planned(told, other), planned(marked, other), planned(Request(text=told.text), other)] == own
+    assert own[0] == (FIRST, "I Explain it both visually and textually..")
 
 
 def test_images_stand_at_the_templates_marks() -> None:

@@ -19,14 +19,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ....backend.errors import SettingsError
 from ....backend.files.image_places import ImagePlaces
+from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
 from ...rows.values import RowProblem, read_values
 
 LONGEST_NAME = 80
 MOST_NAME_BYTES = 200
 """Of a folder's name after the id: a file system takes 255 bytes for both."""
-NOT_IN_NAMES = " both visually and textually"
-"""Taken out of names, as two of the three published scripts do."""
 
 
 def _as_text(value: object) -> object:
@@ -60,7 +59,8 @@ class PromptRow(BaseModel):
     @property
     def folder(self) -> str:
         """The name of its folder, by the published rule: the id and what its text leaves of a name."""
-        text = self.user_input.replace(NOT_IN_NAMES, "")
+        # As two of the three published scripts do.
+        text = self.user_input.replace(ENDING, "")
         name = re.sub(r"\s+", "_", re.sub(r"[^\w\s-]", "_", text))[:LONGEST_NAME]
         return f"{self.id}_{name.encode()[:MOST_NAME_BYTES].decode(errors='ignore')}"
 

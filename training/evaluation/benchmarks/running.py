@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....backend.generators.protocol import most_beside
+from ....backend.prompts.published import ENDING
 from ....backend.types import RunSettings
 from ...data.trajectories.engine import Log, Made, Trajectories
 from ...data.trajectories.options import TrajectoryOptions
@@ -23,7 +24,7 @@ from ...data.trajectories.usage import Prices
 from ...data.work import Work
 from ...rows.sft import RowProblem
 from .kinds.benchmark import Item
-from .setting import ITEMS, PUBLISHED_ENDING
+from .setting import ITEMS
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 MOST_CATEGORY = 200
@@ -43,7 +44,7 @@ def row_of(item: Item, published_input: bool = False) -> ItemRow:
     name = item.id
     if not PLAIN.fullmatch(name):
         name = f"x-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
-    text = item.text.replace(PUBLISHED_ENDING, "") if published_input else item.text
+    text = item.text.replace(ENDING, "") if published_input else item.text
     return ItemRow(id=name, user_input=text, category=item.category[:MOST_CATEGORY])
 
 

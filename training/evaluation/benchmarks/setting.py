@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import remove, write_text
 from ....backend.files.bounded_reader import read_json
+from ....backend.prompts.published import ENDING
 from ....backend.types import RunSettings
 from .kinds import open_benchmark
 from .kinds.benchmark import Benchmark, Data, Item
@@ -26,8 +27,6 @@ from .kinds.benchmark import Benchmark, Data, Item
 FILE = "benchmark.json"
 ITEMS = "items"
 MAX_FILE = 1024 * 1024
-PUBLISHED_ENDING = " both visually and textually"
-"""Taken out of questions by the published runner."""
 FREE = frozenset({"data", "images", "limit"})
 """What may differ when a folder is continued: paths (the data's digest may not), and how many items."""
 
@@ -60,7 +59,7 @@ class BenchmarkOptions(BaseModel):
     )
     published_input: bool = Field(
         default=False,
-        description=f"Leave {PUBLISHED_ENDING!r} out of questions, as the published runner; the preset "
+        description=f"Leave {ENDING!r} out of questions, as the published runner; the preset "
         "released always does.",
     )
     one_image: bool = Field(
