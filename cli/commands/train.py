@@ -66,24 +66,20 @@ def _fine_tune(
 ) -> Path:
     from ...backend.prompts import prompt_set_of
     from ...training.evaluation.gate_rows import refuse_trained
-    from ...training.rows.row_kinds import refuse_other_role
-    from ...training.rows.row_sets import RowSet
-    from ...training.rows.sft import check_rows, show_balance, show_problems
+    from ...training.rows.row_sets import read_row_set
+    from ...training.rows.sft import show_balance
     from ...training.runs.own_critic import TRAINED
     from ...training.sft.data import FINAL, SftData
     from ...training.sft.train import train
     from ...training.trainer.policy import check_options
 
     check_options(settings)
-    rows, problems = check_rows(files.data, files.skip_bad, files.images)
-    show_problems(problems, len(rows), log)
-    found = RowSet(rows, files.data.parent)
+    found = read_row_set(files.data, files.role, files.skip_bad, log, files.images)
     for held_out in (checked.asked, checked.measured):
         if held_out is not None:
             refuse_trained(held_out, found)
-    refuse_other_role(files.data, rows, files.role)
     if files.role == "critic":
-        show_balance(rows, log)
+        show_balance(found.rows, log)
     folder = checkpoint_of(model, download)
     name = FINAL if checked.asked is None else TRAINED
     data = SftData(found, checked.asked or checked.measured, files.skip_bad, name, checked.measured)
@@ -115,13 +111,9 @@ def planner_sft(
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner on planner_sft.json."""
-    from ...training.rows.row_kinds import refuse_other_role
     from ...training.rows.row_sets import read_row_set
 
-    measured = None
-    if held_out is not None:
-        measured = read_row_set(held_out, skip_bad, log, images)
-        refuse_other_role(held_out, measured.rows, "planner")
+    measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
     files = SftFiles(data, images, skip_bad, "planner")
     _fine_tune(model, download, files, out, settings, Checked(measured=measured))
 
@@ -151,15 +143,13 @@ def critic_sft(
     from ...training.evaluation.gate_rows import askable, examination
     from ...training.evaluation.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.rows.lengths import TokenLimit
-    from ...training.rows.row_kinds import refuse_other_role
     from ...training.rows.row_sets import read_row_set
     from ...training.sft.data import FINAL
     from ...training.trainer.policy import check_options
 
     check_options(settings)
     before = checkpoint_of(model, download)
-    given = read_row_set(held_out, skip_bad, log, images)
-    refuse_other_role(held_out, given.rows, "critic")
+    given = read_row_set(held_out, "critic", skip_bad, log, images)
     limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
     made = _fine_tune(model, download, files, out, settings, Checked(asked))

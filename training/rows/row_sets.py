@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...backend.feedback.sft_row import SftRow
 from ...backend.pictures import Picture
+from .row_kinds import Role, refuse_other_role
 from .sft import check_rows, show_problems
 
 Log = Callable[[str], None]
@@ -60,10 +61,12 @@ def question_text(row: SftRow) -> str:
     return "\0".join(f"{turn.role}:{turn.content}" for turn in row.messages[:-1])
 
 
-def read_row_set(path: Path, skip_bad: bool, log: Log, images: Path | None = None) -> RowSet:
-    """The rows of a data file, all checked, with images beside it or below `images`; raises SettingsError."""
+def read_row_set(path: Path, role: Role, skip_bad: bool, log: Log, images: Path | None = None) -> RowSet:
+    """The rows of a data file for an agent of that role, all checked, with images beside it or below
+    `images`; raises SettingsError."""
     rows, problems = check_rows(path, skip_bad, images)
     show_problems(problems, len(rows), log)
+    refuse_other_role(path, rows, role)
     return RowSet(rows, path.parent)
 
 

@@ -167,7 +167,7 @@ class _OwnCritic:
         """The rows of a file with paths relative to the training's folder; none without a file."""
         if path is None:
             return RowSet([], self.out)
-        return read_row_set(path, self.data.skip_bad, self.log, images).moved(self.out)
+        return read_row_set(path, "critic", self.data.skip_bad, self.log, images).moved(self.out)
 
     def _rows(self, made: MadeData) -> _Rows:
         new, annotated = self._read(made.sft), self._read(made.held_out)

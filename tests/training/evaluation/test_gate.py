@@ -3,6 +3,7 @@ Load Agent takes."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli import main
 from interleave_thinker.cli.commands import train as cli_train
 from interleave_thinker.cli.commands.train_own_critic import reinforcement_of
@@ -394,6 +396,13 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
         retrain()
     with pytest.raises(SettingsError, match="trained on as well"):
         retrain(old=old, held_out=old)
+    plan = write_plan(Plan(steps=(Step(number=1, prompt="a"),), reasoning="so"))
+    asked = {"role": "user", "content": "Plan."}
+    planners = tmp_path / "planners.json"
+    planners.write_text(json.dumps([{"messages": [asked, {"role": "assistant", "content": plan}]}]))
+    for file in ("old", "held_out"):
+        with pytest.raises(SettingsError, match="are for train planner-sft, not for train critic-sft"):
+            retrain(**{"old": old, file: planners})
     final = retrain(old=old)
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
     assert "4 rows from runs, 4 old ones" in lines

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.pictures import Picture
+from ...rows.row_kinds import refuse_other_role
 from ...rows.sft import check_rows, show_problems
 from ..guard.screening import Screening
 from ..row_folder import keep_picture
@@ -43,10 +44,11 @@ class Outside:
     log: Callable[[str], None] = print
 
     def add_rows(self, path: Path) -> None:
-        """Add the rows of a data file (`messages`, `images`). Raises SettingsError for a file that is
-        none."""
+        """Add the rows of a data file (`messages`, `images`). Raises SettingsError for a file that is none,
+        and for a critic's."""
         rows, problems = check_rows(path, skip_bad=True)
         show_problems(problems, len(rows), self.log)
+        refuse_other_role(path, rows, "planner")
         if problems:
             self.made.left_out["a row of an outside file that cannot be used"] += len(problems)
         for number, row in enumerate(rows[: self.settings.outside_limit]):

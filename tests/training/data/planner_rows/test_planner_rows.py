@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.made_runs import grey_page
 
-from interleave_thinker.backend.answers.reading import read_plan
+from interleave_thinker.backend.answers.reading import read_plan, write_verdict
 from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
@@ -166,6 +166,11 @@ def test_rows_of_others_come_along_and_bad_ones_do_not(tmp_path: Path) -> None:
     report, found = made(tmp_path, tmp_path / "other.json")
     assert report.rows == {"outside": 1} and len(found) == 1
     assert found[0].images == [f"images/{grey_page(3).digest}.png"]
+    verdict = write_verdict(Verdict(success=True, refined_prompt="a", reasoning="so"))
+    rows[0] = {"messages": [turns[0], turns[1] | {"content": verdict}], "images": ["a.png"]}
+    (tmp_path / "critics.json").write_text(json.dumps(rows[:1]))
+    with pytest.raises(SettingsError, match="are for train critic-sft"):
+        made(tmp_path, tmp_path / "critics.json")
 
 
 def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
