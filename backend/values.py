@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from .pictures import Picture
+from .shown_text import valid_text
 
 MAX_TEXT = 100_000
 MAX_IMAGE_NAME = 1_000
@@ -36,8 +37,26 @@ Several = Annotated[tuple[Item, ...], FailFast()]
 """Values in order, of which the first fault is reported: a million faults would be a gigabyte."""
 
 
-class Value(BaseModel):
-    """Base of all stored values: frozen, and an unknown field is an error instead of a silent loss."""
+class ValidTexts(BaseModel):
+    """Base of models that read text from outside: makes all their texts valid before they are checked."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_valid(cls, given: Any) -> Any:
+        return {name: _valid(one) for name, one in given.items()} if isinstance(given, dict) else given
+
+
+def _valid(value: Any) -> Any:
+    """Make the texts of a field valid; nested models do that themselves."""
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(one, str) for one in value):
+        return type(value)(_valid(one) for one in value)
+    return value
+
+
+class Value(ValidTexts):
+    """Base of all stored values: frozen, its texts valid; an unknown field is an error and no silent loss."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -20,6 +20,7 @@ from ..errors import JournalError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
 from ..types import MAX_ATTEMPTS, MAX_STEPS, MOST_SHOWN, Several
+from ..values import ValidTexts
 from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
 from .record import (
     OptionalText,
@@ -52,7 +53,7 @@ def _read_success(value: Any) -> Any:
     return value
 
 
-class _Entry(BaseModel):
+class _Entry(ValidTexts):
     """One entry as written, in any of the forms."""
 
     model_config = ConfigDict(extra="ignore")
@@ -72,7 +73,7 @@ class _Entry(BaseModel):
     text: Words = ""
 
 
-class _Context(BaseModel):
+class _Context(ValidTexts):
     model_config = ConfigDict(extra="ignore")
 
     execution_plan: Annotated[
@@ -81,7 +82,7 @@ class _Context(BaseModel):
     reasoning: Words = ""
 
 
-class _Attempts(BaseModel):
+class _Attempts(ValidTexts):
     """Form (a)."""
 
     model_config = ConfigDict(extra="ignore")

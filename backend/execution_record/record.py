@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from ..errors import JournalError, PictureError
 from ..pictures import Picture
 from ..types import Text
+from ..values import ValidTexts
 
 Form = Literal["attempts", "last", "texts"]
 
@@ -83,7 +84,7 @@ class RecordEntry(BaseModel):
     text: str = ""
 
 
-class RecordStep(BaseModel):
+class RecordStep(ValidTexts):
     """A step of the record's plan."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

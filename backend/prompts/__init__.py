@@ -13,11 +13,12 @@ import hashlib
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import SettingsError
 from ..files.atomic import remove, write_text
 from ..files.bounded_reader import read_text
+from ..values import ValidTexts
 from . import published
 
 SLOTS = ("text_input", "original_instruction", "rewritten_prompt")
@@ -33,7 +34,7 @@ FORM_BEGINS = "Answer in exactly this form"
 OPTIONAL = ("planner_outline", "planner_part")
 
 
-class PromptSet(BaseModel):
+class PromptSet(ValidTexts):
     """Templates: planner from text, planner from text and images (slot `{text_input}`), critic (slots
     `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come
     first, but behind the text in the published planner's wording.

@@ -12,7 +12,7 @@ from ...backend.errors import SettingsError
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..run_request import ModelOptions, carry_out, read_plan_file, read_request
+from ..run_request import ModelOptions, carry_out, read_plan_file, read_request, read_text
 from ..teachers import Parallel, TeacherOptions, run_requests
 
 
@@ -82,7 +82,8 @@ def redraw(
 
     if prompt.strip() and attempt:
         raise SettingsError("There are two prompts to draw with.", "Give --prompt or --attempt.")
-    ask_redraw(run, step, prompt, _picture(run, step, attempt) if attempt else None)
+    asked = read_text("--prompt", prompt) if prompt.strip() else None
+    ask_redraw(run, step, asked, _picture(run, step, attempt) if attempt else None)
     typer.echo(f"written to {run / CHOICES}; run the same command again to draw it")
 
 

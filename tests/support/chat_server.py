@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +34,14 @@ class ChatServer(ThreadingHTTPServer):
         """The field in which reasoning is told apart, and the reasoning."""
         self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
         self.faults: list[tuple[int, bytes]] = []
+        self.busy_seconds = 0.0
+        """From the first request on it answers 429 for so long, and says so in Retry-After."""
+        self.busy_until = 0.0
+        self.refused = 0
+        """Requests that it was too busy for."""
         self.raw: bytes | None = None
+        self.events: list[str] | None = None
+        """Data of the events of a stream, as they are."""
         self.silent_seconds = 0.0
         self.hung_up = Event()
         self.sent = 0
@@ -57,6 +65,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.silent_seconds:
             return self._be_silent()
+        if self.server.busy_seconds:
+            now = time.monotonic()
+            self.server.busy_until = self.server.busy_until or now + self.server.busy_seconds
+            if now < self.server.busy_until:
+                self.server.refused += 1
+                # Two timers may differ by a tick.
+                after = str(math.ceil(self.server.busy_seconds))
+                return self._send(429, b"slow down", "text/plain", after)
         if self.server.faults:
             status, content = self.server.faults.pop(0)
             return self._send(status, content, "text/plain")
@@ -64,6 +80,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, b"no such page", "text/plain")
         if self.server.raw is not None:
             return self._send(200, self.server.raw, "application/json")
+        if self.server.events is not None:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream; charset=utf-8")
+            self.end_headers()
+            for data in self.server.events:
+                self._event(data)
+            return
         if self.server.script:
             self.server.text = self.server.script.pop(0)
         tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
@@ -117,8 +140,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {data}\n\n".encode())
         self.wfile.flush()
 
-    def _send(self, status: int, content: bytes, kind: str) -> None:
+    def _send(self, status: int, content: bytes, kind: str, retry_after: str = "") -> None:
         self.send_response(status)
+        if retry_after:
+            self.send_header("retry-after", retry_after)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
         self.end_headers()

@@ -1,16 +1,18 @@
 """Reads what a chat server sends: server-sent events, or one JSON object from servers that do not stream.
 
 Decision: everything from the server is checked by pydantic and bounded in size; an unknown field is ignored,
-a field of the wrong kind is a ChatError that quotes it.
+a field of the wrong kind is a ChatError that quotes it. Token counts only accompany the reply, so a wrong one
+never loses it. Servers cut characters in two between events; their halves are joined before anything else
+reads the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, ValidationError
 from typing_extensions import TypedDict
 
 from ...errors import ChatError
@@ -18,6 +20,8 @@ from ...files.bounded_reader import parse_json
 from ...remote.call import OnText
 from ...remote.key_mask import GrowingMask, KeyMask
 from ...remote.server import RemoteServer
+from ...shown_text import JoinedHalves
+from ...values import ValidTexts
 from ..protocol import Reply
 from ..verdict_watch import VerdictWatch, probability_of_true
 
@@ -35,16 +39,45 @@ MAX_TOKENS = 100_000
 MAX_ALTERNATIVES = 100
 
 
+def _as_written(value: Any) -> str:
+    """A text that may hold half a character, which pydantic's own texts may not."""
+    if not isinstance(value, str):
+        raise ValueError(f"a text is expected, but there is {type(value).__name__}")
+    return value
+
+
+def _joined_parts(value: Any) -> str | None:
+    """The content of a message: a text, or its text parts in a list, which some servers send."""
+    if not isinstance(value, list):
+        return None if value is None else _as_written(value)
+    texts = [one.get("text") for one in value if isinstance(one, dict) and one.get("type") in TEXT_PARTS]
+    if len(texts) < len(value):
+        raise ValueError("a part of the content is not a text")
+    return "".join(map(_as_written, texts))
+
+
+def _token_count(value: Any) -> int | None:
+    """A count beside the reply: one that no reply can have is none."""
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
+    return int(value) if whole and 0 <= value <= MAX_TEXT_CHARACTERS else None
+
+
+TEXT_PARTS = ("text", "output_text")
+_Written = Annotated[str, PlainValidator(_as_written)]
+_Content = Annotated[str | None, PlainValidator(_joined_parts)]
+_Count = Annotated[int | None, PlainValidator(_token_count)]
+
+
 class _TopToken(TypedDict):
     """A dictionary: there may be hundreds of thousands in an answer, and a model takes three times the
     memory."""
 
-    token: str
+    token: _Written
     logprob: float
 
 
 class _Token(BaseModel):
-    token: str
+    token: _Written
     logprob: float = 0.0
     top_logprobs: list[_TopToken] = Field(default_factory=list, max_length=MAX_ALTERNATIVES)
 
@@ -54,12 +87,12 @@ class _Logprobs(BaseModel):
 
 
 class _Text(BaseModel):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    content: _Content = None
+    reasoning_content: _Content = None
+    reasoning: _Content = None
 
 
-class _Choice(BaseModel):
+class _Choice(ValidTexts):
     delta: _Text | None = None
     message: _Text | None = None
     logprobs: _Logprobs | None = None
@@ -67,19 +100,17 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
-    completion_tokens: int | None = None
-    prompt_tokens: int | None = None
+    completion_tokens: _Count = None
+    prompt_tokens: _Count = None
 
-    @field_validator("completion_tokens", "prompt_tokens")
-    @classmethod
-    def _possible(cls, value: int | None) -> int | None:
-        # A count beside the reply: one that no reply can have is none, and the reply is read all the same.
-        return value if value is not None and 0 <= value <= MAX_TEXT_CHARACTERS else None
+
+def _object_or_none(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
 
 
 class _Event(BaseModel):
     choices: list[_Choice] = Field(default_factory=list, max_length=MAX_CHOICES)
-    usage: _Usage | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(_object_or_none)] = None
     error: object = None
 
 
@@ -101,8 +132,15 @@ class Chunk:
 
 
 def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
-    """The pieces of a reply as they arrive; raises ChatError for anything else than a reply, or too large a
-    one."""
+    """The pieces of a reply as they arrive, of whole characters; raises ChatError for anything else than a
+    reply, or too large a one."""
+    whole = _WholeCharacters()
+    for chunk in _raw_chunks(server, response):
+        yield whole.add(chunk)
+    yield whole.end()
+
+
+def _raw_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
     if "text/event-stream" not in response.headers.get("content-type", ""):
         yield _chunk(server.whole(response, MAX_REPLY_BYTES).decode("utf-8", "replace"), server)
         return
@@ -121,6 +159,30 @@ def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chun
         yield chunk
     if not ended:
         raise ChatError(f"{server.url} broke its answer off after {length} characters.")
+
+
+class _WholeCharacters:
+    """Joins the characters that are cut between the pieces of a reply, in its text, its reasoning and its
+    tokens."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._tokens = JoinedHalves(), JoinedHalves(), JoinedHalves()
+
+    def add(self, chunk: Chunk) -> Chunk:
+        reasoning = self._reasoning.add(chunk.reasoning)
+        if chunk.text:
+            # The reply begins, so nothing of the reasoning comes any more.
+            reasoning += self._reasoning.end()
+        return replace(
+            chunk,
+            text=self._text.add(chunk.text),
+            reasoning=reasoning,
+            alternatives=tuple((self._tokens.add(token), others) for token, others in chunk.alternatives),
+        )
+
+    def end(self) -> Chunk:
+        """What waited for its second half."""
+        return Chunk(text=self._text.end(), reasoning=self._reasoning.end())
 
 
 def probability_in(piece: str, alternatives: Alternatives) -> float | None:

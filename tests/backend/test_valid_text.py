@@ -1,0 +1,90 @@
+"""Half a character from outside becomes a valid text before it is a value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.chat.protocol import Message, Reply
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.execution_record.reader import read_record
+from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts.importer import CONSTANTS, import_official
+from interleave_thinker.backend.scorers.judge import Judge
+from interleave_thinker.backend.shown_text import JoinedHalves, valid_text
+from interleave_thinker.backend.types import Fault, Plan, Request, Step, Verdict
+
+RUN = Path(__file__).parents[1] / "data" / "run"
+ANY = st.text(st.sampled_from(["a", "é", "😀", "\ud83d", "\ude00", "\udcff"]), max_size=12)
+
+
+@given(ANY, st.integers(1, 3))
+def test_pieces_of_any_size_are_joined_to_the_same_valid_text(text: str, size: int) -> None:
+    valid = valid_text(text)
+    valid.encode()
+    joined = JoinedHalves()
+    pieces = [joined.add(text[start : start + size]) for start in range(0, len(text), size)]
+    assert "".join([*pieces, joined.end()]) == valid
+    for piece in pieces:
+        piece.encode()
+    assert valid_text(valid) == valid
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=50))
+def test_valid_texts_stay_as_they_are(text: str) -> None:
+    assert valid_text(text) == text
+
+
+def test_every_value_holds_valid_texts() -> None:
+    plan = Plan.model_validate(
+        {"steps": [{"number": 1, "prompt": "a \ud83d\ude00 \ud800"}], "style": "\udcff"}
+    )
+    assert plan.steps[0].prompt == "a 😀 \ufffd" and plan.style == "\ufffd"
+    for value in (
+        Request(text="\ud800"),
+        Verdict(success=None, reasoning="\ud800", refined_prompt="\ud800"),
+        Fault(where="critic", message="\ud800"),
+        Step(number=1, prompt="\ud800"),
+        Reply(text="\ud800"),
+        Message(role="user", content=("\ud800", Picture.white((4, 4)), "b")),
+        plan,
+    ):
+        assert "\ufffd" in value.model_dump_json()
+
+
+def test_a_judge_is_asked_and_read_with_half_a_character() -> None:
+    chat = ScriptedChat(["\ud83d nothing", "<answer>[8, 7]</answer>", "<answer>[9, 6]</answer>"])
+    score = Judge(chat).score(None, Picture.white((8, 8)), "draw \ud800")
+    assert (score.semantics, score.quality) == (7.0, 6.0)
+
+
+def test_an_imported_prompt_set_can_be_stored_and_read_again(tmp_path: Path) -> None:
+    lines = [f'{name} = "\\ud800 {" ".join(slots)}"' for name, (_, slots) in CONSTANTS.items()]
+    module = tmp_path / "system.py"
+    module.write_text("\n".join(lines))
+    prompts = import_official(module)
+    prompts.save(tmp_path / "set")
+    assert type(prompts).load(tmp_path / "set") == prompts and prompts.critic.startswith("\ufffd")
+    assert prompts.digest
+
+
+def test_a_redraw_can_be_asked_for_with_any_argument(tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "run"
+    shutil.copytree(RUN, folder)
+    choices = ask_redraw(folder, 1, prompt="caf\udce9")
+    assert choices.redraws[1][-1].prompt == "caf\ufffd"
+    assert "caf\ufffd" in (folder / "choices.json").read_text(encoding="utf-8")
+
+
+def test_a_record_of_elsewhere_is_read(tmp_path: Path) -> None:
+    half = "\\ud83d\\ud83d\\ude00"
+    entry = f'{{"step": 1, "prompt": "{half}", "refine_prompt": "{half}", "reasoning": "{half}"}}'
+    record = f'{{"user_input": "\\ud800", "steps": [{entry}], "refine_prompt_is": "proposal"}}'
+    (tmp_path / "execution_record.json").write_text(record)
+    read = read_record(tmp_path)
+    assert read.user_input == "\ufffd" and read.entries[0].prompt == read.entries[0].reasoning == "\ufffd😀"
