@@ -47,6 +47,10 @@ class ChatError(InterleaveError):
     """A chat backend could not give a reply (no checkpoint, out of memory, server unreachable...)."""
 
 
+class ServerError(ChatError):
+    """A chat server cannot be reached, is busy or refuses; it was asked again where that can help."""
+
+
 class GeneratorError(InterleaveError):
     """A generator could not draw an image."""
 

@@ -11,27 +11,23 @@ tries are enough, or one for every service where there are more.
 from __future__ import annotations
 
 import logging
-import math
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
 from ..errors import InterleaveError
 from .call import RemoteCall
 from .endpoints import Endpoint, Endpoints
+from .retrying import FIRST_PAUSE, LONGEST_PAUSE, MOST_ASKED_FOR, Moment, too_late
 
 MOST_TRIES = 6
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
-"""Seconds: the longest pause after the first round, and after any."""
 LATE_TRIES = 2
 GREETING_SECONDS = 10.0
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
-Reason = Literal["down", "busy", "late", "wrong"]
+Reason = Moment | Literal["wrong"]
 MOST_NAMED = 8
 
 
@@ -124,12 +120,9 @@ class Balanced:
         full = self.endpoints.kind("No service has room at the moment.", "Ask later, or name more services.")
         error = last.error if last is not None else full
         room = self.endpoints.wait_for_one()
-        if room > call.seconds_left:
-            raise self.endpoints.kind(
-                f"{error.message.rstrip('.')}; room in {math.ceil(room)} s at the earliest, later than this "
-                "request can wait.",
-                "Set a later deadline, or name more services.",
-            ) from None
+        if room > min(call.seconds_left, MOST_ASKED_FOR):
+            hint = "Set a later deadline, or name more services."
+            raise self.endpoints.kind(too_late(error.message, room), hint) from None
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**rounds)
         call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
         if call.hung_up.is_set() or not call.seconds_left:
@@ -146,17 +139,3 @@ class Balanced:
         said += [one.error.message.rstrip(".") for one in reversed(others[-MOST_NAMED:])]
         said += [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
         return self.endpoints.kind(f"{'; '.join(said)}.", last.error.hint)
-
-
-def retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or a date; None for anything else."""
-    if not value or len(value) > 100:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -15,25 +15,17 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import Cancelled, InterleaveError
+from .retrying import MOST_ASKED_FOR, Retryable, pause, too_late, tries_are_used_up
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 HEARTBEAT_SECONDS = 0.1
-TRIES = 3
-FIRST_WAIT, LONGEST_WAIT = 0.25, 4.0
-"""Seconds between tries, doubled every time."""
 OnText = Callable[[str], None]
 Answer = TypeVar("Answer")
-
-
-class Retryable(Exception):
-    """A fault of the way to the server or of its moment, not of the request; `error` is what is raised if it
-    stays."""
-
-    def __init__(self, error: InterleaveError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 class RemoteCall:
@@ -75,27 +67,33 @@ class RemoteCall:
                 one.close()
 
     def retried(self, ask: Callable[[], Answer]) -> Answer:
-        """The answer of `ask`, which is asked TRIES times at most while it raises Retryable; nobody waits on
-        once the call is hung up. Raises the error of the last Retryable."""
+        """The answer of `ask`, which is asked again as retrying.py says while it raises Retryable; nobody
+        waits on once the call is hung up. Raises the error of the last Retryable, or that the server has no
+        room before the deadline."""
         from tenacity import (
             Retrying,
             retry_if_exception_type,
             sleep_using_event,
-            stop_after_attempt,
+            stop_any,
             stop_when_event_set,
-            wait_exponential,
         )
+
+        def no_time(state: RetryCallState) -> bool:
+            return state.upcoming_sleep >= min(self.seconds_left, MOST_ASKED_FOR)
 
         retrying = Retrying(
             retry=retry_if_exception_type(Retryable),
-            stop=stop_after_attempt(TRIES) | stop_when_event_set(self.hung_up),
+            stop=stop_any(tries_are_used_up, no_time, stop_when_event_set(self.hung_up)),
             sleep=sleep_using_event(self.hung_up),
-            wait=wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            wait=pause,
             reraise=True,
         )
         try:
             return retrying(ask)
         except Retryable as fault:
+            if fault.after is not None and fault.after >= min(self.seconds_left, MOST_ASKED_FOR):
+                message = too_late(fault.error.message, fault.after)
+                raise type(fault.error)(message, "Ask later, or set a later deadline.") from fault
             raise fault.error from fault
 
     def carry_out(

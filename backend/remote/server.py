@@ -150,7 +150,9 @@ class RemoteServer:
         try:
             yield
         except self._kind as error:
-            raise self._kind(self._one_line(error.message), error.hint) from None
+            plain = type(error).__init__ is InterleaveError.__init__
+            kind = type(error) if plain else self._kind
+            raise kind(self._one_line(error.message), error.hint) from None
         except InterleaveError:
             raise
         except Exception as error:  # noqa: BLE001 - a boundary: whatever it was is reported in one line

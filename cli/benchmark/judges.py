@@ -99,7 +99,12 @@ def _watch(one: Bridge, opened: Judge) -> None:
         time.sleep(LOOKED_EVERY)
         if one.asking.trouble is not trouble:
             trouble = one.asking.trouble
-            _say(f"Given up: {trouble} Start the bridge again once that is mended.")
+            if trouble is None:
+                _say("The judge answers again.")
+            elif trouble.seconds is not None:
+                _say(f"{trouble} The judge is asked again from time to time.")
+            else:
+                _say(f"Given up: {trouble} Start the bridge again once that is mended.")
         if time.monotonic() - said > TOLD_EVERY:
             said = time.monotonic()
             _say(f"{opened.asked} questions asked, {opened.remembered} answers known")

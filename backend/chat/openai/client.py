@@ -1,8 +1,8 @@
 """A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
 Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply costs
-nothing beyond a True verdict. Retries (tenacity) are few, only for an unreachable or busy server, and only
-before the first token. The key comes from the environment and goes nowhere but into the request's header
+nothing beyond a True verdict. An unreachable or busy server is asked again as remote/retrying.py says, but
+only before the first token. The key comes from the environment and goes nowhere but into the request's header
 (remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need
 not wait for the server; a deadline covers the whole answer, retries and pauses included (remote/call.py).
 """
@@ -16,11 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...errors import ChatError, SettingsError
+from ...errors import ChatError, ServerError, SettingsError
 from ...pictures import Picture
 from ...prompts import PromptSet
 from ...remote.api_keys import check_variable, key_for, read_key
-from ...remote.call import OnText, RemoteCall, Retryable
+from ...remote.call import OnText, RemoteCall
+from ...remote.retrying import Retryable, moment_of, retry_after
 from ...remote.server import RemoteServer
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
@@ -96,8 +97,8 @@ class OpenAIChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server; raises ChatError with the status and the beginning of its answer, and at the
-        deadline."""
+        """Ask the server; raises ServerError with the status and the beginning of its answer, ChatError for
+        an answer that is no reply and at the deadline."""
         body, call = self._body(messages, settings), RemoteCall(self._deadline)
         late = ChatError(
             f"{self._url} did not finish its answer within {self._deadline:g} s.",
@@ -161,7 +162,7 @@ class OpenAIChat:
                         break
                 return reading.reply()
         except httpx.TimeoutException as error:
-            wrong = ChatError(
+            wrong = ServerError(
                 f"{self._url} did not answer within {self._timeout:g} s ({type(error).__name__}).",
                 "Is the server busy, or the model still loading?",
             )
@@ -170,7 +171,7 @@ class OpenAIChat:
             raise wrong from error
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
             reason = self._server.quote(f"{type(error).__name__}: {error}")
-            wrong = ChatError(
+            wrong = ServerError(
                 f"{self._url} cannot be reached ({reason}).",
                 "Is the server running, and is the address right?",
             )
@@ -187,7 +188,7 @@ class OpenAIChat:
         hint = (
             f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else ""
         )
-        error = ChatError(f"{self._url} answered with status {response.status_code}: {text}", hint)
+        error = ServerError(f"{self._url} answered with status {response.status_code}: {text}", hint)
         if response.status_code in (400, 413, 422) and "top_k" in text:
             error.hint = "This server does not know top_k: leave it out."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
@@ -196,8 +197,9 @@ class OpenAIChat:
                 "agent fewer images."
             )
             raise _TooManyTokens(error)
-        if response.status_code == 429 or response.status_code >= 500:
-            raise Retryable(error)
+        moment = moment_of(response.status_code, text)
+        if moment is not None:
+            raise Retryable(error, moment, retry_after(response.headers.get("retry-after")))
         raise error
 
 

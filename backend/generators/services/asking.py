@@ -13,16 +13,14 @@ from typing import Any
 
 from ...errors import GeneratorError
 from ...remote.api_keys import GENERATOR_KEY
-from ...remote.balanced import Unanswered, retry_after
+from ...remote.balanced import Unanswered
 from ...remote.call import RemoteCall
+from ...remote.retrying import moment_of, retry_after
 from ...remote.server import RemoteServer
 
-BUSY, LATE, DOWN = {429, 503}, {408, 504}, {500, 502}
 NO_SUCH_PAGE = frozenset({404, 405, 501})
 NOT_FOR_US = NO_SUCH_PAGE | {401}
 """What a service says that is another one than it was taken for."""
-OUT_OF_CREDIT = "insufficient_quota"
-"""What hosted models call it when asking again is no use."""
 UNREACHABLE = "Is the service running and reachable?"
 UNTRUSTED = "Where your own authority signed its certificate: set SSL_CERT_FILE to that one's PEM file."
 
@@ -85,9 +83,9 @@ def _asked(
         raise GeneratorError(f"{where} failed: {fault}.") from error
     if status in question.missing:
         return b"{}"
-    if status in BUSY | LATE | DOWN and OUT_OF_CREDIT not in said:
-        reason = "busy" if status in BUSY else "late" if status in LATE else "down"
+    moment = moment_of(status, said)
+    if moment is not None:
         error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
-        return Unanswered(error, reason, after)
+        return Unanswered(error, moment, after)
     refused = Refused(f"{where} was refused with status {status}: {said}", server.url, status, said)
     return Unanswered(refused, "wrong") if status in NOT_FOR_US else refused

@@ -25,8 +25,9 @@ from ...pictures import MAX_PIXELS, Picture
 from ...remote.addresses import Addresses
 from ...remote.api_keys import GENERATOR_KEY, read_key
 from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
-from ...remote.call import TRIES, RemoteCall, Retryable
+from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint, Endpoints
+from ...remote.retrying import TRIES, Retryable
 from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, Question, asked
 from .makers import Makers

@@ -26,6 +26,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.remote import balanced, retrying
 from interleave_thinker.backend.remote.call import RemoteCall
 from interleave_thinker.backend.remote.key_mask import MARK, GrowingMask, KeyMask
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
@@ -63,6 +64,13 @@ def server() -> Iterator[HostileServer]:
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_API_KEY", KEY)
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", KEY)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are a hundredth as long."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
+    monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
 def ask(client: str, url: str, deadline: float = 20.0) -> object:

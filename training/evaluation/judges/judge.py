@@ -2,8 +2,9 @@
 
 Decisions. An answer's key is all that determines it: the judge, the settings, every word and pixel that it is
 shown, and its number among answers to the same question (`repeat`). What is asked by several at the same
-moment is asked once. A try ends at a deadline, whatever the backend does meanwhile, and a failed one is
-followed by a second; what fails then is an error and is not kept.
+moment is asked once. A try ends at a deadline, whatever the backend does meanwhile, and one without a usable
+answer is followed by a second; what fails then is an error and is not kept. A server that does not answer is
+asked again by its client (remote/retrying.py), and not a second time here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
-from ....backend.errors import ChatError, boundary
+from ....backend.errors import ChatError, ServerError, boundary
 from ....backend.pictures import Picture
 from ...reward.redraws.cache import RewardCache, key_of
 
@@ -44,7 +45,7 @@ class Judge:
 
     def ask(self, messages: Sequence[Message], settings: ReplySettings, repeat: int = 0) -> str:
         """The answer, without its reasoning. Each `repeat` above 0 is another answer, drawn with that seed.
-        Raises ChatError after TRIES tries, SettingsError where the answers cannot be kept."""
+        Raises ChatError after TRIES tries, ServerError, SettingsError where the answers cannot be kept."""
         settings = settings.seeded(repeat)
         key = self.key(messages, settings)
         with self._lock:
@@ -92,6 +93,8 @@ class Judge:
                 self.asked += 1
             try:
                 return self._tried(messages, settings)
+            except ServerError:
+                raise  # its client has asked it again where that can help
             except ChatError:
                 if not tries:
                     raise

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ....backend.errors import GeneratorError
-from ....backend.remote.balanced import retry_after
+from ....backend.remote.retrying import retry_after
 from ....backend.remote.server import certificates
 from .check import MAX_HEALTH_BYTES, Health
 from .load_settings import LoadSettings, pixels

@@ -3,8 +3,10 @@
 Decisions. An evaluator that cannot read an answer asks again, and from the same answer it would learn nothing
 new: from the third time on it gets another one, drawn. (The first two are alike, so that two items which
 happen to ask the same are judged alike.) Evaluators ask on for hours where a judge is down or talks nonsense,
-so after a few such questions the bridge says why it has given up, once, and refuses the rest. At its end what
-the judge is answering is waited for, since it is paid for and kept; what still waits for its turn is refused.
+so after a few such questions the bridge says why it has given up, once, and refuses the rest. A judge that is
+down may come back: every REST_SECONDS one question is put to it, and its answer ends the trouble. At its end
+what the judge is answering is waited for, since it is paid for and kept; what still waits for its turn is
+refused.
 """
 
 from __future__ import annotations
@@ -15,17 +17,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .....backend.errors import ChatError, InterleaveError, SettingsError
+from .....backend.errors import ChatError, InterleaveError, SettingsError, boundary
 from ..judge import Judge
 from .question import Question
 
 ALIKE = 2
 MOST_ASKED = 8
 MOST_FAILED = 3
+REST_SECONDS = 30.0
+"""Between questions to a judge that is down."""
 
 
 class Trouble(InterleaveError):
-    """Why the judging cannot go on."""
+    """Why the judging cannot go on; `seconds` until it may again, None if it will not by itself."""
+
+    seconds: float | None = None
 
 
 class Asking:
@@ -41,6 +47,8 @@ class Asking:
         self._last = time.monotonic()
         self._is_ending = False
         self.trouble: Trouble | None = None
+        self._ask_again_at: float | None = None
+        """By the monotonic clock; None unless the trouble is a judge that is down."""
 
     @property
     def idle_seconds(self) -> float:
@@ -85,8 +93,7 @@ class Asking:
         with self._lock:
             if self._is_ending:
                 raise Trouble("The bridge is ending.", "Start it again: answers that it has are kept.")
-            if self.trouble is not None:
-                raise self.trouble
+            self._check_trouble()
             times = self._asked[key]
         if times >= MOST_ASKED:
             known = self._judge.ask(question.messages, question.settings)
@@ -96,22 +103,47 @@ class Asking:
                 "Take another judge: answers of this one are not in the form that was asked for.",
             )
         try:
-            found = self._judge.ask(question.messages, question.settings, max(0, times + 1 - ALIKE))
+            with boundary(ChatError, "The judge"):
+                found = self._judge.ask(question.messages, question.settings, max(0, times + 1 - ALIKE))
         except ChatError as error:
             with self._lock:
                 self._failed += 1
             if self._failed >= MOST_FAILED:
-                raise self._give_up(f"The judge fails: {error.message}", error.hint) from error
+                raise self._rest(error) from error
             raise
         except SettingsError as error:
             raise self._give_up(error.message, error.hint) from error
         with self._lock:
             self._failed = 0
+            if self._ask_again_at is not None:
+                self.trouble = self._ask_again_at = None
             # Only now: who has asked again while an answer was on its way has not read one yet.
             self._asked[key] += 1
         return found
 
+    def _check_trouble(self) -> None:
+        """Raise the trouble there is, unless it is time to put a question to a judge that was down."""
+        if self.trouble is None:
+            return
+        left = None if self._ask_again_at is None else self._ask_again_at - time.monotonic()
+        if left is None or left > 0:
+            self.trouble.seconds = left
+            raise self.trouble
+        self._ask_again_at = time.monotonic() + REST_SECONDS
+
+    def _rest(self, error: ChatError) -> Trouble:
+        """Put no question to the judge for a while."""
+        with self._lock:
+            if self.trouble is None:
+                self.trouble = Trouble(f"The judge fails: {error.message}", error.hint)
+                self._ask_again_at = time.monotonic()
+            if self._ask_again_at is not None:
+                self._ask_again_at = time.monotonic() + REST_SECONDS
+                self.trouble.seconds = REST_SECONDS
+            return self.trouble
+
     def _give_up(self, message: str, hint: str) -> Trouble:
         with self._lock:
-            self.trouble = self.trouble or Trouble(message, hint)
+            if self.trouble is None or self._ask_again_at is not None:
+                self.trouble, self._ask_again_at = Trouble(message, hint), None
             return self.trouble

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from .....backend.chat.protocol import Message
 from .....backend.pictures import Picture
+from .....backend.values import ValidTexts
 from .question import BadQuestion, Question, picture_in, settings_of
 
 DONE = "data: [DONE]\n\n"
@@ -19,7 +20,7 @@ def _either(snake: str, camel: str) -> Any:
     return Field(default=None, validation_alias=AliasChoices(camel, snake))
 
 
-class _Open(BaseModel):
+class _Open(ValidTexts):
     model_config = ConfigDict(extra="ignore")
 
 

@@ -7,17 +7,18 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from .....backend.chat.protocol import Message
 from .....backend.pictures import Picture
+from .....backend.values import ValidTexts
 from .question import BadQuestion, Question, picture_in, settings_of
 
 DONE = "data: [DONE]\n\n"
 IDENTITY = "chatcmpl-judge"
 
 
-class _Open(BaseModel):
+class _Open(ValidTexts):
     model_config = ConfigDict(extra="ignore")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 import threading
 import time
@@ -23,8 +24,10 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import ValidationError
 
 from .....backend.errors import ChatError, InterleaveError, SettingsError
+from .....backend.files.bounded_reader import parse_json
 from .....backend.remote.connections import Connections, connections_allowed
 from .....backend.remote.server import THIS_MACHINE
+from .....backend.shown_text import one_line
 from ..judge import Judge
 from . import gemini_form, openai_form
 from .asking import Asking, Trouble
@@ -173,12 +176,19 @@ class _Handler(BaseHTTPRequestHandler):
         except (BadQuestion, ValidationError) as error:
             self._send(400, form.error(400, _one_line(error)))
         except (ChatError, Trouble) as error:
-            self._send(503, form.error(503, str(error)))
+            self._send(
+                503, form.error(503, str(error)), error.seconds if isinstance(error, Trouble) else None
+            )
+        except OSError:
+            raise  # the client hung up
+        except Exception as error:  # noqa: BLE001 - a boundary: silence would look like a broken network
+            message = one_line(f"The bridge failed ({type(error).__name__}: {error}).")
+            self._send(500, form.error(500, message))
 
     def _answer(self, path: str, body: bytes, is_openai: bool) -> None:
         asking = self._bridge.asking
         if is_openai:
-            question = openai_form.Body.model_validate_json(body).question()
+            question = openai_form.Body.model_validate(_value(body)).question()
             text = asking.answer(question)
             if question.streamed:
                 self._send_events(openai_form.events(question, text))
@@ -192,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
                 f"There is no {path[:100]}.",
                 f"Known: .../v1{OPENAI}, /v1beta/models/MODEL:generateContent, {NATIVE}.",
             )
-        question = gemini_form.Body.model_validate_json(body).question(gemini[1] if gemini else "")
+        question = gemini_form.Body.model_validate(_value(body)).question(gemini[1] if gemini else "")
         text = asking.answer(question)
         streamed = gemini[2] == "streamGenerateContent" if gemini else question.streamed
         if streamed:
@@ -224,11 +234,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(400, "The body ended before its length.")
         return body
 
-    def _send(self, status: int, content: dict[str, Any]) -> None:
+    def _send(self, status: int, content: dict[str, Any], seconds: float | None = None) -> None:
+        """Answer; `seconds`: when the client may ask again."""
         data = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
+        if seconds is not None:
+            self.send_header("retry-after", str(math.ceil(seconds)))
         if self.close_connection:
             self.send_header("connection", "close")
         self.end_headers()
@@ -241,6 +254,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _value(body: bytes) -> Any:
+    return parse_json(body, BadQuestion, "The JSON body")
 
 
 def _one_line(error: BadQuestion | ValidationError) -> str:

@@ -19,10 +19,10 @@ import pytest
 from PIL import Image
 
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
-from interleave_thinker.backend.errors import ChatError, SettingsError
+from interleave_thinker.backend.errors import ChatError, ServerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.training.evaluation.judges import Judge
-from interleave_thinker.training.evaluation.judges.bridge import Bridge, server
+from interleave_thinker.training.evaluation.judges.bridge import Bridge, asking, server
 
 TOKEN = "bridge-token-0123456789"
 RED = Picture(Image.new("RGB", (8, 8), (255, 0, 0)))
@@ -300,6 +300,63 @@ def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> Non
         assert len(chat.asked) == 6, "two tries a question, three questions"
         with urllib.request.urlopen(f"{address}/v1/models") as response:
             assert json.load(response)["data"][0]["id"] == "echo"
+
+
+def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    down = [True]
+
+    def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
+        if down[0]:
+            raise ServerError("http://judge answered with status 503: loading")
+        return "yes"
+
+    with bridge(tmp_path, answer) as (chat, one, address):
+        path = f"{address}/v1/chat/completions"
+        assert [post(path, chat_body(str(number)))[0] for number in range(4)] == [503] * 4
+        assert len(chat.asked) == 3, "its client has asked again already"
+        request = urllib.request.Request(path, json.dumps(chat_body("4")).encode())
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert 0 < int(refused.value.headers["retry-after"]) <= asking.REST_SECONDS
+        monkeypatch.setattr(asking, "REST_SECONDS", 0.0)
+        one.asking._ask_again_at = time.monotonic()
+        assert post(path, chat_body("5"))[0] == 503 and len(chat.asked) == 4, "still down"
+        down[0] = False
+        assert post(path, chat_body("6"))[0] == 200
+        assert one.asking.trouble is None
+        assert json.load(urllib.request.urlopen(f"{address}/health"))["status"] == "ok"
+
+
+@pytest.mark.parametrize("form", ["openai", "gemini"])
+def test_half_a_character_is_asked_and_answered(tmp_path: Path, form: str) -> None:
+    asked = "a \ud83d\ude00 boat \ud800"
+    with bridge(tmp_path, lambda messages, settings: "fine \ud83d") as (chat, _, address):
+        if form == "openai":
+            status, text = post(f"{address}/v1/chat/completions", chat_body(asked))
+            said = json.loads(text)["choices"][0]["message"]["content"] if status == 200 else text
+        else:
+            body = {"contents": [{"parts": [{"text": asked}]}]}
+            status, text = post(f"{address}/v1beta/models/m:generateContent", body)
+            said = json.loads(text)["candidates"][0]["content"]["parts"][0]["text"] if status == 200 else text
+        assert (status, said) == (200, "fine \ufffd")
+        assert "a \U0001f600 boat \ufffd" in str(chat.asked[0][0][0].content)
+
+
+def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
+    """Else clients find the line cut, again and again, while /health is ok."""
+
+    def fail(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ZeroDivisionError("by zero")
+
+    with bridge(tmp_path, fail) as (_, one, address):
+        path = f"{address}/v1/chat/completions"
+        said = [post(path, chat_body(str(number))) for number in range(3)]
+        assert {status for status, _ in said} == {503} and "by zero" in said[0][1]
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{address}/health")
+        one.asking.begin = one.asking.answer = lambda *_: 1 / 0
+        status, text = post(path, chat_body("x"))
+        assert status == 500 and "The bridge failed" in text
 
 
 def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,109 @@
+"""When a chat server is asked again: as Retry-After says, else after a pause, and never for a refusal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+
+from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
+from interleave_thinker.backend.errors import Cancelled, ServerError
+from interleave_thinker.backend.remote import retrying
+from interleave_thinker.backend.remote.retrying import BUSY_TRIES, TRIES, moment_of, retry_after
+
+ASK = [Message(role="user", content=("A boat?",))]
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with chat_server("yes") as running:
+        yield running
+
+
+@pytest.fixture
+def chat(server: ChatServer) -> ChatModel:
+    return open_chat(f"openai:{server.spec}")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between requests are a hundredth as long."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
+    monkeypatch.setattr(retrying, "LONGEST_PAUSE", 0.08)
+
+
+def test_a_busy_server_is_asked_again_when_it_said(server: ChatServer, chat: ChatModel, quick: None) -> None:
+    server.busy_seconds = 0.9
+    assert chat.reply(ASK, ReplySettings()).text == "yes"
+    assert server.refused == 1, "asked again only after the second that it named"
+
+
+def test_a_wait_beyond_the_deadline_fails_at_once(server: ChatServer) -> None:
+    server.busy_seconds = 50.0
+    with pytest.raises(ServerError, match=r"429: slow down; room in 50 s at the earliest.*deadline"):
+        open_chat(f"openai:{server.spec}", deadline=20.0).reply(ASK, ReplySettings())
+    assert server.refused == 1
+
+
+def test_a_wait_longer_than_anybody_waits_fails_at_once(server: ChatServer, chat: ChatModel) -> None:
+    server.busy_seconds = 86400.0
+    with pytest.raises(ServerError, match="room in 86400 s"):
+        chat.reply(ASK, ReplySettings())
+    assert server.refused == 1
+
+
+def test_a_wait_can_be_cancelled(server: ChatServer, chat: ChatModel) -> None:
+    server.busy_seconds = 60.0
+
+    def stop(text: str) -> None:
+        if server.refused:
+            raise Cancelled("Stopped.")
+
+    with pytest.raises(Cancelled):
+        chat.reply(ASK, ReplySettings(), stop)
+    assert server.refused == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "most"), [(429, BUSY_TRIES), (503, BUSY_TRIES), (500, TRIES), (502, TRIES)]
+)
+def test_passing_failures_are_asked_again_a_few_times(
+    server: ChatServer, chat: ChatModel, quick: None, status: int, most: int
+) -> None:
+    server.faults = [(status, b"not now")] * (most - 1)
+    assert chat.reply(ASK, ReplySettings()).text == "yes"
+    assert len(server.requests) == most
+    server.faults = [(status, b"not now")] * 99
+    with pytest.raises(ServerError, match=f"{status}: not now"):
+        chat.reply(ASK, ReplySettings())
+    assert len(server.requests) == 2 * most
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(400, b"no"), (401, b"no"), (403, b"no"), (404, b"no"), (501, b"no"), (429, b'"insufficient_quota"')],
+)
+def test_refusals_are_not_asked_again(
+    server: ChatServer, chat: ChatModel, quick: None, status: int, said: bytes
+) -> None:
+    server.faults = [(status, said)] * 9
+    with pytest.raises(ServerError, match=str(status)):
+        chat.reply(ASK, ReplySettings())
+    assert len(server.requests) == 1
+
+
+def test_retry_after_is_seconds_or_a_date() -> None:
+    assert retry_after("7") == 7.0 and retry_after("-3") == 0.0
+    assert 20.0 < (retry_after(formatdate(time.time() + 30, usegmt=True)) or 0.0) <= 30.0
+    assert retry_after(formatdate(time.time() - 30, usegmt=True)) == 0.0
+    assert [retry_after(one) for one in (None, "", "soon", "nan", "inf", "1" * 101)] == [None] * 6
+
+
+def test_what_a_status_says_of_the_moment() -> None:
+    said = {status: moment_of(status, "") for status in range(400, 1000)}
+    assert {status for status, moment in said.items() if moment == "busy"} == {429, 503}
+    assert {status for status, moment in said.items() if moment == "late"} == {408, 504}
+    assert said[500] == said[520] == "down" and said[501] is said[600] is said[404] is None
