@@ -37,6 +37,7 @@ from ..types import (
 from .cached_calls import CachedCalls, DrawnFrom
 from .earlier_images import drawn_settings, with_most_images
 from .events import AttemptDrawn, AttemptStarted, Event, Finished, PlanReady, StepFinished
+from .missing_verdicts import MissingVerdicts
 from .policy import (
     accepted,
     check_source,
@@ -49,7 +50,6 @@ from .policy import (
 from .protocols import CriticLike, Offloadable, PlannerLike
 from .step_attempts import Means, StepAttempts
 from .step_rules import check_steps, most_tries, step_seed, step_source, tries_of
-from .unreadable import UnreadableVerdicts
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
@@ -72,8 +72,9 @@ def run(
     planner and request, else the planner's. A `planner` beside a given plan is the one that wrote it.
     `critic` None or `max_attempts` 1 draws each step once, unjudged; of several images that one draw gave, a
     critic finds the best then too. A failed draw or judgement becomes the attempt's `error` and the next
-    attempt follows; a failed planner raises AnswerError or ChatError, a critic whose verdicts cannot be read
-    AnswerError, an unusable journal JournalError, a source rule without its image SettingsError.
+    attempt follows. A failed planner raises AnswerError or ChatError, two verdicts in a row that cannot be
+    read AnswerError, two failed judgements in a row ChatError, an unusable journal JournalError, a source
+    rule without its image SettingsError.
     """
     check_source(request, settings)
     return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
@@ -115,10 +116,8 @@ class _Run:
             self._appoint_critic(plan)
             self.identities = self._identities(planned)
             self.plan = plan
-            unreadable = UnreadableVerdicts(self.critic.identity if self.critic else "")
-            self.means = Means(
-                self.settings, self.store, self.cached_calls, self.critic, unreadable, deadline
-            )
+            missing = MissingVerdicts(self.critic.identity if self.critic else "")
+            self.means = Means(self.settings, self.store, self.cached_calls, self.critic, missing, deadline)
             yield PlanReady(plan, reused)
             for step in plan.drawn_steps:
                 if step.prompt and not draws_left(self.results, self.settings):

@@ -16,10 +16,10 @@ from ..journal.store import RunStore
 from ..types import Attempt, DrawSettings, Redraw, RunSettings, Step, StopReason
 from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
+from .missing_verdicts import MissingVerdicts
 from .policy import choose, user_selected
 from .protocols import CriticLike
 from .step_rules import redraw_seed, step_seed, tries_of
-from .unreadable import UnreadableVerdicts
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Means:
     store: RunStore
     calls: CachedCalls
     critic: CriticLike | None
-    unreadable: UnreadableVerdicts
+    missing: MissingVerdicts
     deadline: float
 
 
@@ -135,7 +135,7 @@ class StepAttempts:
 
     def judge(self, first: int) -> Iterator[Event]:
         """Judge the attempts from `first` on, together where that is possible. Raises AnswerError where the
-        critic's verdicts cannot be read."""
+        critic's verdicts cannot be read, ChatError where it cannot judge."""
         numbers = [number for number in range(first, len(self.made)) if self.made[number].image]
         if self.means.critic is None or not numbers or self.step.prompt is None:
             return
@@ -149,4 +149,4 @@ class StepAttempts:
             update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
             self.made[number] = attempt.model_copy(update=update)
             yield AttemptJudged(self.step, number, self.made[number], reused)
-            self.means.unreadable.hear(found.verdict, reused)
+            self.means.missing.hear(found, reused)

@@ -269,12 +269,12 @@ def test_on_failure_stop_ends_after_the_refused_step() -> None:
 
 
 def test_failed_judgement_is_never_acceptance() -> None:
-    critic = Verdicts(ChatError("server gone"), ChatError("server gone"))
+    critic = Verdicts(False, ChatError("server gone"))
     settings = RunSettings(max_attempts=2, accept_at=0.0)
     result = tell(REQUEST, OnePlan(HOUSE), Counting(), critic, settings).results[0]
     assert result.stop_reason is StopReason.tries_used_up
-    assert [attempt.error.where for attempt in result.attempts if attempt.error] == ["critic", "critic"]
-    assert all(attempt.verdict is None and attempt.image for attempt in result.attempts)
+    assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "critic"]
+    assert result.attempts[1].verdict is None and result.attempts[1].image
 
 
 def test_critic_not_understood_is_redrawn_with_the_same_prompt() -> None:

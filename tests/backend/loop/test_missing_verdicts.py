@@ -1,7 +1,8 @@
-"""A run whose critic cannot be read stops after two verdicts, says why, and goes on with another critic."""
+"""A run whose critic gives no verdicts stops after two of them, says why, and goes on where it was."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ REQUEST = Request(text="two pages")
 PLAN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
 UNREADABLE = Verdict(success=None, reasoning="Nobody understands this.")
 WRONG = Verdict(success=False, refined_prompt="")
+GONE = ChatError("No server: 503.")
 
 
 class Other(Verdicts):
@@ -57,11 +59,62 @@ def test_the_row_goes_on_over_steps_and_over_runs(tmp_path: Path) -> None:
     assert len(generator.drawn) == 3
 
 
-def test_a_readable_verdict_or_a_failed_one_between_them_is_no_row(tmp_path: Path) -> None:
-    critic = Verdicts(UNREADABLE, WRONG, UNREADABLE, True, True)
-    assert isinstance(events(critic, Counting(), tmp_path / "read")[-1], Finished)
-    critic = Verdicts(ChatError("No server."), ChatError("No server."), UNREADABLE, True, True)
-    assert isinstance(events(critic, Counting(), tmp_path / "failed")[-1], Finished)
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (UNREADABLE, WRONG, UNREADABLE, True, True),
+        (GONE, WRONG, GONE, True, True),
+        (GONE, UNREADABLE, GONE, True, True),
+        (GONE, True, GONE, True),
+    ],
+)
+def test_a_verdict_between_them_is_no_row(tmp_path: Path, answers: tuple) -> None:
+    assert isinstance(events(Verdicts(*answers), Counting(), tmp_path)[-1], Finished)
+
+
+def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_next(tmp_path: Path) -> None:
+    generator = Counting()
+    critic = Verdicts(True, *[GONE] * 9)
+    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are kept"):
+        events(critic, generator, tmp_path)
+    assert len(generator.drawn) == 3, "no third attempt is drawn unjudged"
+    stopped = load_trajectory(tmp_path)
+    assert not (tmp_path / "trajectory.json").exists(), "it is not complete"
+    assert stopped.results[0].stop_reason is StopReason.accepted
+    assert [one.error.message for one in stopped.results[1].attempts if one.error] == ["No server: 503."] * 2
+    generator, critic = Counting(), Verdicts(WRONG, True)
+    finished = events(critic, generator, tmp_path)[-1]
+    assert isinstance(finished, Finished)
+    assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
+    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were there"
+
+
+def test_failed_judgements_are_counted_over_steps(tmp_path: Path) -> None:
+    generator = Counting()
+    with pytest.raises(ChatError):
+        events(Verdicts(WRONG, GONE, GONE), generator, tmp_path, tries=2)
+    assert len(generator.drawn) == 3
+
+
+def test_images_that_are_judged_together_have_one_judgement(tmp_path: Path) -> None:
+    class Together(Verdicts):
+        judges_together = True
+
+        def judge_together(
+            self, before: object, afters: Sequence[Picture], original_prompt: str, prompt_used: str
+        ) -> list[Verdict]:
+            return [self.judge(None, afters[0], original_prompt, prompt_used)] * len(afters)
+
+    settings = RunSettings(max_attempts=4, candidates=2)
+    generator = Counting()
+    critic = Together(GONE, True, True)
+    finished = list(run(REQUEST, None, generator, critic, settings, Journal(tmp_path), PLAN))[-1]
+    assert isinstance(finished, Finished) and len(generator.drawn) == 6
+
+
+def test_the_stop_is_the_same_without_a_journal() -> None:
+    with pytest.raises(ChatError, match="No server: 503"):
+        list(run(REQUEST, None, Counting(), Verdicts(GONE, GONE), RunSettings(), None, PLAN))
 
 
 def test_a_recorded_row_stops_nothing(tmp_path: Path) -> None:
