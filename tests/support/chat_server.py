@@ -39,6 +39,9 @@ class ChatServer(ThreadingHTTPServer):
         self.busy_until = 0.0
         self.refused = 0
         """Requests that it was too busy for."""
+        self.dies_after: int | None = None
+        """Replies after which every request gets `dies_with`: a status, or 0 for a closed connection."""
+        self.dies_with = 0
         self.raw: bytes | None = None
         self.events: list[str] | None = None
         """Data of the events of a stream, as they are."""
@@ -65,6 +68,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.silent_seconds:
             return self._be_silent()
+        if self.server.dies_after is not None and len(self.server.requests) > self.server.dies_after:
+            if not self.server.dies_with:
+                self.close_connection = True
+                return None
+            return self._send(self.server.dies_with, b"it died", "text/plain")
         if self.server.busy_seconds:
             now = time.monotonic()
             self.server.busy_until = self.server.busy_until or now + self.server.busy_seconds

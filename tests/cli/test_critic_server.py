@@ -1,0 +1,73 @@
+"""A run whose critic's server is busy or dies: nothing is generated twice, nothing passes for complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+from support.cli_calls import Scripts, call, verdict_reply
+from support.small_agents import STORY
+
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.remote import retrying
+from interleave_thinker.backend.types import StopReason
+
+DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
+
+
+@pytest.fixture
+def critic(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retrying, "LONGEST_PAUSE", 0.01)
+    with chat_server(verdict_reply(True)) as running:
+        yield running
+
+
+def line(folder: Path, critic: ChatServer) -> list[object]:
+    planner = Scripts(folder).planner(write_plan(STORY))
+    options = ["--critic", f"openai:{critic.spec}", "--generator", "fake:16", "--max-attempts", 4]
+    return ["run", "a story", "--out", folder / "out", *planner, *options]
+
+
+def written(folder: Path) -> dict[str, int]:
+    """The records of images, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "out" / "attempts").iterdir()}
+
+
+def test_a_busy_critic_is_waited_for_and_no_image_is_drawn_twice(tmp_path: Path, critic: ChatServer) -> None:
+    critic.busy_seconds = 0.9
+    done = call(*line(tmp_path, critic))
+    assert done.exit_code == 0, done.output
+    assert critic.refused == 1, "asked again after the second that it named"
+    assert len(written(tmp_path)) == DRAWN_STEPS
+    attempts = [one for result in load_trajectory(tmp_path / "out").results for one in result.attempts]
+    assert len(attempts) == DRAWN_STEPS and all(one.verdict and one.verdict.success for one in attempts)
+
+
+@pytest.mark.parametrize("status", [0, 401, 429, 500, 503])
+def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
+    tmp_path: Path, critic: ChatServer, status: int
+) -> None:
+    critic.dies_after, critic.dies_with = 1, status
+    died = call(*line(tmp_path, critic))
+    assert died.exit_code == 1
+    assert "Two judgements in a row failed" in died.output and "All images are kept" in died.output
+    assert (f"status {status}: it died" if status else "cannot be reached") in died.output
+    kept = written(tmp_path)
+    assert len(kept) == 3, "one of the first step and two of the next, no more"
+    assert not (tmp_path / "out" / "trajectory.json").exists()
+    stopped = load_trajectory(tmp_path / "out").results
+    assert stopped[0].stop_reason is StopReason.accepted and stopped[-1].stop_reason is StopReason.cancelled
+
+    again = call(*line(tmp_path, critic))
+    assert again.exit_code == 1 and written(tmp_path) == kept, "it is still down"
+
+    critic.dies_after = None
+    done = call(*line(tmp_path, critic))
+    assert done.exit_code == 0, done.output
+    after = written(tmp_path)
+    assert {name: after[name] for name in kept} == kept, "no image was drawn again"
+    assert len(after) == len(kept) + 1
