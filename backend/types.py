@@ -54,6 +54,7 @@ __all__ = [
     "StopReason",
     "Text",
     "Trajectory",
+    "UnusedSetting",
     "Value",
     "Verdict",
     "in_style",
@@ -358,8 +359,14 @@ class Identities(Value):
     prompt_set: Text = Field(default="", description="Digest of the planner's and the critic's prompt sets.")
 
 
+UnusedSetting = Literal["accept_at", "seed", "constrained_decoding"]
+"""A setting that can be without effect: the critic reports no probabilities, the image service takes no seed,
+an agent's backend cannot constrain its replies."""
+
+
 class Trajectory(Value):
-    """A whole run: request, plan, every attempt of every step, and who made it with which settings."""
+    """A whole run: request, plan, every attempt of every step, and who made it with which settings; `unused`
+    are those that had no effect."""
 
     version: int = FORMAT_VERSION
     request: Request
@@ -367,3 +374,9 @@ class Trajectory(Value):
     results: Several[StepResult] = Field(default=(), max_length=MAX_STEPS)
     settings: RunSettings = RunSettings()
     identities: Identities = Identities()
+    unused: Several[UnusedSetting] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run whose settings all had an effect is written as it always was."""
+        return written_without(fields(self), self, ("unused",))

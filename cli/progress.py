@@ -23,8 +23,10 @@ from ..backend.loop.events import (
     Event,
     Finished,
     PlanReady,
+    SettingUnused,
     StepFinished,
 )
+from ..backend.report.outcomes import UNUSED
 from ..backend.shown_text import shown_text
 from ..backend.types import Attempt, Plan, StepResult, StopReason
 
@@ -96,6 +98,11 @@ class Lines:
         success = event.record.verdict.success if event.record.verdict else None
         style = {True: "green", False: "yellow", None: "red"}[success]
         self.say(f"    {attempt_line(event.attempt, event.record, event.reused)}", style)
+
+    @show.register
+    def _unused(self, event: SettingUnused) -> None:
+        self.wait("")
+        self.say(f"    {UNUSED[event.setting]}", "yellow")
 
     @show.register
     def _finished_step(self, event: StepFinished) -> None:

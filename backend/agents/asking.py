@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
-from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..chat.protocol import ChatModel, Constrains, Message, Reply, ReplySettings
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set, fill
-from ..types import MAX_TEXT
+from ..types import MAX_TEXT, UnusedSetting
 
 IMAGE_MARK = "<image>"
 LONGER = "Allow longer answers: raise 'max_tokens' of the agent's node, or --{}-max-tokens."
@@ -70,6 +70,13 @@ class Agent:
     @property
     def prompt_set_digest(self) -> str:
         return self.prompt_set.digest
+
+    @property
+    def unused_settings(self) -> tuple[UnusedSetting, ...]:
+        """Settings that were asked for and that the backend cannot honor."""
+        constrains = isinstance(self.chat, Constrains) and self.chat.constrains_replies
+        asked = self.constrained_decoding == "always" and not constrains
+        return ("constrained_decoding",) if asked else ()
 
     @property
     def identity(self) -> str:

@@ -164,6 +164,16 @@ class RepliesTogether(Protocol):
 
 
 @runtime_checkable
+class Constrains(Protocol):
+    """A chat backend that can constrain a reply to the grammar of its answer."""
+
+    @property
+    def constrains_replies(self) -> bool:
+        """Whether it can here: the library for it may be missing."""
+        ...
+
+
+@runtime_checkable
 class OnDevice(Protocol):
     """A chat backend whose weights are on a device of this machine, and can leave it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import Attempt, Plan, Redraw, Step, StepResult, Trajectory
+from ..types import Attempt, Plan, Redraw, Step, StepResult, Trajectory, UnusedSetting
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,13 @@ class AttemptJudged:
 
 
 @dataclass(frozen=True)
+class SettingUnused:
+    """A setting of the run has no effect; reported once."""
+
+    setting: UnusedSetting
+
+
+@dataclass(frozen=True)
 class StepFinished:
     """A step is done, for the reason in `result.stop_reason`."""
 
@@ -69,4 +76,4 @@ class Finished:
     trajectory: Trajectory
 
 
-Event = PlanReady | AttemptStarted | AttemptDrawn | AttemptJudged | StepFinished | Finished
+Event = PlanReady | AttemptStarted | AttemptDrawn | AttemptJudged | SettingUnused | StepFinished | Finished

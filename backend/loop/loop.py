@@ -15,8 +15,9 @@ run for a whole one.
 from __future__ import annotations
 
 import time
+from collections.abc import Generator as EventStream
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from ..errors import Cancelled, SettingsError, SourceMissing
@@ -33,10 +34,20 @@ from ..types import (
     StepResult,
     StopReason,
     Trajectory,
+    UnusedSetting,
 )
 from .cached_calls import CachedCalls, DrawnFrom
 from .earlier_images import drawn_settings, with_most_images
-from .events import AttemptDrawn, AttemptStarted, Event, Finished, PlanReady, StepFinished
+from .events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    SettingUnused,
+    StepFinished,
+)
 from .missing_verdicts import MissingVerdicts
 from .policy import (
     accepted,
@@ -45,6 +56,8 @@ from .policy import (
     draws_left,
     first_image,
     next_prompt,
+    unused_at,
+    unused_from_start,
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
@@ -102,6 +115,7 @@ class _Run:
         self.cached_calls = CachedCalls(generator, store)
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
+        self.unused: list[UnusedSetting] = []
 
     def events(self, given: Plan | None) -> Iterator[Event]:
         self._appoint_critic(given)
@@ -119,11 +133,13 @@ class _Run:
             missing = MissingVerdicts(self.critic.identity if self.critic else "")
             self.means = Means(self.settings, self.store, self.cached_calls, self.critic, missing, deadline)
             yield PlanReady(plan, reused)
+            agents = (self.planner if planned else None, self.critic)
+            yield from self._unused(unused_from_start(self.generator, agents))
             for step in plan.drawn_steps:
                 if step.prompt and not draws_left(self.results, self.settings):
                     break
                 try:
-                    yield from self._step(step)
+                    yield from self._step_events(step)
                 except (Cancelled, KeyboardInterrupt):
                     yield self._close(step, StopReason.cancelled)
                     yield self._finish(plan)
@@ -175,7 +191,21 @@ class _Run:
         self.store.keep_plan(plan, key)
         return plan, True, False
 
-    def _step(self, step: Step) -> Iterator[Event]:
+    def _unused(self, settings: list[UnusedSetting]) -> Iterator[Event]:
+        """Report settings without effect that were not reported yet."""
+        for setting in settings:
+            if setting not in self.unused:
+                self.unused.append(setting)
+                yield SettingUnused(setting)
+
+    def _step_events(self, step: Step) -> Iterator[Event]:
+        with closing(self._step(step)) as events:
+            for event in events:
+                yield event
+                if isinstance(event, AttemptJudged):
+                    yield from self._unused(unused_at(event.record.verdict, self.settings))
+
+    def _step(self, step: Step) -> EventStream[Event, None, None]:
         """Draw and judge one step until a reason to stop; its result is then the last of `results`."""
         if not step.prompt:
             yield self._close(step, StopReason.text_only)
@@ -283,6 +313,7 @@ class _Run:
             results=tuple(self.results),
             settings=self.settings,
             identities=self.identities,
+            unused=tuple(self.unused),
         )
         self.store.finish(trajectory)
         return Finished(trajectory)

@@ -8,12 +8,24 @@ loop, the evaluation and a reader of a finished trajectory come to the same conc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import SettingsError
+from ..generators.protocol import Generator, is_repeatable
 from ..pictures import Picture
-from ..types import MAX_ATTEMPTS, MAX_TEXT, Attempt, Request, RunSettings, StepResult, Verdict, in_style
+from ..types import (
+    MAX_ATTEMPTS,
+    MAX_TEXT,
+    Attempt,
+    Request,
+    RunSettings,
+    StepResult,
+    UnusedSetting,
+    Verdict,
+    in_style,
+)
+from .protocols import KnowsUnused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,3 +155,18 @@ def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Pict
     if given:
         return given[0]
     return next((result.image for result in earlier if result.image is not None), None)
+
+
+def unused_from_start(generator: Generator, agents: Iterable[object]) -> list[UnusedSetting]:
+    """Return the settings without effect that are known before anything is generated, each once."""
+    found: list[UnusedSetting] = [] if is_repeatable(generator) else ["seed"]
+    for agent in agents:
+        found += agent.unused_settings if isinstance(agent, KnowsUnused) else ()
+    return list(dict.fromkeys(found))
+
+
+def unused_at(verdict: Verdict | None, settings: RunSettings) -> list[UnusedSetting]:
+    """Return the settings that have no effect on this verdict."""
+    if settings.accept_at is None or verdict is None or verdict.success is None:
+        return []
+    return ["accept_at"] if verdict.probability is None else []

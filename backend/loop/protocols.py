@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from ..errors import ChatError
 from ..pictures import Picture
-from ..types import Plan, Request, Verdict
+from ..types import Plan, Request, UnusedSetting, Verdict
 
 
 @runtime_checkable
@@ -85,3 +85,11 @@ class Offloadable(Protocol):
         """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then
         nothing happens."""
         ...
+
+
+@runtime_checkable
+class KnowsUnused(Protocol):
+    """An agent that knows which of its settings its backend cannot honor."""
+
+    @property
+    def unused_settings(self) -> tuple[UnusedSetting, ...]: ...

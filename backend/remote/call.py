@@ -70,20 +70,15 @@ class RemoteCall:
         """The answer of `ask`, which is asked again as retrying.py says while it raises Retryable; nobody
         waits on once the call is hung up. Raises the error of the last Retryable, or that the server has no
         room before the deadline."""
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            sleep_using_event,
-            stop_any,
-            stop_when_event_set,
-        )
+        from tenacity import Retrying, retry_if_exception_type, sleep_using_event
 
-        def no_time(state: RetryCallState) -> bool:
-            return state.upcoming_sleep >= min(self.seconds_left, MOST_ASKED_FOR)
+        def over(state: RetryCallState) -> bool:
+            no_time = state.upcoming_sleep >= min(self.seconds_left, MOST_ASKED_FOR)
+            return no_time or tries_are_used_up(state) or self.hung_up.is_set()
 
         retrying = Retrying(
             retry=retry_if_exception_type(Retryable),
-            stop=stop_any(tries_are_used_up, no_time, stop_when_event_set(self.hung_up)),
+            stop=over,
             sleep=sleep_using_event(self.hung_up),
             wait=pause,
             reraise=True,

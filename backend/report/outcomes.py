@@ -13,10 +13,27 @@ from enum import Enum
 from typing import Literal
 
 from ..loop.policy import accepted
-from ..types import Attempt, RunSettings, Step, StepResult, StopReason, Trajectory, Value
+from ..types import (
+    Attempt,
+    RunSettings,
+    Several,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    UnusedSetting,
+    Value,
+)
 
 TITLE_LENGTH = 80
 LIKELY = 0.985
+
+UNUSED: dict[UnusedSetting, str] = {
+    "accept_at": "accept_at had no effect: the critic reports no probabilities",
+    "seed": "seed had no effect: the image service takes none",
+    "constrained_decoding": "constrained decoding had no effect: the agent's backend cannot do it",
+}
+"""What is said of a setting without effect."""
 
 Tone = Literal["good", "open", "bad", "quiet"]
 """How a step or an attempt is coloured: right, not settled, failed, nothing to say of it."""
@@ -41,7 +58,8 @@ class StoryStep(Value):
 
 class Summary(Value):
     """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and
-    how many a person picked, wall seconds, and how many of the drawn steps nobody judged."""
+    how many a person picked, wall seconds, and how many of the drawn steps nobody judged;
+    `unused` are settings without effect."""
 
     steps: int
     images: int
@@ -50,6 +68,7 @@ class Summary(Value):
     picked_steps: int
     seconds: float
     unjudged_steps: int = 0
+    unused: Several[UnusedSetting] = ()
 
     @property
     def sentence(self) -> str:
@@ -61,7 +80,7 @@ class Summary(Value):
             parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'picture')} accepted")
         if self.picked_steps:
             parts.append(f"{self.picked_steps} picked by hand")
-        return " · ".join([*parts, f"{duration(self.seconds)}"])
+        return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
 def outcome(attempt: Attempt, settings: RunSettings) -> Outcome:
@@ -139,6 +158,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         picked_steps=sum(result.stop_reason is StopReason.picked for result in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
+        unused=trajectory.unused,
     )
 
 

@@ -7,6 +7,7 @@ agent does not report is missing, not made up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from comfy_api.latest import io
@@ -14,10 +15,10 @@ from comfy_api.latest import io
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.loop import CriticLike
-from ...backend.loop.policy import accepted
-from ...backend.report.outcomes import percent
+from ...backend.loop.policy import accepted, unused_at
+from ...backend.report.outcomes import UNUSED, percent
 from ...backend.report.reasoning import reasoning_shown
-from ...backend.types import Verdict
+from ...backend.types import RunSettings, Verdict
 from .. import host
 from ..agents.interruptible import ListenedCritic
 from ..agents.reply_inputs import settings_of
@@ -130,7 +131,9 @@ class Judge(io.ComfyNode):
             verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
             raise AnswerError(verdict.reasoning, hint="Try another agent.")
-        return results(verdict, accepted(verdict, accept_at_of(agent, accept_at)))
+        wanted = accept_at_of(agent, accept_at)
+        unused = unused_at(verdict, RunSettings(accept_at=wanted))
+        return results(verdict, accepted(verdict, wanted), [UNUSED[setting] for setting in unused])
 
 
 def check_texts(instruction: str, prompt: str) -> None:
@@ -142,10 +145,10 @@ def check_texts(instruction: str, prompt: str) -> None:
         raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_TEXTS} characters.")
 
 
-def results(verdict: Verdict, passes: bool) -> io.NodeOutput:
-    """The outputs and the display of a verdict."""
+def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.NodeOutput:
+    """The outputs and the display of a verdict, which ends with the notes."""
     unknown = "This agent reports no probability: use the output 'success'."
-    text = verdict_text(verdict, passes)
+    text = "\n\n".join([verdict_text(verdict, passes), *notes])
     return io.NodeOutput(
         passes,
         expansion.missing(unknown) if verdict.probability is None else verdict.probability,

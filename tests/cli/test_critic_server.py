@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +72,20 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
     after = written(tmp_path)
     assert {name: after[name] for name in kept} == kept, "no image was drawn again"
     assert len(after) == len(kept) + 1
+
+
+def test_accept_at_without_probabilities_is_said_once(tmp_path: Path, critic: ChatServer) -> None:
+    critic.has_logprobs = False
+    said = "accept_at had no effect: the critic reports no probabilities"
+    options = line(tmp_path, critic)
+    done = call(*options, "--accept-at", 0.8)
+    assert done.exit_code == 0 and done.output.count(said) == 1
+    assert said in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    events = [json.loads(one) for one in call(*options, "--accept-at", 0.8, "--json").output.splitlines()]
+    told = [one for one in events if one["event"] == "setting_unused"]
+    assert told == [{"event": "setting_unused", "setting": "accept_at"}]
+
+
+def test_accept_at_with_probabilities_is_not_mentioned(tmp_path: Path, critic: ChatServer) -> None:
+    done = call(*line(tmp_path, critic), "--accept-at", 0.8)
+    assert done.exit_code == 0 and "had no effect" not in done.output

@@ -32,7 +32,7 @@ from interleave_thinker.backend.loop.events import (
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
 from interleave_thinker.backend.report.drift import StepDrift
-from interleave_thinker.backend.report.outcomes import Outcome, duration, stop_sentence, summarize
+from interleave_thinker.backend.report.outcomes import UNUSED, Outcome, duration, stop_sentence, summarize
 from interleave_thinker.backend.types import Fault, Plan, Request, Step, StepResult, StopReason, Trajectory
 from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
@@ -165,6 +165,7 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     unjudged = tuple(one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in drawn)
     for results in (unjudged, unjudged[:1]):
         yield trajectory.model_copy(update={"results": results})
+    yield trajectory.model_copy(update={"unused": tuple(UNUSED)})
 
 
 def notes_of_edits() -> Iterator[str]:

@@ -83,6 +83,12 @@ class TransformersChat:
     def prompt_set(self) -> PromptSet | None:
         return self._prompt_set
 
+    @property
+    def constrains_replies(self) -> bool:
+        from .grammar_processor import grammar_is_installed
+
+        return grammar_is_installed()
+
     def reply(
         self,
         messages: Sequence[Message],

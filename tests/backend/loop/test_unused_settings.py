@@ -1,0 +1,76 @@
+"""A setting without effect is reported once per run, in its trajectory and wherever that is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.small_agents import STORY, Counting, OnePlan, Verdicts
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.exporters.page import render
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished, SettingUnused
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.types import Request, RunSettings, Trajectory, Verdict
+
+REQUEST = Request(text="a story")
+SURE = Verdict(success=True, probability=0.9)
+SAID = "accept_at had no effect: the critic reports no probabilities"
+
+
+class Unseeded(Counting):
+    repeatable = False
+
+
+def carried_out(
+    critic: object, folder: Path, accept_at: float | None = 0.8, generator: Counting | None = None
+) -> tuple[list[str], Trajectory]:
+    settings = RunSettings(max_attempts=2, accept_at=accept_at)
+    drawer = generator or Counting()
+    events = list(run(REQUEST, OnePlan(STORY), drawer, critic, settings, Journal(folder)))
+    assert isinstance(events[-1], Finished)
+    told = [event.setting for event in events if isinstance(event, SettingUnused)]
+    return told, events[-1].trajectory
+
+
+def test_accept_at_without_probabilities_is_said_once_and_everywhere(tmp_path: Path) -> None:
+    told, trajectory = carried_out(Verdicts(True, False, True, True), tmp_path)
+    assert told == ["accept_at"] and trajectory.unused == ("accept_at",)
+    assert SAID in report(trajectory) and SAID in render(trajectory)
+    assert load_trajectory(tmp_path) == trajectory
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path).unused == ("accept_at",), "as its records tell"
+    told, _ = carried_out(Verdicts(), tmp_path)
+    assert told == ["accept_at"], "once per run, also of one that only reads"
+
+
+@pytest.mark.parametrize(
+    ("answers", "accept_at"),
+    [((SURE,) * 3, 0.8), ((True,) * 3, None), ((Verdict(success=None), SURE, SURE, SURE), 0.8)],
+)
+def test_nothing_is_said_of_what_had_an_effect(
+    tmp_path: Path, answers: tuple, accept_at: float | None
+) -> None:
+    told, trajectory = carried_out(Verdicts(*answers), tmp_path, accept_at)
+    assert told == [] and "had no effect" not in report(trajectory)
+    assert "unused" not in trajectory.model_dump(), "earlier versions read it"
+
+
+def test_a_service_that_takes_no_seed_is_named(tmp_path: Path) -> None:
+    told, trajectory = carried_out(Verdicts(*[SURE] * 3), tmp_path, generator=Unseeded())
+    assert told == ["seed"] and "seed had no effect" in report(trajectory)
+
+
+def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
+    class Constraining(ScriptedChat):
+        constrains_replies = True
+
+    assert Critic(ScriptedChat([]), constrained_decoding="always").unused_settings == (
+        "constrained_decoding",
+    )
+    assert Critic(ScriptedChat([])).unused_settings == (), "it was not asked for"
+    assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()
