@@ -14,6 +14,7 @@ from ...backend.generators.protocol import (
     Generator,
     TakesStepSettings,
     idle_workers,
+    is_repeatable,
     most_beside,
     stopped_by,
 )
@@ -59,6 +60,10 @@ class InterruptibleGenerator:
     @property
     def most_beside(self) -> int:
         return most_beside(self._generator)
+
+    @property
+    def repeatable(self) -> bool:
+        return is_repeatable(self._generator)
 
     @property
     def idle_workers(self) -> int:

@@ -66,9 +66,12 @@ def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passe
 
 
 def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) -> None:
-    outputs = host.run(judged(verdict(True)))
+    outputs = host.run(judged(*[verdict(True)] * 2))
     assert said(outputs, "success") == "True" and "probability" not in outputs
     assert said(outputs, "text").startswith("Accepted") and "P(success)" not in said(outputs, "text")
+    assert "had no effect" not in said(outputs, "text")
+    strict = host.run(judged(*[verdict(True)] * 2, accept_at=0.8))
+    assert said(strict, "success") == "True" and "accept_at had no effect" in said(strict, "text")
 
 
 def test_a_reply_that_cannot_be_read_is_an_error_that_shows_it(host: ComfyServer) -> None:
