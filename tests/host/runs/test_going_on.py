@@ -13,7 +13,7 @@ from support.host_home import HostHome
 
 from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
-from ..server.comfy_server import ComfyServer
+from ..server.comfy_server import ComfyServer, HostError
 from ..server.runs import answers_at_once, journals, made, wait_until
 
 SIZE = (64, 64)
@@ -107,3 +107,16 @@ def test_no_request_leads_out_of_the_output_folder(host: ComfyServer, request_te
     host.run(story(request_text, ["a"], SIZE))
     (folder,) = set(parent.iterdir()) - before
     assert folder.parent == parent and len(folder.name) < 60
+
+
+def attempts_of(host: ComfyServer, request: str) -> dict[str, Any]:
+    return {name: when for name, when in made(host, request).items() if name.startswith("attempts")}
+
+
+def test_a_critic_that_fails_stops_the_loop_and_its_images_are_judged_later(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are kept"):
+        host.run(critical("failing critic", ["a", "b"], 1))
+    before = attempts_of(host, "failing critic")
+    assert len(before) == 3, "one of the first step and two of the next"
+    host.run(critical("failing critic", ["a", "b"], 3))
+    assert attempts_of(host, "failing critic") == before, "no image was drawn again"

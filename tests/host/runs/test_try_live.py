@@ -147,3 +147,11 @@ def test_a_batch_is_shown_and_recorded_as_candidates(host: ComfyServer) -> None:
     answer = httpx.get(f"{host.url}{ROUTE}/run", params={"run": folder.name}).raise_for_status()
     replayed = newest(answer.json()["messages"])
     assert [replayed["attempt", 1, number]["of"] for number in range(3)] == [3, 3, 3]
+
+
+def test_a_critic_that_fails_stops_the_tries(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are kept"):
+        host.run(pair("failing pair", None, replies=[verdict(False, "another")]))
+    (folder,) = journals(host, "failing pair")
+    assert len(list((folder / "attempts").iterdir())) == 3
+    assert state_of(host)["run", None, None]["status"] == "failed"
