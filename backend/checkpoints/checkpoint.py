@@ -13,13 +13,13 @@ from typing import Any
 
 from ..errors import ChatError
 from ..files import bounded_reader
+from .adapter_config import check_fields
 from .digest import files_digest
 from .families import TESTED, check_family, is_tested
 from .model_folder import LARGEST, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
-MAX_RANK = 4096
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
@@ -79,6 +79,14 @@ def check_adapter(folder: Path) -> None:
     if not folder.is_dir():
         raise ChatError(f"There is no adapter folder {str(folder)!r}.")
     check_files(folder, ChatError)
+    if not (folder / "adapter_config.json").is_file():
+        whole = (folder / "config.json").is_file()
+        raise ChatError(
+            f"{str(folder)!r} is not an adapter: it has no adapter_config.json.",
+            "It is a whole checkpoint (a full fine-tuning): name it as the model itself, nothing is merged."
+            if whole
+            else "Give the folder with adapter_config.json and adapter_model.safetensors.",
+        )
     config = read_json(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
         raise ChatError(
@@ -90,16 +98,7 @@ def check_adapter(folder: Path) -> None:
             f"The adapter in {str(folder)!r} changes the base model's own weights.",
             "Save it as a plain LoRA (bias none), or merge it into a checkpoint of its own.",
         )
-    # The first imports a module that the file names, the second repeats layers of the base.
-    for name in ("megatron_config", "layer_replication"):
-        if config.get(name):
-            raise ChatError(f"The adapter in {str(folder)!r} has a {name}, which is not supported.")
-    if any(
-        value > MAX_RANK
-        for key, value in numbers_of(config)
-        if key not in ("lora_alpha", "layers_to_transform")
-    ):
-        raise ChatError(f"The adapter in {str(folder)!r} has a rank above {MAX_RANK}.")
+    check_fields(config, folder)
     if (folder / "adapter_model.safetensors").is_file():
         check_safetensors(folder / "adapter_model.safetensors")
     else:

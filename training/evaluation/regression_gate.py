@@ -14,17 +14,18 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint, checkpoint_digest
+from ...backend.chat.local.adapters import attach, check_usable
+from ...backend.checkpoints.checkpoint import checkpoint_digest
+from ...backend.checkpoints.loaded import load_whole
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
 from ..rows.conversations import as_prompt_completion
 from ..rows.row_sets import RowSet
-from ..trainer.policy import quiet
+from ..trainer.policy import load_processor, quiet
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
@@ -142,28 +143,15 @@ def answers_of(
 ) -> list[str]:
     """A critic's greedy answers to rows; `adapter` is a LoRA folder for the checkpoint, if any."""
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    check_checkpoint(checkpoint, untested=True)
     if adapter is not None:
-        check_adapter(adapter)
+        check_usable(adapter)
     on_gpu = device != "cpu" and torch.cuda.is_available()
     with quiet():
-        processor: Any = AutoProcessor.from_pretrained(
-            checkpoint, local_files_only=True, trust_remote_code=False
-        )
-        processor.tokenizer.padding_side = "left"
-        model: Any = AutoModelForImageTextToText.from_pretrained(
-            checkpoint,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.bfloat16 if on_gpu else torch.float32,
-        )
+        processor = load_processor(checkpoint)
+        model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         if adapter is not None:
-            from peft import PeftModel
-
-            model = PeftModel.from_pretrained(model, str(adapter))
+            model = attach(model, adapter)
         model = model.to("cuda" if on_gpu else "cpu")
         asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
         return greedy_answers(model, processor, asked, settings.gate_tokens, settings.gate_batch)[0]

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...backend.checkpoints.checkpoint import check_adapter, check_checkpoint
+from ...backend.chat.local.adapters import check_usable, merged_into
+from ...backend.chat.local.loading import load_processor
+from ...backend.checkpoints.checkpoint import check_checkpoint
+from ...backend.checkpoints.loaded import LOCAL, load_whole
 from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
 from ...backend.prompts import prompt_set_of
@@ -20,33 +23,27 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
     """Write `base` with `adapter` merged in to `out` (safetensors of at most `shard` each, processor, prompt
     set).
 
-    The adapter's prompt set wins over the base's. Raises ChatError for a folder that is no LoRA adapter,
-    SettingsError if `out` exists, TrainingError if the adapter does not fit the base.
+    The adapter's prompt set wins over the base's. Raises ChatError for a folder that is not a LoRA adapter or
+    does not fit the base, and for a base that an agent could not be; SettingsError if `out` exists,
+    TrainingError for what cannot be written.
     """
     require("peft")
-    check_adapter(adapter)
+    check_usable(adapter)
     check_checkpoint(base, untested=True)
     if out.exists():
         raise SettingsError(f"{str(out)!r} exists.", "Give a folder that does not.")
     import torch
-    from peft import PeftModel
-    from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoConfig
 
-    local = {"local_files_only": True, "trust_remote_code": False}
+    processor = load_processor(base)
     with boundary(TrainingError, f"The adapter {str(adapter)!r} cannot be merged into {str(base)!r}"):
-        dtype = AutoConfig.from_pretrained(base, **local).dtype or torch.float32
-        model = AutoModelForImageTextToText.from_pretrained(
-            base, use_safetensors=True, dtype=torch.float32, **local
-        )
-        before = {name for name, _ in model.named_parameters()}
-        with_adapter = PeftModel.from_pretrained(model, str(adapter))
-        if not any("lora_" in name for name, _ in with_adapter.named_parameters()):
-            raise TrainingError(f"The adapter {str(adapter)!r} holds no weights for {str(base)!r}.")
-        merged = with_adapter.merge_and_unload(safe_merge=True)
-        if {name for name, _ in merged.named_parameters()} != before:
-            raise TrainingError("Merging has left other weights than the base has.")
+        dtype = AutoConfig.from_pretrained(base, **LOCAL).dtype or torch.float32
+        model = load_whole(base, dtype=torch.float32)
+        before = set(model.state_dict())
+        merged = merged_into(model, adapter)
+        if set(merged.state_dict()) != before:
+            raise TrainingError("Merging has left other weights than the base has.", "Update peft.")
         merged.to(dtype)
-        processor = AutoProcessor.from_pretrained(base, **local)
     prompt_set = prompt_set_of(adapter) or prompt_set_of(base)
     with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:
         merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)

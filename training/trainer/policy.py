@@ -19,7 +19,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...backend.chat.local.loading import load_processor as agents_processor
 from ...backend.checkpoints.checkpoint import check_checkpoint
+from ...backend.checkpoints.loaded import load_whole
 from ...backend.errors import SettingsError
 from .model_parts import ModelParts
 from .requirements import TRAINERS, missing, require
@@ -127,19 +129,17 @@ def on_cpu(settings: ModelTraining) -> bool:
 
 def load_processor(checkpoint: Path) -> Any:
     """The processor of a checkpoint folder, with padding on the left: generation continues every row at its
-    right end."""
-    from transformers import AutoProcessor
-
+    right end. Raises ChatError, as an agent does, for a folder without processor or chat template."""
     check_checkpoint(checkpoint, untested=True)
-    processor: Any = AutoProcessor.from_pretrained(checkpoint, local_files_only=True, trust_remote_code=False)
+    processor = agents_processor(checkpoint)
     processor.tokenizer.padding_side = "left"
     return processor
 
 
 def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
-    """Load a checkpoint folder for training; raises SettingsError for options that do not go together."""
+    """Load a checkpoint folder for training; raises SettingsError for options that do not go together,
+    ChatError for a checkpoint that lacks weights."""
     import torch
-    from transformers import AutoModelForImageTextToText
 
     check_options(settings)
     processor = load_processor(checkpoint)
@@ -150,9 +150,7 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
     if settings.quantization == "4bit":
         options["quantization_config"] = quantized(settings, empty_model(checkpoint))
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
-    model = AutoModelForImageTextToText.from_pretrained(
-        checkpoint, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
-    )
+    model = load_whole(checkpoint, **options)
     if settings.quantization == "4bit" and on_cpu(settings):
         _unpacked(model)
     if settings.freeze_vision:

@@ -1,18 +1,39 @@
-"""LoRA adapters on a loaded model: whether one fits, and merging one into the weights.
+"""LoRA adapters on a loaded model: laid over it, or merged into its weights.
 
-Decision: a merged agent has weights of its own, which nobody shares, and decodes without the two extra
-products in every layer; how much that gains is in docs/speed.md. Merging rounds otherwise than adding, so it
-is never done unasked.
+Reason: agents, merging and training all lay an adapter by `attach`, so an adapter gives the same answers in
+all of them or is refused by all of them. peft is told which modules the file has weights for
+(adapter_weights.py); the patterns of a stranger's configuration are never given to it. A merged agent has
+weights of its own, which nobody shares, and decodes without the two extra products in every layer; how much
+that gains is in docs/speed.md. Merging rounds otherwise than adding, so it is never done unasked.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...checkpoints.checkpoint import check_adapter
+from ...checkpoints.adapter_config import UNSUPPORTED, AdapterConfig
+from ...checkpoints.adapter_weights import FILE, AdapterWeights, plain_module, weights_for
+from ...checkpoints.checkpoint import check_adapter, read_json
 from ...errors import ChatError, boundary
+
+READ_HERE = frozenset(
+    {
+        *("task_type", "peft_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
+        *("inference_mode", "r", "target_modules", "exclude_modules", "lora_alpha", "lora_dropout"),
+        *("fan_in_fan_out", "bias", "use_rslora", "modules_to_save", "init_lora_weights"),
+        *("layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern", "megatron_core"),
+        *("loftq_config", "eva_config", "corda_config", "lora_ga_config", "use_dora", "qalora_group_size"),
+        *("lora_bias", *UNSUPPORTED),
+    }
+)
+"""Fields of peft's configuration that are known: used, looked at, or without effect once weights are made."""
 
 
 def check_usable(folder: Path) -> None:
@@ -22,32 +43,124 @@ def check_usable(folder: Path) -> None:
         raise ChatError("Adapters need the library peft.", "Install it: pip install peft")
 
 
-def check_fit(model: Any, folder: Path) -> None:
-    """Raise ChatError unless every LoRA matrix has a module of its size, before anything is attached."""
-    from safetensors import safe_open
+def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None) -> Any:
+    """Lay an adapter over a model, all of it or none.
 
-    modules = dict(model.named_modules())
-    fitting = 0
-    with safe_open(folder / "adapter_model.safetensors", framework="pt") as weights:
-        for key in weights.keys():  # noqa: SIM118 - not a dict
-            path, _, side = key.removeprefix("base_model.model.").partition(".lora_")
-            if side not in ("A.weight", "B.weight"):
-                continue
-            module = modules.get(path)
-            size = getattr(module, "in_features" if side[0] == "A" else "out_features", None)
-            if size != weights.get_slice(key).get_shape()[1 if side[0] == "A" else 0]:
-                raise ChatError(f"The adapter {str(folder)!r} does not fit this base model (at {path}).")
-            fitting += 1
-    if not fitting:
-        raise ChatError(f"The adapter {str(folder)!r} holds no LoRA weights for this base model.")
+    Args:
+        model: The library's model.
+        folder: The adapter's folder.
+        name: Name of the adapter within the model.
+        wrapped: peft's model around `model`, if adapters are laid over it already.
+
+    Returns:
+        peft's model around `model`.
+
+    Raises:
+        ChatError: The adapter does not fit this model wholly. Nothing is attached then.
+    """
+    from peft import LoraConfig, PeftModel, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    check_usable(folder)
+    with boundary(ChatError, f"Adapter {str(folder)!r}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        values = read_json(folder / "adapter_config.json")
+        fields = {field.name: field for field in dataclasses.fields(LoraConfig)}
+        for unknown in sorted(values.keys() & fields.keys() - READ_HERE):
+            if values[unknown] not in (None, False, [], {}, "", fields[unknown].default):
+                raise ChatError(f"The adapter in {str(folder)!r} has a {unknown}, which is not supported.")
+        config = AdapterConfig(values)
+        weights = weights_for(model, folder, config)
+        if wrapped is not None:
+            _check_together(model, folder, weights)
+        own = _own_config(LoraConfig, config, weights)
+        file = load_file(folder / FILE)
+        state = {wanted: file[key] for wanted, key in weights.keys.items()}
+        if wrapped is None:
+            wrapped = PeftModel(model, own, adapter_name=name)
+        else:
+            wrapped.add_adapter(name, own)
+        result: Any = set_peft_model_state_dict(wrapped, state, adapter_name=name)
+        lost = [*result.unexpected_keys, *(key for key in result.missing_keys if f".{name}" in key)]
+        if lost:
+            raise ChatError(f"The adapter {str(folder)!r} was not taken whole ({lost[0]}).", "Update peft.")
+    return wrapped
+
+
+def _check_together(model: Any, folder: Path, weights: AdapterWeights) -> None:
+    """Raise ChatError if one adapter brings a module whole to which another one adds."""
+    for names, wrapper in ((weights.whole, "base_layer"), (weights.ranks, "original_module")):
+        for name in names:
+            if any(hasattr(one, wrapper) for one in model.get_submodule(name).modules()):
+                raise ChatError(
+                    f"The adapter {str(folder)!r} and another one on the same base change {name!r} in two "
+                    "ways.",
+                    "Open it on a base of its own (share=False), or merge it (train merge).",
+                )
+
+
+def merged_into(model: Any, folder: Path) -> Any:
+    """The model with the adapter added to its weights, in place; its output layer becomes its own where the
+    adapter changes it or the embeddings alone. Raises ChatError."""
+    check_usable(folder)
+    with boundary(ChatError, f"Adapter {str(folder)!r}"):
+        config = AdapterConfig(read_json(folder / "adapter_config.json"))
+        if _changes_ends(model, weights_for(model, folder, config)):
+            _untie(model)
+        merged: Any = attach(model, folder).merge_and_unload(safe_merge=True)
+    return merged
 
 
 def with_merged(model: Any, folder: Path) -> Any:
-    """The model with the adapter added to its weights, in place. Raises ChatError."""
-    from peft import PeftModel
-
-    with boundary(ChatError, f"Adapter {str(folder)!r}"):
-        check_fit(model, folder)
-        merged: Any = PeftModel.from_pretrained(model, str(folder)).merge_and_unload(safe_merge=True)
-        merged.train(False).requires_grad_(False)
+    """As `merged_into`, ready to answer."""
+    merged = merged_into(model, folder)
+    merged.train(False).requires_grad_(False)
     return merged
+
+
+def _own_config(kind: Any, config: AdapterConfig, weights: AdapterWeights) -> Any:
+    """peft's configuration for these very modules."""
+    rank, ranks = _pattern(weights.ranks)
+    alpha, alphas = _pattern(weights.alphas)
+    return kind(
+        r=rank,
+        lora_alpha=alpha,
+        rank_pattern=ranks,
+        alpha_pattern=alphas,
+        target_modules=list(weights.ranks),
+        modules_to_save=list(weights.whole) or None,
+        use_rslora=config.has("use_rslora"),
+        use_dora=config.has("use_dora"),
+        lora_bias=config.has("lora_bias"),
+        inference_mode=True,
+    )
+
+
+def _pattern(values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The most common value, and a pattern for the modules of each other one."""
+    common = Counter(values.values()).most_common(1)[0][0]
+    others: dict[Any, list[str]] = {}
+    for module, value in values.items():
+        if value != common:
+            others.setdefault(value, []).append(re.escape(module))
+    return common, {"|".join(modules): value for value, modules in others.items()}
+
+
+def _changes_ends(model: Any, weights: AdapterWeights) -> bool:
+    """Whether an adapter changes the embeddings or the output layer, which some models share."""
+    ends = {id(plain_module(one)) for one in (model.get_input_embeddings(), model.get_output_embeddings())}
+    inside = (one for name in weights.modules for one in plain_module(model.get_submodule(name)).modules())
+    return any(id(one) in ends for one in inside)
+
+
+def _untie(model: Any) -> None:
+    """Give the output layer weights of its own, if it shares those of the embeddings."""
+    import torch
+
+    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    if head is None or head.weight is not embeddings.weight:
+        return
+    head.weight = torch.nn.Parameter(head.weight.detach().clone(), requires_grad=False)
+    model.config.tie_word_embeddings = False
+    model.config.get_text_config().tie_word_embeddings = False
+    model.all_tied_weights_keys = {}

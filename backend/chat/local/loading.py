@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from ...checkpoints.families import is_tested
+from ...checkpoints.loaded import LOCAL, load_whole
 from ...errors import ChatError, boundary
 from ...types import Value
 from ..engine.settings import EngineSettings
@@ -32,6 +31,11 @@ OTHER_TOWERS = [
     "model.embed_vision",
 ]
 """As untested families call theirs."""
+PROCESSOR_FILES = {
+    "image processor": ("preprocessor_config.json", "processor_config.json"),
+    "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "*.tiktoken", "*.model"),
+}
+COPY = "Copy the processor's files (*.json, *.jinja) from its base model into the folder."
 FP8_CAPABILITY = (8, 9)
 """Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""
 
@@ -60,28 +64,14 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
             "Install 5.0 or newer: pip install -U transformers",
         )
     tested = is_tested(family)
-    options: dict[str, Any] = {"dtype": settings.dtype, "use_safetensors": True}
+    options: dict[str, Any] = {"dtype": settings.dtype}
     # Of other families only the library knows what each of them can be computed with.
     options |= {"attn_implementation": "sdpa"} if tested else {}
     if settings.quantization is not None:
         whole = NOT_QUANTIZED if tested else [*NOT_QUANTIZED, *OTHER_TOWERS]
         config = _quantization(settings.quantization, settings.device, whole)
         options |= {"quantization_config": config, "device_map": {"": settings.device}}
-    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
-        loaded: Any = transformers.AutoModelForImageTextToText.from_pretrained(
-            str(folder),
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **options,
-        )
-        model, loading = loaded
-        missing = sorted(loading.get("missing_keys") or ())
-        if missing:
-            # The library would go on with random weights in their place.
-            raise ChatError(
-                f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}."
-            )
+    model = load_whole(folder, **options)
     model.requires_grad_(False)
     if settings.engine.linear_patches and tested:
         from ..engine.qwen3_vl import use_linear_patches
@@ -93,20 +83,6 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
         eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
     )
     return model
-
-
-@contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Without the library's bars on the screen, where our own progress is shown."""
-    from transformers.utils import logging as library
-
-    shown = library.is_progress_bar_enabled()
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            library.enable_progress_bar()
 
 
 def _quantization(name: str, device: str, whole: list[str]) -> Any:
@@ -166,15 +142,19 @@ def load_processor(folder: Path) -> Any:
         raise ChatError(
             "An agent's image processor needs torchvision.", "Install it: pip install torchvision"
         )
+    # Of a folder without a tokenizer the library would make one that knows no word.
+    for what, names in PROCESSOR_FILES.items():
+        if not any(True for name in names for _ in folder.glob(name)):
+            raise ChatError(f"Processor of {str(folder)!r}: there is no {what} ({names[0]}).", COPY)
     from transformers import AutoProcessor
 
     with boundary(ChatError, f"Processor of {str(folder)!r}"):
-        processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        processor = AutoProcessor.from_pretrained(str(folder), **LOCAL)
     if getattr(processor, "image_processor", None) is None:
-        raise ChatError(f"{str(folder)!r} has no image processor.", "Is preprocessor_config.json there?")
+        raise ChatError(f"{str(folder)!r} has no image processor.", COPY)
     if getattr(processor, "chat_template", None) is None:
         raise ChatError(
             f"{str(folder)!r} has no chat template, so nobody can say how it is asked.",
-            "Is chat_template.jinja there? A base model that was not taught to answer has none.",
+            f"Is chat_template.jinja there? {COPY} A base model that was not taught to answer has none.",
         )
     return processor

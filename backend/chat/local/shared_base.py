@@ -27,7 +27,7 @@ from ...errors import ChatError, SettingsError, boundary
 from ...machine.devices import device_named
 from ...shown_text import shown_text
 from ..engine.settings import PLAIN, EngineSettings
-from .adapters import check_fit, check_usable, with_merged
+from .adapters import attach, check_usable, with_merged
 from .loading import BaseSettings, load_model, load_processor
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ class SharedBase:
         name = checkpoint_digest(folder)
         with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
             if name not in self._adapters:
-                check_fit(self.model, folder)
                 self._attach(folder, name)
                 self._adapters[name] = str(folder)
                 self._selected = name
@@ -210,13 +209,8 @@ class SharedBase:
         return model if self._merged is None else with_merged(model, self._merged)
 
     def _attach(self, folder: Path, name: str) -> None:
-        from peft import PeftModel
-
-        if self._with_adapters is None:
-            self._with_adapters = PeftModel.from_pretrained(self.model, str(folder), adapter_name=name)
-        else:
-            self._with_adapters.base_model.enable_adapter_layers()
-            self._with_adapters.load_adapter(str(folder), adapter_name=name)
+        self._with_adapters = attach(self.model, folder, name, self._with_adapters)
+        self._with_adapters.base_model.enable_adapter_layers()
         self._with_adapters.set_adapter(name)
         self.model.train(False)
 

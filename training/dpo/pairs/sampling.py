@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ....backend.checkpoints.checkpoint import checkpoint_digest
+from ....backend.checkpoints.loaded import load_whole
 from ...evaluation.held_out import greedy_answers
 from ...reward.redraws.cache import RewardCache, key_of
 from ...trainer.policy import load_processor, quiet
@@ -73,18 +74,12 @@ def _written(
     if not asked:
         return
     import torch
-    from transformers import AutoModelForImageTextToText, set_seed
+    from transformers import set_seed
 
     on_gpu = settings.device != "cpu" and torch.cuda.is_available()
     with quiet():
         processor = load_processor(checkpoint)
-        model: Any = AutoModelForImageTextToText.from_pretrained(
-            checkpoint,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.bfloat16 if on_gpu else torch.float32,
-        )
+        model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         model = model.to("cuda" if on_gpu else "cpu")
         together = max(1, settings.sample_batch // settings.samples)
         for start in range(0, len(asked), together):

@@ -17,7 +17,9 @@ from ....backend.agents.planner import Planner
 from ....backend.agents.planner_question import planner_message
 from ....backend.answers.reading import read_plan
 from ....backend.chat import open_chat
+from ....backend.chat.local.loading import load_processor
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
+from ....backend.checkpoints.loaded import load_whole
 from ....backend.errors import AnswerError
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
@@ -51,18 +53,8 @@ class BatchedAgent:
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         import torch
-        from transformers import AutoModelForImageTextToText, AutoProcessor
 
-        model = AutoModelForImageTextToText.from_pretrained(
-            self.folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-        )
-        return model, AutoProcessor.from_pretrained(
-            self.folder, local_files_only=True, trust_remote_code=False
-        )
+        return load_whole(self.folder, dtype=torch.float32), load_processor(self.folder)
 
     def answers(self, messages: Sequence[Message], tokens: int, temperature: float = 0.0) -> list[str]:
         """What it says to each message in at most so many tokens, greedily or drawn at a temperature above 0

@@ -1,0 +1,134 @@
+"""What the configuration of a LoRA adapter says of its weights: rank, scale and the modules it names.
+
+Reason: a configuration comes from a stranger, and peft reads several of its fields as regular expressions,
+which can freeze a process. So no such field is ever given to peft: the modules are read off the weight file
+(adapter_weights.py), and a pattern of this file is used here alone, if it is a plain name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import ChatError
+
+MAX_RANK = 4096
+MAX_PATTERN = 20_000
+"""Characters of a pattern that is read; one that training here writes has about 1,000."""
+MAX_PATTERNS = 4096
+PLAIN_NAME = re.compile(r"(?:[\w-]|\.)+")
+PLAIN_PATTERN = re.compile(r"\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?(?:\|\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?)*")
+"""Names with alternatives and layer numbers left open: nothing in it can be matched in two ways."""
+UNSUPPORTED = (
+    "megatron_config",
+    "layer_replication",
+    "target_parameters",
+    "trainable_token_indices",
+    "velora_config",
+    "alora_invocation_tokens",
+    "use_qalora",
+    "use_bdlora",
+    "monteclora_config",
+    "arrow_config",
+    "kasa_config",
+    "ensure_weight_tying",
+)
+"""Fields of peft that change which weights there are or how they are computed; the first imports a module."""
+
+
+def check_fields(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise ChatError for a configuration that is not one of a LoRA adapter whose weights are all its own."""
+    where = f"The adapter in {str(folder)!r}"
+    for name in UNSUPPORTED:
+        if config.get(name) not in (None, False, [], {}, ""):
+            raise ChatError(f"{where} has a {name}, which is not supported.", "Merge it with its own tool.")
+    for name in ("rank_pattern", "alpha_pattern"):
+        patterns = config.get(name) or {}
+        if not isinstance(patterns, dict) or len(patterns) > MAX_PATTERNS:
+            raise ChatError(f"{where} has a {name} that is not a table of at most {MAX_PATTERNS} names.")
+        for pattern in patterns:
+            if len(pattern) > MAX_PATTERN or not PLAIN_PATTERN.fullmatch(pattern):
+                raise ChatError(
+                    f"{where} has the pattern {pattern[:100]!r} in its {name}, which is not a plain name.",
+                    "Write module names, with '|' between alternatives and '\\d+' for a layer's number.",
+                )
+    for name, value in (("r", config.get("r", 8)), *(config.get("rank_pattern") or {}).items()):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RANK:
+            raise ChatError(f"{where} has a rank of {str(value)[:20]} ({name[:100]}), not 1 to {MAX_RANK}.")
+    alphas = (("lora_alpha", config.get("lora_alpha", 8)), *(config.get("alpha_pattern") or {}).items())
+    for name, value in alphas:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ChatError(f"{where} has an alpha of {str(value)[:20]!r} ({name[:100]}), not a number.")
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """The fields of an `adapter_config.json` that `check_fields` has accepted."""
+
+    values: Mapping[str, Any]
+
+    def rank(self, *names: str) -> int:
+        """The rank of a module, which may be known by several names."""
+        return self._of(self._ranks, names, self.values.get("r", 8))
+
+    def alpha(self, *names: str) -> float:
+        """The alpha of a module, which may be known by several names."""
+        return self._of(self._alphas, names, self.values.get("lora_alpha", 8))
+
+    def has(self, flag: str) -> bool:
+        """Whether a switch such as `use_dora` is on."""
+        return bool(self.values.get(flag))
+
+    @cached_property
+    def whole_modules(self) -> tuple[str, ...]:
+        """Names, or ends of names, of modules that the adapter brings whole."""
+        named = self.values.get("modules_to_save") or ()
+        named = (named,) if isinstance(named, str) else named
+        return tuple(name for name in named if isinstance(name, str) and PLAIN_NAME.fullmatch(name))
+
+    def names(self, candidates: Iterable[str]) -> frozenset[str]:
+        """Those modules that the configuration says are adapted; none where it says so by a pattern that is
+        not read."""
+        values = self.values
+        if values.get("layers_to_transform") not in (None, []) or values.get("exclude_modules"):
+            return frozenset()
+        target = values.get("target_modules")
+        if isinstance(target, str):
+            if len(target) > MAX_PATTERN or not PLAIN_PATTERN.fullmatch(target):
+                return frozenset()
+            pattern = re.compile(target)
+            found = (name for name in candidates if pattern.fullmatch(name))
+        elif isinstance(target, list) and all(isinstance(one, str) for one in target):
+            ends = tuple(f".{one}" for one in target)
+            found = (name for name in candidates if name in target or name.endswith(ends))
+        else:
+            return frozenset()
+        return frozenset(name for name in found if not self.is_whole(name))
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a module is, or lies in, one that the adapter brings whole."""
+        return any(f".{whole}." in f".{name}." for whole in self.whole_modules)
+
+    @cached_property
+    def _ranks(self) -> list[tuple[re.Pattern[str], Any]]:
+        return _compiled(self.values.get("rank_pattern"))
+
+    @cached_property
+    def _alphas(self) -> list[tuple[re.Pattern[str], Any]]:
+        return _compiled(self.values.get("alpha_pattern"))
+
+    @staticmethod
+    def _of(patterns: list[tuple[re.Pattern[str], Any]], names: tuple[str, ...], otherwise: Any) -> Any:
+        return next(
+            (value for pattern, value in patterns for name in names if pattern.match(name)), otherwise
+        )
+
+
+def _compiled(patterns: Mapping[str, Any] | None) -> list[tuple[re.Pattern[str], Any]]:
+    # As peft matches them: at the end of the name, from the beginning of one of its parts.
+    return [(re.compile(rf"(.*\.)?({pattern})$"), value) for pattern, value in (patterns or {}).items()]

@@ -1,0 +1,369 @@
+"""Adapters of many layouts: agents, merging and training apply each wholly and rightly, or refuse it in the
+same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.adapter_layouts import (
+    LANGUAGE,
+    MODULES,
+    NAMES,
+    PREFIX,
+    Layout,
+    State,
+    bare,
+    canonical,
+    embedding,
+    on,
+    ranked,
+    with_weight,
+    without,
+)
+from support.tiny_checkpoint import build_checkpoint, question
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("peft")
+
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.chat.local.adapters import attach
+from interleave_thinker.backend.chat.local.loading import load_processor
+from interleave_thinker.backend.checkpoints.loaded import load_whole
+from interleave_thinker.backend.errors import ChatError, InterleaveError
+from interleave_thinker.training.trainer.merge import merge
+
+HEAD, EMBEDDINGS = "lm_head", "model.language_model.embed_tokens"
+VISION = "model.visual.blocks.0.attn.qkv"
+MERGER = "model.visual.merger.linear_fc2"
+CLOSE = 2e-4
+SHORT = ReplySettings(max_tokens=8)
+BOTH = ("untied", "tied")
+REPLIES = ("output layer", "embeddings", "both whole", "dora")
+"""Layouts on whose adapters the engine's own decoding is tried too."""
+ONE = ("untied",)
+
+
+def written(*modules: str) -> str:
+    """The pattern that training here writes."""
+    return "|".join(rf"model\.language_model\.layers\.\d+\.self_attn\.{name}" for name in modules)
+
+
+APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
+    "as peft writes": (BOTH, canonical),
+    "no prefix": (BOTH, lambda s: canonical(s).renamed(PREFIX, "")),
+    "older layout": (BOTH, lambda s: canonical(s).renamed(LANGUAGE, "model.layers")),
+    "older layout, no prefix": (ONE, lambda s: canonical(s).renamed(f"{PREFIX}{LANGUAGE}", "model.layers")),
+    "language_model.model": (ONE, lambda s: canonical(s).renamed(LANGUAGE, "language_model.model.layers")),
+    "layers alone": (ONE, lambda s: canonical(s).renamed(f"{PREFIX}{LANGUAGE}", "layers")),
+    "adapter's name": (BOTH, lambda s: canonical(s).renamed(".weight", ".default.weight")),
+    "name, no prefix": (
+        ONE,
+        lambda s: canonical(s).renamed(".weight", ".critic.weight").renamed(PREFIX, ""),
+    ),
+    "rslora": (ONE, lambda s: canonical(s, use_rslora=True)),
+    "dora": (ONE, lambda s: canonical(s, use_dora=True)),
+    "dora, newer keys": (
+        ONE,
+        lambda s: canonical(s, use_dora=True).renamed("_vector", "_vector.weight"),
+    ),
+    "dora, older layout": (
+        ONE,
+        lambda s: canonical(s, use_dora=True).renamed(LANGUAGE, "model.layers"),
+    ),
+    "rank pattern": (ONE, lambda s: ranked(s, {"q_proj": 2})),
+    "rank pattern by layers": (
+        ONE,
+        lambda s: ranked(s, {r"layers\.\d+\.self_attn\.q_proj": 2}),
+    ),
+    "rank pattern, older layout": (
+        ONE,
+        lambda s: ranked(s, {"^model.layers.0.self_attn.q_proj|^model.layers.1.self_attn.q_proj": 2}).renamed(
+            LANGUAGE, "model.layers"
+        ),
+    ),
+    "alpha pattern": (ONE, lambda s: ranked(s, {"q_proj": 16}, "alpha_pattern")),
+    "pattern of our training": (
+        ONE,
+        lambda s: _patterned(s, written("q_proj", "v_proj"), *(m for m in MODULES if "attn" in m)),
+    ),
+    "pattern with a look-ahead": (ONE, lambda s: canonical(s, target_modules=r"^(?!.*visual).*(?:q|v)_proj")),
+    "pattern that would freeze": (ONE, lambda s: canonical(s, target_modules="(.+)+Z")),
+    "exclude pattern that would freeze": (ONE, lambda s: canonical(s, exclude_modules="(.+)+Z")),
+    "layers pattern that would freeze": (
+        ONE,
+        lambda s: canonical(s, layers_pattern="(.+)+Z", layers_to_transform=[0, 1]),
+    ),
+    "all-linear": (ONE, lambda s: canonical(s, target_modules="all-linear")),
+    "one layer": (
+        ONE,
+        lambda s: without(
+            _kept(canonical(s, layers_to_transform=[1], layers_pattern="layers"), "layers.1"), "layers.0"
+        ),
+    ),
+    "vision tower": (BOTH, lambda s: on(s, VISION)),
+    "vision tower, older layout": (ONE, lambda s: on(s, VISION).renamed("model.visual", "visual")),
+    "vision and language": (ONE, lambda s: on(s, VISION, MODULES[0], MODULES[4])),
+    "output layer": (BOTH, lambda s: on(s, HEAD, MODULES[0], MODULES[4])),
+    "embeddings": (BOTH, embedding),
+    "output layer whole": (
+        BOTH,
+        lambda s: on(s, MODULES[0], MODULES[4], whole=("lm_head.weight",), modules_to_save=["lm_head"]),
+    ),
+    "embeddings whole": (
+        BOTH,
+        lambda s: on(
+            s, MODULES[0], MODULES[4], whole=(f"{EMBEDDINGS}.weight",), modules_to_save=["embed_tokens"]
+        ),
+    ),
+    "both whole": (
+        BOTH,
+        lambda s: on(
+            s,
+            MODULES[0],
+            MODULES[4],
+            whole=(f"{EMBEDDINGS}.weight", "lm_head.weight"),
+            modules_to_save=["lm_head", "embed_tokens"],
+        ),
+    ),
+    "projector whole": (
+        ONE,
+        lambda s: on(
+            s,
+            MODULES[0],
+            MODULES[4],
+            whole=(f"{MERGER}.weight", f"{MERGER}.bias"),
+            modules_to_save=["merger.linear_fc2"],
+        ),
+    ),
+    "whole, with the adapter's name": (
+        ONE,
+        lambda s: on(
+            s, MODULES[0], MODULES[4], whole=("lm_head.weight",), modules_to_save=["lm_head"]
+        ).renamed("lm_head.", "lm_head.modules_to_save.default."),
+    ),
+    "unknown fields": (ONE, lambda s: canonical(s, unsloth_fixed=True, someone="else", eva_config=None)),
+    "float alpha": (ONE, lambda s: canonical(s, lora_alpha=8.0, lora_dropout=0.1)),
+}
+REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
+    "other model": (lambda s: canonical(s).renamed("layers.1", "layers.7"), "does not have"),
+    "a prefix twice": (lambda s: canonical(s).renamed(PREFIX, PREFIX * 2), "does not have"),
+    "unknown prefix": (lambda s: canonical(s).renamed(PREFIX, "transformer."), "does not have"),
+    "one foreign module": (
+        lambda s: with_weight(canonical(s), f"{PREFIX}model.audio.lora_A.weight", 4, 4),
+        "does not have",
+    ),
+    "kohya's names": (
+        lambda s: canonical(s).renamed("lora_A", "lora_down").renamed("lora_B", "lora_up"),
+        "does not have|does not name",
+    ),
+    "empty": (bare, "no LoRA weights"),
+    "no LoRA": (
+        lambda s: with_weight(
+            bare(s, modules_to_save=["lm_head"]), f"{PREFIX}lm_head.weight", *s["lm_head.weight"].shape
+        ),
+        "no LoRA weights",
+    ),
+    "half a pair": (lambda s: without(canonical(s), "layers.1.mlp.up_proj.lora_B"), "lacks the weight"),
+    "a layer lost": (lambda s: without(canonical(s), "layers.1.mlp.up_proj"), "lacks the weights of"),
+    "magnitudes lost": (
+        lambda s: without(canonical(s, use_dora=True), "layers.1.mlp.up_proj.lora_mag"),
+        "lacks the weight",
+    ),
+    "magnitudes without dora": (
+        lambda s: _changed(canonical(s, use_dora=True), use_dora=False),
+        "does not name",
+    ),
+    "a whole module lost": (lambda s: canonical(s, modules_to_save=["lm_head"]), "names whole"),
+    "whole, unnamed": (
+        lambda s: with_weight(canonical(s), f"{PREFIX}lm_head.weight", *s["lm_head.weight"].shape),
+        "does not name",
+    ),
+    "rank of the file": (lambda s: canonical(s, r=8), "size"),
+    "rank pattern of another": (lambda s: ranked(s, {"v_proj": 2}), "size"),
+    "narrow": (
+        lambda s: _cut(canonical(s)),
+        "size",
+    ),
+    "rank pattern that would freeze": (lambda s: canonical(s, rank_pattern={"(.+)+Z": 2}), "plain name"),
+    "alpha pattern that would freeze": (lambda s: canonical(s, alpha_pattern={"(a|a)*Z": 2}), "plain name"),
+    "bias trained": (lambda s: canonical(s, bias="lora_only"), "own weights"),
+    "bias in the file": (
+        lambda s: with_weight(canonical(s), f"{PREFIX}{VISION}.bias", *s[f"{VISION}.bias"].shape),
+        "does not name",
+    ),
+    "pissa": (lambda s: canonical(s, init_lora_weights="pissa"), "own weights"),
+    "parameters": (lambda s: canonical(s, target_parameters=["experts.down_proj"]), "target_parameters"),
+    "tokens": (lambda s: canonical(s, trainable_token_indices=[1, 2]), "trainable_token_indices"),
+    "layers repeated": (lambda s: canonical(s, layer_replication=[[0, 2]]), "layer_replication"),
+    "tied by the adapter": (lambda s: canonical(s, ensure_weight_tying=True), "ensure_weight_tying"),
+    "two adapters": (
+        lambda s: (
+            canonical(s)
+            .renamed("layers.0.mlp.up_proj.lora_A.", "layers.0.mlp.up_proj.lora_A.a.")
+            .renamed("layers.1.mlp.up_proj.lora_A.", "layers.1.mlp.up_proj.lora_A.b.")
+        ),
+        "several adapters",
+    ),
+    "a name twice": (
+        lambda s: with_weight(canonical(s), f"{MODULES[0]}.lora_A.weight", 4, 64),
+        "the same one",
+    ),
+    "a norm": (
+        lambda s: with_weight(canonical(s), f"{PREFIX}{LANGUAGE}.0.input_layernorm.lora_A.weight", 4, 64),
+        "not a linear layer",
+    ),
+    "other kind": (lambda s: canonical(s, peft_type="LOHA"), "only LORA"),
+    "alpha not a number": (lambda s: canonical(s, lora_alpha="x"), "alpha"),
+    "alpha infinite": (lambda s: canonical(s, lora_alpha=float("inf")), "alpha"),
+    "rank zero": (lambda s: canonical(s, r=0), "rank"),
+}
+
+
+def _patterned(state: State, pattern: str, *modules: str) -> Layout:
+    layout = on(state, *modules)
+    layout.config["target_modules"] = pattern
+    return layout
+
+
+def _changed(layout: Layout, **config: Any) -> Layout:
+    layout.config |= config
+    return layout
+
+
+def _kept(layout: Layout, part: str) -> Layout:
+    layout.changes = [
+        change for module, change in zip(MODULES, layout.changes, strict=True) if part in module
+    ]
+    return layout
+
+
+def _cut(layout: Layout) -> Layout:
+    layout.weights = {
+        key: value[:, :-1] if "lora_A" in key else value for key, value in layout.weights.items()
+    }
+    return layout
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("bases")
+    tied = build_checkpoint(folder / "tied")
+    model = load_whole(tied)
+    assert model.lm_head.weight is model.get_input_embeddings().weight
+    model.config.tie_word_embeddings = model.config.text_config.tie_word_embeddings = False
+    model.all_tied_weights_keys = {}
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.08)
+    model.save_pretrained(folder / "untied")
+    load_processor(tied).save_pretrained(folder / "untied")
+    return {"untied": folder / "untied", "tied": tied}
+
+
+@pytest.fixture(scope="module")
+def agents(bases: dict[str, Path]) -> dict[str, Any]:
+    """An agent without adapter on each base, which keeps the shared base alive."""
+    return {name: open_chat(f"transformers:{folder}", device="cpu") for name, folder in bases.items()}
+
+
+def logits(model: Any, processor: Any) -> torch.Tensor:
+    prompt = "<|vision_start|><|image_pad|><|vision_end|>Is it light? true false"
+    image = question(200)[0].content[0].image  # pyright: ignore[reportAttributeAccessIssue]
+    with torch.inference_mode():
+        return model(**processor(text=[prompt], images=[image], return_tensors="pt")).logits
+
+
+def expected(base: Path, layout: Layout, processor: Any) -> torch.Tensor:
+    model = load_whole(base)
+    state = layout.applied()
+    if model.config.tie_word_embeddings:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    model.load_state_dict(state)
+    return logits(model, processor)
+
+
+def state_of(folder: Path) -> State:
+    return {name: value.detach().clone() for name, value in load_whole(folder).state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "tied"), [(name, tied) for name, (both, _) in APPLIED.items() for tied in both]
+)
+def test_an_adapter_is_applied_wholly_by_all(
+    name: str, tied: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
+) -> None:
+    base, agent = bases[tied], agents[tied]
+    processor = agent.base.processor
+    layout = APPLIED[name][1](state_of(base))
+    wanted = expected(base, layout, processor)
+    folder = layout.save(tmp_path / "adapter")
+    with agent.base.selected(None) as model:
+        plain = logits(model, processor)
+    # Output layers that are replaced do not go with others on the same base.
+    share = "whole" not in name
+    chat: Any = open_chat(f"transformers:{base}", device="cpu", adapter=str(folder), share=share)
+    assert (chat.base is agent.base) is share
+    with chat.base.selected(chat.adapter) as model:
+        assert torch.allclose(logits(model, processor), wanted, atol=CLOSE), "agent"
+    trained = attach(load_whole(base), folder)
+    assert torch.allclose(logits(trained, processor), wanted, atol=CLOSE), "training"
+    out = merge(base, folder, tmp_path / "merged")
+    merged = load_whole(out)
+    assert torch.allclose(logits(merged, processor), wanted, atol=CLOSE), "merging"
+    with chat.base.selected(None) as model:
+        assert torch.equal(logits(model, processor), plain), "the base has changed"
+    assert not torch.allclose(plain, wanted, atol=100 * CLOSE), "nothing was tried"
+    if name in REPLIES:
+        together = open_chat(f"transformers:{base}", device="cpu", adapter=str(folder), merge=True)
+        whole = open_chat(f"transformers:{out}", device="cpu")
+        assert len({one.reply(question(200), SHORT).text for one in (chat, together, whole)}) == 1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_adapter_is_refused_by_all_in_the_same_words(
+    name: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
+) -> None:
+    base, agent = bases["untied"], agents["untied"]
+    make, said = REFUSED[name]
+    folder = make(state_of(base)).save(tmp_path / "adapter")
+    with agent.base.selected(None) as model:
+        before = logits(model, agent.base.processor)
+    found = []
+    for use in (
+        lambda: open_chat(f"transformers:{base}", device="cpu", adapter=str(folder)),
+        lambda: open_chat(f"transformers:{base}", device="cpu", adapter=str(folder), merge=True),
+        lambda: attach(load_whole(base), folder),
+        lambda: merge(base, folder, tmp_path / "merged"),
+    ):
+        with pytest.raises(InterleaveError, match=said) as error:
+            use()
+        found.append(str(error.value))
+    assert len(set(found)) == 1
+    assert not (tmp_path / "merged").exists()
+    with agent.base.selected(None) as model:
+        assert torch.equal(logits(model, agent.base.processor), before)
+
+
+def test_adapters_that_change_a_layer_in_two_ways_do_not_share_a_base(
+    bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
+) -> None:
+    base, agent = bases["tied"], agents["tied"]
+    state = state_of(base)
+    names = ("output layer", "output layer whole")
+    added, whole = (
+        str(APPLIED[name][1](state).save(tmp_path / str(number))) for number, name in enumerate(names)
+    )
+    first: Any = open_chat(f"transformers:{base}", device="cpu", adapter=added)
+    with first.base.selected(first.adapter) as model:
+        before = logits(model, agent.base.processor)
+    with pytest.raises(ChatError, match="in two ways"):
+        open_chat(f"transformers:{base}", device="cpu", adapter=whole)
+    with first.base.selected(first.adapter) as model:
+        assert torch.equal(logits(model, agent.base.processor), before)
+
+
+def test_there_are_as_many_layouts_as_said() -> None:
+    assert sum(len(both) for both, _ in APPLIED.values()) + len(REFUSED) >= 60
+    assert NAMES

@@ -1,0 +1,124 @@
+"""Checkpoints that are not whole: agents, merging and training refuse them in the same words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+from support.tiny_checkpoint import build_adapter, build_checkpoint
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.training.evaluation.gate_rows import GateSettings
+from interleave_thinker.training.evaluation.regression_gate import answers_of
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining
+from interleave_thinker.training.sft.train import train
+from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.trainer.policy import load_policy
+
+SHORT = SftTraining(max_steps=1, device="cpu", samples=0, tensorboard=False)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("made")
+    base = build_checkpoint(folder / "base")
+    return base, build_adapter(base, folder / "adapter", 1, 0.5)
+
+
+def lacking(part: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        file = folder / "model.safetensors"
+        kept = {name: value for name, value in load_file(file).items() if part not in name}
+        save_file(kept, file, metadata={"format": "pt"})
+
+    return change
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return change
+
+
+def narrower(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    save_file(
+        {name: value[:-1] if "mlp.up_proj" in name else value for name, value in load_file(file).items()},
+        file,
+        metadata={"format": "pt"},
+    )
+
+
+def deeper(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["num_hidden_layers"] = 3
+    config["text_config"].pop("layer_types", None)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a layer's weights": (lacking("layers.1.mlp"), "lacks 3 weights"),
+    "the embeddings": (lacking("embed_tokens"), "lacks"),
+    "the projector": (lacking("visual.merger"), "lacks"),
+    "a norm": (lacking("language_model.norm"), "lacks 1 weights"),
+    "one layer more": (deeper, "lacks 11 weights"),
+    "narrower": (narrower, "size|mismatch|shape"),
+    "no chat template": (without("chat_template.jinja"), "no chat template"),
+    "no processor": (without("processor_config.json"), "image processor"),
+    "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), "Processor of"),
+}
+
+
+def fine_tune(folder: Path, work: Path) -> None:
+    row = SftRow(
+        messages=[SftMessage(role="user", content="a"), SftMessage(role="assistant", content="b")], images=[]
+    )
+    train(folder, SftData(RowSet([row], work)), work / "run", SHORT, log=lambda line: None)
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_checkpoint_that_is_not_whole_is_refused_by_all(
+    kind: str, made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    change, said = DAMAGED[kind]
+    base, adapter = made
+    folder = shutil.copytree(base, tmp_path / "base")
+    change(folder)
+    rows = RowSet([], tmp_path)
+    uses: list[Callable[[], Any]] = [
+        lambda: open_chat(f"transformers:{folder}", device="cpu"),
+        lambda: load_policy(folder, SHORT),
+        lambda: fine_tune(folder, tmp_path),
+        lambda: answers_of(folder, None, rows, GateSettings(), "cpu"),
+        lambda: merge(folder, adapter, tmp_path / "merged"),
+    ]
+    found = []
+    for use in uses:
+        with pytest.raises(InterleaveError, match=said) as error:
+            use()
+        found.append(str(error.value))
+    assert len(set(found)) == 1
+    assert error.value.hint or kind == "narrower"
+    assert not (tmp_path / "merged").exists()
+
+
+def test_merging_a_full_fine_tuning_says_what_it_is(made: tuple[Path, Path], tmp_path: Path) -> None:
+    base, _ = made
+    with pytest.raises(InterleaveError, match="whole checkpoint .*full fine-tuning"):
+        merge(base, base, tmp_path / "merged")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InterleaveError, match=r"no adapter_config\.json"):
+        merge(base, tmp_path / "empty", tmp_path / "merged")
