@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
-from ..chat.protocol import ChatModel, Constrains, Message, Reply, ReplySettings
+from ..chat.protocol import ChatModel, Constrains, Message, Reply, ReplySettings, WasTrained
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set, fill
+from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
 
 IMAGE_MARK = "<image>"
@@ -25,6 +26,15 @@ ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
 """Who gives which answers, as the command line's options begin."""
 
 
+OWN_WORDING = (
+    "{name} has no prompt set beside it and is asked in this pack's wording. If it was trained with another "
+    "one, store that beside it (interleave-thinker prompts import PATH-OF-THEIR-CHECKOUT --to FOLDER), or "
+    "name it (--{role}-prompts FOLDER)."
+)
+OTHER_SIZE = (
+    "{name} was trained with images of up to {trained:,} pixels and is shown up to {given:,}, as asked for "
+    "(max pixels)."
+)
 ConstrainedDecoding = Literal["never", "retry", "always"]
 """When replies are decoded under the grammar of their answer (where the backend can): `retry` constrains the
 second try alone, so that no reply that can be read is changed and no mask is computed for it."""
@@ -64,6 +74,11 @@ class Agent:
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
         self.constrained_decoding: ConstrainedDecoding = constrained_decoding
         self.settings = settings or self.defaults
+        if isinstance(chat, WasTrained):
+            role = ROLES[self.answers]
+            if chat.trained.elsewhere and prompt_set is None and chat.prompt_set is None:
+                say_once(chat, OWN_WORDING.format(name=chat.trained.name, role=role))
+            self.settings = sized_for(chat, self.settings)
         if constrained_decoding == "always":
             self.settings = self.settings.model_copy(update={"grammar": self.answers})
 
@@ -127,6 +142,18 @@ class Agent:
         problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
         problem.quote, problem.hint = error.quote, LONGER.format(ROLES[self.answers])
         return problem
+
+
+def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
+    """The settings with the image size that an agent was trained with, unless another one was given; that is
+    said once."""
+    trained, given = chat.trained.image_pixels, settings.max_pixels
+    if trained is None or trained == given:
+        return settings
+    if "max_pixels" not in settings.model_fields_set:
+        return settings.model_copy(update={"max_pixels": trained})
+    say_once(chat, OTHER_SIZE.format(name=chat.trained.name, trained=trained, given=given))
+    return settings
 
 
 def filled_parts(template: str, **values: str) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import Field
 from ..answers.grammar import GrammarName
 from ..pictures import Picture
 from ..prompts import PromptSet
+from ..prompts.trained_with import TrainedWith
 from ..types import Text, Value
 from .image_limits import MAX_PIXELS, MOST_PIXELS
 
@@ -195,6 +196,14 @@ class Reserves(Protocol):
     def most_tokens(self) -> int:
         """Tokens that are allowed unless a person asks for more."""
         ...
+
+
+@runtime_checkable
+class WasTrained(Protocol):
+    """A chat backend that knows what its checkpoint was trained with."""
+
+    @property
+    def trained(self) -> TrainedWith: ...
 
 
 @runtime_checkable

@@ -24,6 +24,9 @@ from . import published
 SLOTS = ("text_input", "original_instruction", "rewritten_prompt")
 """Slots of the three templates; those of the parts of a long plan are filled in their templates alone."""
 FOLDER_NAME = "prompt_set"
+STEPS = "steps"
+STEP = re.compile(r"checkpoint-\d+")
+"""Where a training keeps its checkpoints, and what each is called."""
 MAX_TEMPLATE = 200_000
 MOST_BYTES = 4
 """Of one character in UTF-8."""
@@ -151,10 +154,19 @@ def _template(path: Path) -> str:
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:
-    """The prompt set that a checkpoint folder carries, None if it carries none; raises SettingsError if
-    broken."""
-    folder = Path(checkpoint) / FOLDER_NAME
+    """The prompt set that a checkpoint folder carries, or for a step of a training the one of its run; None
+    if there is none. Raises SettingsError if broken."""
+    folder = recorded(checkpoint, FOLDER_NAME)
     return PromptSet.load(folder) if folder.is_dir() else None
+
+
+def recorded(checkpoint: str | Path, name: str) -> Path:
+    """Where a record of a checkpoint is: in its folder or, for RUN/steps/checkpoint-N, in RUN."""
+    folder = Path(checkpoint)
+    own = folder / name
+    if not own.exists() and STEP.fullmatch(folder.name) and folder.parent.name == STEPS:
+        return folder.parent.parent / name
+    return own
 
 
 def fill(template: str, **values: str) -> str:

@@ -62,4 +62,4 @@ def open(
     chat = transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own
     )
-    return TinyWorldChat(chat.base, chat.adapter, chat.prompt_set)
+    return TinyWorldChat(chat.base, chat.adapter, chat.trained)

@@ -23,9 +23,11 @@ from ...backend.chat.protocol import (
     ReplySettings,
     Reserves,
     Settles,
+    WasTrained,
 )
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
+from ...backend.prompts.trained_with import TrainedWith
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
 from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
 from .. import host
@@ -88,6 +90,13 @@ class ManagedChat:
     @property
     def prompt_set(self) -> PromptSet | None:
         return self._prompts or self._chat.prompt_set
+
+    @property
+    def trained(self) -> TrainedWith:
+        """What the agent's checkpoint was trained with."""
+        if isinstance(self._chat, WasTrained):
+            return self._chat.trained
+        return TrainedWith("agent")
 
     def is_at(self, residence: host.ManagedModel) -> bool:
         """Whether these are this agent's weights."""

@@ -107,6 +107,9 @@ def reply_settings(node: str, inputs: Mapping[str, Any]) -> ReplySettings:
     SettingsError."""
     values = {FIELD_OF.get(name, name): value for name, value in inputs.items()}
     values["max_tokens"] = values.get("max_tokens") or None
+    if values.get("max_pixels") == MAX_PIXELS:
+        # Left as it is: an agent that was trained at another size sees that one.
+        del values["max_pixels"]
     return checked(ReplySettings, node, **values)
 
 

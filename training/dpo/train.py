@@ -31,7 +31,7 @@ from ..trainer.policy import check_options, counts, load_policy, load_processor,
 from ..trainer.progress_line import DPO_PARTS
 from ..trainer.resume import claim_run, digest_of, logged
 from ..trainer.run_description import digests, libraries, shown_settings
-from ..trainer.saving import save_trained
+from ..trainer.saving import record_of, save_trained
 from .settings import FREE_TO_CHANGE, DpoTraining, steps_of
 from .task import Found, Pair, PairTask
 
@@ -118,6 +118,8 @@ class _PreferenceTraining(Generic[Pair, Found]):
         """Train to the end, or until the guard stops it, and save; see `train`."""
         parts = self._prepare()
         trainer, ending = parts.trainer, parts.ending
+        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
+        record = record_of(self.out, prompt_set, self.settings.image_pixels)
         if ending.finished is None:
             trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
             if ending.guard.stopped is None and trainer.state.global_step % self.settings.save_every:
@@ -125,8 +127,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
         ending.keep()
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(ending.last))
-        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
-        save_trained(trainer, parts.processor, prompt_set, self.final, self.settings.half, ending.finished)
+        save_trained(trainer, parts.processor, record, self.final, self.settings.half, ending.finished)
         return ending.result()
 
     def _prepare(self) -> _Parts:

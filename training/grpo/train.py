@@ -27,7 +27,7 @@ from ..trainer.policy import check_options, counts, load_policy, load_processor,
 from ..trainer.requirements import require
 from ..trainer.resume import claim_run, digest_of, logged
 from ..trainer.run_description import digests, libraries, shown_settings
-from ..trainer.saving import save_trained
+from ..trainer.saving import record_of, save_trained
 from ..trainer.step_clock import StepClock
 from .ending import Ending, ended
 from .ranks import agreed, gathered, of_first_rank
@@ -130,13 +130,14 @@ class Reinforcement(Generic[Row, Found]):
         """Train to the end, or until the guard stops it, and save; see `train`."""
         parts = self._prepare()
         trainer, ending = parts.trainer, parts.ending
+        record = record_of(self.out, parts.prompt_set, self.settings.image_pixels)
         if ending.finished is None:
             trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
         ending.keep()
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(ending.last))
         half = self.settings.half
-        save_trained(trainer, parts.processor, parts.prompt_set, self.final, half, ending.finished)
+        save_trained(trainer, parts.processor, record, self.final, half, ending.finished)
         return ending.result()
 
     def _prepare(self) -> _Parts:

@@ -35,7 +35,7 @@ from ..trainer.policy import (
 from ..trainer.progress_line import SFT_PARTS
 from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run_description import digests, libraries, shown_settings
-from ..trainer.saving import save_trained
+from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORED, Shown
 from .data import SftData
@@ -105,6 +105,7 @@ class _FineTuning:
         if measured.rows:
             self.log(f"the loss of {len(measured.rows)} held-out rows is measured at every checkpoint")
         self.log(_learned(trainer, processor))
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels)
         resumed = newest_checkpoint(self.out / "steps")
         before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
@@ -128,7 +129,7 @@ class _FineTuning:
             answers = answered(shown, before, after)
             self._report(history, answers, notes, (rows, measured))
         final = self.out / self.data.name
-        return save_trained(trainer, processor, self.prompt_set, final, self.settings.half, chosen)
+        return save_trained(trainer, processor, record, final, self.settings.half, chosen)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Whether nothing is left to train after this checkpoint."""

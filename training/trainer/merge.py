@@ -15,7 +15,7 @@ from ...backend.checkpoints.checkpoint import check_checkpoint
 from ...backend.checkpoints.loaded import LOCAL, load_whole
 from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
-from ...backend.prompts import prompt_set_of
+from ...backend.prompts.trained_with import trained_with
 from .requirements import require
 
 
@@ -23,9 +23,9 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
     """Write `base` with `adapter` merged in to `out` (safetensors of at most `shard` each, processor, prompt
     set).
 
-    The adapter's prompt set wins over the base's. Raises ChatError for a folder that is not a LoRA adapter or
-    does not fit the base, and for a base that an agent could not be; SettingsError if `out` exists,
-    TrainingError for what cannot be written.
+    The adapter's record of what it was trained with wins over the base's. Raises ChatError for a folder that
+    is not a LoRA adapter or does not fit the base, and for a base that an agent could not be; SettingsError
+    if `out` exists, TrainingError for what cannot be written.
     """
     require("peft")
     check_usable(adapter)
@@ -44,10 +44,9 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         if set(merged.state_dict()) != before:
             raise TrainingError("Merging has left other weights than the base has.", "Update peft.")
         merged.to(dtype)
-    prompt_set = prompt_set_of(adapter) or prompt_set_of(base)
+    record = trained_with(adapter).over(trained_with(base))
     with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:
         merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)
         processor.save_pretrained(temporary)
-        if prompt_set is not None:
-            prompt_set.save(temporary / "prompt_set")
+        record.save(temporary)
     return out

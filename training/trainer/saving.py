@@ -9,13 +9,16 @@ that no second model is held.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
+from ...backend.prompts.trained_with import TrainedWith
 
 # What a trainer leaves beside the weights; the first is a pickle.
 LEFT_OUT = ("training_args.bin", "README.md")
@@ -26,13 +29,14 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
 def save_trained(
     trainer: Any,
     processor: Any,
-    prompt_set: PromptSet | None,
+    record: TrainedWith,
     folder: Path,
     half: str,
     checkpoint: Path | None = None,
 ) -> Path:
     """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into
-    `checkpoint`, with processor and prompt set into `folder`, which appears when it is whole."""
+    `checkpoint`, with processor and the record of what it was trained with, into `folder`, which appears when
+    it is whole."""
     # A fixed name: all ranks write into it, and a rank cannot know what another one would draw.
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
@@ -51,11 +55,19 @@ def save_trained(
         if half != "none":
             _to_half(part, half)
         processor.save_pretrained(part)
-        if prompt_set is not None:
-            prompt_set.save(part / "prompt_set")
+        record.save(part)
         replace_folder(part, folder, TrainingError, "The checkpoint")
     trainer.accelerator.wait_for_everyone()
     return folder
+
+
+def record_of(out: Path, prompt_set: PromptSet | None, image_pixels: int) -> TrainedWith:
+    """What a training trains with. It is saved in the training's folder at once, for agents that open one of
+    its steps."""
+    record = TrainedWith(out.name, prompt_set, min(image_pixels, MAX_PIXELS))
+    if os.environ.get("RANK", "0") == "0":
+        record.save(out)
+    return record
 
 
 def _to_half(folder: Path, half: str) -> None:

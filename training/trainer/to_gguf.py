@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 
 from ...backend.prompts import FOLDER_NAME
+from ...backend.prompts.trained_with import FILE
 
 SCRIPT = "llama.cpp/convert_hf_to_gguf.py"
 
@@ -33,5 +34,7 @@ def conversion(checkpoint: Path) -> list[str]:
     ]
     if (checkpoint / FOLDER_NAME).is_dir():
         lines.append(f"  {shlex.join(['cp', '-r', str(checkpoint / FOLDER_NAME), str(folder)])}")
+    if (checkpoint / FILE).is_file():
+        lines.append(f"  {shlex.join(['cp', str(checkpoint / FILE), str(folder)])}")
     named = shlex.join(["--critic", f"llamacpp:{model}"])
     return [*lines, f"Then: {named}, or the folder in models/interleave_agents."]

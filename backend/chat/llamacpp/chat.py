@@ -16,7 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...errors import ChatError, SettingsError
-from ...prompts import PromptSet, prompt_set_of
+from ...prompts import PromptSet
+from ...prompts.trained_with import trained_with
 from ..openai.client import DEADLINE, OpenAIChat
 from ..protocol import Message, Reply, ReplySettings
 from .gguf_files import GgufAgent, find_gguf
@@ -57,7 +58,9 @@ class LlamaCppChat:
     def __init__(self, server: SharedServer, timeout: float, deadline: float) -> None:
         self._server = server
         self._timeout, self._deadline = timeout, deadline
-        self._prompt_set = prompt_set_of(server.files.model.parent)
+        model = server.files.model
+        self.trained = trained_with(model.parent, file=model.name)
+        self._prompt_set = self.trained.prompt_set
 
     @property
     def identity(self) -> str:

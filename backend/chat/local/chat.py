@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from ...checkpoints.checkpoint import find_checkpoint
 from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
-from ...prompts import PromptSet, prompt_set_of
+from ...prompts import PromptSet
+from ...prompts.trained_with import TrainedWith, trained_with
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
 from ..sampling import Narrowed
@@ -34,11 +35,12 @@ class TransformersChat:
     devices."""
 
     def __init__(
-        self, base: SharedBase, adapter: str | None = None, prompt_set: PromptSet | None = None
+        self, base: SharedBase, adapter: str | None = None, trained: TrainedWith | None = None
     ) -> None:
         self.base = base
         self.adapter = adapter
-        self._prompt_set = prompt_set
+        self.trained = trained or TrainedWith(base.folder.name)
+        self._prompt_set = self.trained.prompt_set
         self.processors: list[Processor] = []
         """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns
         the scores."""
@@ -252,8 +254,8 @@ def open(
     (`download` fetches it).
 
     `adapter`: a LoRA folder; `merge` adds it to weights of its own instead of laying it over shared ones.
-    `share` False loads a base of its own. `options`: fields of `BaseSettings`. An adapter's prompt set wins
-    over the base's. Raises ChatError, SettingsError.
+    `share` False loads a base of its own. `options`: fields of `BaseSettings`. An adapter's record of
+    what it was trained with wins over the base's. Raises ChatError, SettingsError.
     """
     try:
         settings = BaseSettings(**options)
@@ -267,8 +269,8 @@ def open(
         raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
     adapter_folder = Path(adapter).expanduser() if adapter is not None else None
     base = shared_base(folder, settings, share, adapter_folder if merge else None)
-    prompt_set = prompt_set_of(folder)
+    trained = trained_with(folder)
     if adapter_folder is None:
-        return TransformersChat(base, None, prompt_set)
+        return TransformersChat(base, None, trained)
     name = None if merge else base.add_adapter(adapter_folder)
-    return TransformersChat(base, name, prompt_set_of(adapter_folder) or prompt_set)
+    return TransformersChat(base, name, trained_with(adapter_folder, adapter=True).over(trained))

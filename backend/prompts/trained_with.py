@@ -1,0 +1,111 @@
+"""What a checkpoint was trained with, as it is recorded beside it: prompt set and image size.
+
+Reason: an agent that is asked in other words, or shown larger images than it learned from, answers worse and
+nothing shows it. Training writes the record, opening an agent obeys it, and where there is none although the
+folder was trained, that is said.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import SettingsError
+from ..files.atomic import write_text
+from ..files.bounded_reader import read_json
+from ..shown_text import shown_text
+from . import FOLDER_NAME, PromptSet, prompt_set_of, recorded
+
+logger = logging.getLogger(__name__)
+
+FILE = "trained_with.json"
+RUN_FILE = "training.json"
+"""What a training is made of, in its folder; trainings before this record have it as well."""
+VERSION = 1
+LEAST_PIXELS, MOST_PIXELS = 1024, 16_777_216
+MAX_BYTES = 1024 * 1024
+TRAINER_FILES = ("trainer_state.json", "training_args.bin", "train_results.json", "all_results.json")
+"""What trainers leave beside the weights of a checkpoint."""
+PUBLISHED = re.compile(r"interleave[-_ ]?thinker|planner|critic", re.IGNORECASE)
+HUB_FOLDER = "models--"
+
+
+@dataclass(frozen=True)
+class TrainedWith:
+    """The record beside a checkpoint or adapter; `image_pixels` None: not known."""
+
+    name: str
+    prompt_set: PromptSet | None = None
+    image_pixels: int | None = None
+    elsewhere: bool = False
+    """Whether the folder shows that another program trained it, and no prompt set came with it."""
+
+    def save(self, folder: Path) -> None:
+        """Write the record into a folder. Raises SettingsError."""
+        if self.prompt_set is not None:
+            self.prompt_set.save(folder / FOLDER_NAME)
+        if self.image_pixels is not None:
+            text = json.dumps({"version": VERSION, "image_pixels": self.image_pixels})
+            write_text(folder / FILE, f"{text}\n", SettingsError, "The checkpoint's record")
+
+    def over(self, base: TrainedWith) -> TrainedWith:
+        """This record of an adapter, completed by the one of its base."""
+        return TrainedWith(
+            self.name,
+            self.prompt_set or base.prompt_set,
+            self.image_pixels or base.image_pixels,
+            self.elsewhere and base.prompt_set is None,
+        )
+
+
+def trained_with(folder: str | Path, adapter: bool = False, file: str | None = None) -> TrainedWith:
+    """The record of a checkpoint folder, of an `adapter`, which was always trained, or of a weight `file` in
+    a folder. Raises SettingsError for a damaged one."""
+    folder = Path(folder)
+    prompt_set = prompt_set_of(folder)
+    shown = file or next((part for part in folder.parts if part.startswith(HUB_FOLDER)), folder.name)
+    was_trained = (
+        adapter
+        or PUBLISHED.search(shown) is not None
+        or any((folder / name).exists() for name in TRAINER_FILES)
+    )
+    name = shown.removeprefix(HUB_FOLDER).replace("--", "/")
+    pixels = _pixels(folder)
+    return TrainedWith(name, prompt_set, pixels, was_trained and prompt_set is None and pixels is None)
+
+
+def _pixels(folder: Path) -> int | None:
+    own = recorded(folder, FILE)
+    # A finished checkpoint is in its training's folder, which says it for trainings of earlier versions.
+    path = own if own.exists() else recorded(folder, RUN_FILE)
+    path = path if path.exists() else folder.parent / RUN_FILE
+    if not path.is_file():
+        return None
+    found: Any = read_json(path, SettingsError, "The checkpoint's record", MAX_BYTES)
+    value = found.get("image_pixels") if isinstance(found, dict) else None
+    if path.name == RUN_FILE and value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not LEAST_PIXELS <= value <= MOST_PIXELS:
+        raise SettingsError(
+            f"{str(path)!r} does not say an image size from {LEAST_PIXELS} to {MOST_PIXELS} pixels "
+            f"(image_pixels: {str(value)[:20]}).",
+            "Correct the number, or delete the file.",
+        )
+    return value
+
+
+_told: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+"""What was said of each opened agent."""
+
+
+def say_once(agent: object, text: str) -> None:
+    """Log a line about an opened agent, the first time only."""
+    told = _told.setdefault(agent, set())
+    if text not in told:
+        told.add(text)
+        logger.warning("%s", shown_text(text))

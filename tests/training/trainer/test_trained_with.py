@@ -1,0 +1,173 @@
+"""What a checkpoint was trained with is recorded beside it, and obeyed when it is opened."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_checkpoint import ACCEPTED, build_adapter, build_checkpoint, page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
+from interleave_thinker.backend.prompts.trained_with import trained_with
+from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining
+from interleave_thinker.training.sft.train import train
+from interleave_thinker.training.trainer.merge import merge
+
+PIXELS = 1600
+"""Fewer than a page of the tests has."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("base") / "stock")
+
+
+@pytest.fixture(scope="module")
+def run(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LoRA fine-tuning on images of PIXELS."""
+    folder = tmp_path_factory.mktemp("run")
+    page(200).image.save(folder / "page.png")
+    row = SftRow(
+        messages=[
+            SftMessage(role="user", content="<image>Is it light?"),
+            SftMessage(role="assistant", content=ACCEPTED),
+        ],
+        images=["page.png"],
+    )
+    settings = SftTraining(
+        max_steps=1, lora_rank=2, device="cpu", samples=0, tensorboard=False, image_pixels=PIXELS
+    )
+    data = SftData(RowSet([row] * 2, folder))
+    train(base, data, folder / "out", settings, named_prompt_set("short"), log=lambda line: None)
+    return folder / "out"
+
+
+def shown(chat: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Areas of the images that an agent will be shown from now on."""
+    areas: list[int] = []
+    prompt = chat._prompt
+
+    def seen(*arguments: Any) -> Any:
+        made = prompt(*arguments)
+        areas.extend(picture.size[0] * picture.size[1] for picture in made[1])
+        return made
+
+    monkeypatch.setattr(chat, "_prompt", seen)
+    return areas
+
+
+def test_an_agent_sees_the_size_that_it_was_trained_with(
+    base: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    merged = merge(base, run / "final", tmp_path / "merged")
+    moved = shutil.copytree(run / "final", tmp_path / "moved")
+    spec = f"transformers:{base}"
+    agents = [
+        open_chat(spec, adapter=str(run / "final"), device="cpu"),
+        open_chat(spec, adapter=str(moved), device="cpu"),
+        open_chat(f"transformers:{merged}", device="cpu"),
+        open_chat(spec, adapter=str(run / "steps" / "checkpoint-1"), device="cpu"),
+    ]
+    for chat in agents:
+        assert chat.prompt_set == named_prompt_set("short")
+        areas = shown(chat, monkeypatch)
+        critic = Critic(chat, settings=ReplySettings(max_tokens=4))
+        critic.judge(page(10), page(200), "a", "a")
+        assert areas and all(area <= PIXELS for area in areas)
+        assert f'"max_pixels":{PIXELS}' in critic.identity
+    assert not caplog.records
+    stock = open_chat(spec, device="cpu")
+    assert Critic(stock).settings.max_pixels == 1_048_576
+
+
+def test_another_size_is_used_and_said_once(base: Path, run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chat = open_chat(f"transformers:{base}", adapter=str(run / "final"), device="cpu")
+    given = ReplySettings(max_pixels=1_048_576)
+    with caplog.at_level(logging.WARNING):
+        for agent in (Critic, Planner, Critic):
+            assert agent(chat, settings=given).settings.max_pixels == 1_048_576
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"{PIXELS:,}" in line and "1,048,576" in line
+
+
+def test_a_damaged_record_is_an_error(base: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(base, tmp_path / "copy")
+    for value in (12, "576", True, None, 10**12):
+        (folder / "trained_with.json").write_text(json.dumps({"version": 1, "image_pixels": value}))
+        with pytest.raises(SettingsError, match="image size"):
+            open_chat(f"transformers:{folder}", device="cpu")
+
+
+def test_a_training_of_an_earlier_version_says_its_size(tmp_path: Path) -> None:
+    final = tmp_path / "run" / "final"
+    final.mkdir(parents=True)
+    (tmp_path / "run" / "training.json").write_text(json.dumps({"stage": "sft", "image_pixels": 589_824}))
+    assert trained_with(final).image_pixels == 589_824
+    (tmp_path / "run" / "training.json").write_text(json.dumps({"stage": "sft"}))
+    assert trained_with(final).image_pixels is None
+
+
+def published(base: Path, folder: Path) -> Path:
+    return shutil.copytree(base, folder / "InterleaveThinker-Critic-8B")
+
+
+def test_a_checkpoint_of_others_without_prompt_set_is_named_once(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = published(base, tmp_path)
+    chat = open_chat(f"transformers:{folder}", device="cpu")
+    with caplog.at_level(logging.WARNING):
+        Critic(chat, default_prompt_set())
+        assert not caplog.records, "a prompt set was named"
+        for _ in range(3):
+            Critic(chat)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "InterleaveThinker-Critic-8B" in line and "prompts import" in line and "--critic-prompts" in line
+    default_prompt_set().save(folder / "prompt_set")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        Critic(open_chat(f"transformers:{folder}", device="cpu"))
+    assert not caplog.records
+
+
+def test_an_adapter_or_a_step_of_another_program_is_named(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    step = shutil.copytree(base, tmp_path / "out" / "checkpoint-40")
+    (step / "trainer_state.json").write_text("{}")
+    adapter = build_adapter(base, tmp_path / "lora", 1, 0.5)
+    spec = f"transformers:{base}"
+    with caplog.at_level(logging.WARNING):
+        Critic(open_chat(spec, device="cpu"))
+        assert not caplog.records, "a base model as its makers released it"
+        Critic(open_chat(f"transformers:{step}", device="cpu"))
+        Critic(open_chat(spec, device="cpu", adapter=str(adapter)))
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["checkpoint-40", "lora"]
+
+
+def test_a_step_of_a_training_has_its_runs_prompt_set(run: Path) -> None:
+    assert prompt_set_of(run / "steps" / "checkpoint-1") == named_prompt_set("short")
+    assert prompt_set_of(run / "elsewhere" / "checkpoint-1") is None
+
+
+def test_the_command_line_takes_the_size(base: Path, run: Path) -> None:
+    opener = Opener(LocalOptions(device="cpu"))
+    options = {"critic": f"transformers:{base}", "critic_adapter": str(run / "final")}
+    critic = opener.critic(CriticOptions(**options))
+    assert critic is not None and critic.settings.max_pixels == PIXELS
+    given = opener.critic(CriticOptions(**options, critic_max_pixels=4096))
+    assert given is not None and given.settings.max_pixels == 4096
