@@ -82,7 +82,8 @@ def reply_inputs() -> list[Any]:
             min=1024,
             max=MOST_PIXELS,
             tooltip=(
-                "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it."
+                "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it. "
+                "At its default, an agent that was trained at another size sees that one."
             ),
             **HIDDEN,
         ),
