@@ -67,6 +67,10 @@ REASONS = {
         "process",
     ): "llama.cpp's own server, which the owner installed and named; a workflow cannot name a program",
     ("backend/chat/llamacpp/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
+    (
+        "backend/chat/chat_template.py",
+        "process",
+    ): "renders a checkpoint's chat template within limits",
     ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded where the node says so",
 }
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from ...backend.chat.chat_template import rendered
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
@@ -187,10 +188,7 @@ def greedy_answers(
     try:
         for start in range(0, len(questions), batch):
             some = questions[start : start + batch]
-            texts = [
-                processor.apply_chat_template(one["prompt"], tokenize=False, add_generation_prompt=True)
-                for one in some
-            ]
+            texts = [rendered(processor, one["prompt"]) for one in some]
             images = [_shown(one["images"]) for one in some]
             inputs = processor(
                 text=texts,

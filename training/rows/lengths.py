@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...backend.chat.chat_template import rendered
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
@@ -150,7 +151,7 @@ def _exact(row: ShownRow, processor: Any) -> int:
     """Tokens of the row through the chat template, without what its images take."""
     turns = row.conversation()
     asks = turns[-1]["role"] == "user"
-    text = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=asks)
+    text = rendered(processor, turns, asks)
     return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) - len(row.images)
 
 
@@ -184,7 +185,7 @@ def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXEL
 def _counted(processor: Any, height: int, width: int) -> int:
     """Tokens of an image of that size in a family whose reader does not say: an empty one is shown to it."""
     turns = [{"role": "user", "content": [{"type": "image"}]}]
-    text = processor.apply_chat_template(turns, tokenize=False)
+    text = rendered(processor, turns, asks=False)
     image = Picture.white((width, height)).image
     whole = processor(text=[text], images=[[image]])["input_ids"][0]
     return len(whole) - len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) + 1

@@ -21,6 +21,7 @@ from PIL import Image
 from ...counters import not_counting
 from ...errors import ChatError, boundary, is_out_of_memory
 from ...pictures import Picture
+from ..chat_template import rendered
 from .settings import EngineSettings
 
 if TYPE_CHECKING:
@@ -119,9 +120,7 @@ def toy_page(size: tuple[int, int], shade: int) -> Picture:
 def toy_prompt(processor: Any, pictures: Sequence[Picture]) -> tuple[str, list[int]]:
     """A question about the pictures, and the beginning of an answer as token ids."""
     content = [*({"type": "image"} for _ in pictures), {"type": "text", "text": "What has changed?"}]
-    prompt = processor.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-    )
+    prompt = rendered(processor, [{"role": "user", "content": content}])
     answer = processor.tokenizer("It has", add_special_tokens=False)["input_ids"]
     return prompt, list(answer)[:2]
 

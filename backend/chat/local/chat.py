@@ -19,6 +19,7 @@ from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
 from ...prompts import PromptSet
 from ...prompts.trained_with import TrainedWith, trained_with
+from ..chat_template import rendered
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
 from ..sampling import Narrowed
@@ -217,9 +218,7 @@ class TransformersChat:
                 else:
                     content.append({"type": "text", "text": self._without_controls(part)})
             conversation.append({"role": message.role, "content": content})
-        processor = self.base.processor
-        prompt = processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
-        return prompt, pictures
+        return rendered(self.base.processor, conversation), pictures
 
     def _without_controls(self, text: str) -> str:
         for control in self._controls:

@@ -18,6 +18,7 @@ from ...checkpoints.families import is_tested
 from ...checkpoints.loaded import LOCAL, load_whole
 from ...errors import ChatError, boundary
 from ...types import Value
+from ..chat_template import RENDERER
 from ..engine.settings import EngineSettings
 
 # The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as
@@ -142,6 +143,7 @@ def load_processor(folder: Path) -> Any:
         raise ChatError(
             "An agent's image processor needs torchvision.", "Install it: pip install torchvision"
         )
+    RENDERER.start()
     # Of a folder without a tokenizer the library would make one that knows no word.
     for what, names in PROCESSOR_FILES.items():
         if not any(True for name in names for _ in folder.glob(name)):
