@@ -16,6 +16,7 @@ from ..files import bounded_reader
 from .adapter_config import check_fields
 from .digest import files_digest
 from .families import TESTED, check_family, is_tested
+from .foreign_folders import refuse_foreign
 from .model_folder import LARGEST, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
@@ -49,6 +50,7 @@ def check_checkpoint(folder: Path, untested: bool = False) -> None:
     """Raise ChatError unless the folder holds a Qwen3-VL checkpoint (`untested`: or one of another family) in
     safetensors, without code, whose configuration is that of its weights. To be asked before any library
     opens it."""
+    refuse_foreign(folder)
     family = _family(folder)
     if untested:
         check_family(family, repr(str(folder)))
@@ -78,6 +80,7 @@ def check_adapter(folder: Path) -> None:
     """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
     if not folder.is_dir():
         raise ChatError(f"There is no adapter folder {str(folder)!r}.")
+    refuse_foreign(folder)
     check_files(folder, ChatError)
     if not (folder / "adapter_config.json").is_file():
         whole = (folder / "config.json").is_file()

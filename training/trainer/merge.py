@@ -17,6 +17,9 @@ from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
 from ...backend.prompts.trained_with import trained_with
 from .requirements import require
+from .saving import narrowed
+
+WIDER = "Set dtype to bfloat16 in the base's config.json, and merge again."
 
 
 def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
@@ -43,6 +46,8 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         merged = merged_into(model, adapter)
         if set(merged.state_dict()) != before:
             raise TrainingError("Merging has left other weights than the base has.", "Update peft.")
+        for name, weight in merged.state_dict().items():
+            narrowed(name, weight, dtype, WIDER)
         merged.to(dtype)
     record = trained_with(adapter).over(trained_with(base))
     with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:

@@ -70,6 +70,23 @@ def record_of(out: Path, prompt_set: PromptSet | None, image_pixels: int) -> Tra
     return record
 
 
+def narrowed(name: str, weight: Any, kind: Any, hint: str) -> Any:
+    """A weight in another precision. Raises TrainingError with this hint if it has values that would become
+    infinite."""
+    if not weight.is_floating_point():
+        return weight
+    made = weight.to(kind)
+    lost = made.isinf() & weight.isfinite()
+    if lost.any():
+        shown = str(kind).removeprefix("torch.")
+        raise TrainingError(
+            f"The weight {name!r} has {int(lost.sum())} values, up to {weight.abs().max().item():g}, that "
+            f"would become infinite in {shown}.",
+            hint,
+        )
+    return made
+
+
 def _to_half(folder: Path, half: str) -> None:
     """Rewrite the weight files in half precision ("fp16" or "bf16"), one at a time."""
     import torch
@@ -78,7 +95,7 @@ def _to_half(folder: Path, half: str) -> None:
     kind = torch.bfloat16 if half == "bf16" else torch.float16
     for path in sorted(folder.glob("*.safetensors")):
         weights = {
-            name: weight.to(kind) if weight.is_floating_point() else weight
+            name: narrowed(name, weight, kind, "The training is complete: run it again with --half bf16.")
             for name, weight in load_file(path).items()
         }
         save_file(weights, path, metadata={"format": "pt"})

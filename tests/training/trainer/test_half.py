@@ -1,0 +1,45 @@
+"""Half precision: a weight that would become infinite is an error with a remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support.tiny_checkpoint import build_adapter, build_checkpoint
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.trainer.saving import _to_half
+
+
+@pytest.mark.parametrize(("half", "most"), [("fp16", 7e4), ("bf16", None)])
+def test_a_weight_that_becomes_infinite_is_named(half: str, most: float | None, tmp_path: Path) -> None:
+    weights = {"small": torch.tensor([1.0, 65504.0]), "ids": torch.tensor([2**40])}
+    save_file(weights | {"large": torch.tensor([1.0, 7e4])}, tmp_path / "model.safetensors")
+    if most is None:
+        _to_half(tmp_path, half)
+        assert load_file(tmp_path / "model.safetensors")["large"].isfinite().all()
+        return
+    with pytest.raises(TrainingError, match=r"'large' has 1 values, up to 70000.*float16") as error:
+        _to_half(tmp_path, half)
+    assert "--half bf16" in error.value.hint
+    assert load_file(tmp_path / "model.safetensors")["large"].dtype == torch.float32
+
+
+def test_merging_into_a_base_of_half_precision_names_it(tmp_path: Path) -> None:
+    base = build_checkpoint(tmp_path / "base")
+    adapter = build_adapter(base, tmp_path / "adapter", 1, 0.5)
+    config: Any = json.loads((base / "config.json").read_text())
+    config["dtype"] = config["text_config"]["dtype"] = "float16"
+    (base / "config.json").write_text(json.dumps(config))
+    file = adapter / "adapter_model.safetensors"
+    save_file({name: value * 1e4 for name, value in load_file(file).items()}, file)
+    with pytest.raises(TrainingError, match=r"infinite in float16") as error:
+        merge(base, adapter, tmp_path / "merged")
+    assert "bfloat16" in error.value.hint and not (tmp_path / "merged").exists()
