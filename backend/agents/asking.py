@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
-from ..chat.protocol import ChatModel, Constrains, Message, Reply, ReplySettings, WasTrained
+from ..chat.protocol import ChatModel, Constrains, MaySee, Message, Reply, ReplySettings, WasTrained
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set, fill
@@ -70,6 +70,12 @@ class Agent:
         settings: ReplySettings | None = None,
         constrained_decoding: ConstrainedDecoding = "retry",
     ) -> None:
+        if self.answers == "verdict" and isinstance(chat, MaySee) and not chat.sees_images:
+            raise SettingsError(
+                "The critic judges images, and its model sees none: there is no projector beside its .gguf "
+                "file.",
+                "Put the mmproj file of the same model into its folder, or name it (--mmproj).",
+            )
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
         self.constrained_decoding: ConstrainedDecoding = constrained_decoding

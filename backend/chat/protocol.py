@@ -207,6 +207,14 @@ class WasTrained(Protocol):
 
 
 @runtime_checkable
+class MaySee(Protocol):
+    """A chat backend that knows whether its model sees images."""
+
+    @property
+    def sees_images(self) -> bool: ...
+
+
+@runtime_checkable
 class ChecksRequests(Protocol):
     """A chat backend that knows beforehand which requests it cannot plan."""
 

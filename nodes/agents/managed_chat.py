@@ -17,6 +17,7 @@ from ...backend.chat.protocol import (
     MAX_TOKENS,
     ChatModel,
     ChecksRequests,
+    MaySee,
     Message,
     RepliesTogether,
     Reply,
@@ -97,6 +98,11 @@ class ManagedChat:
         if isinstance(self._chat, WasTrained):
             return self._chat.trained
         return TrainedWith("agent")
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether the agent's model sees images, as far as it is known."""
+        return self._chat.sees_images if isinstance(self._chat, MaySee) else True
 
     def is_at(self, residence: host.ManagedModel) -> bool:
         """Whether these are this agent's weights."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 MODEL = b"GGUF" + (3).to_bytes(4, "little") + (2).to_bytes(8, "little") + (1).to_bytes(8, "little")
-FAULTS = ("none", "dies", "old", "never ready", "mute", "ends")
+FAULTS = ("none", "dies", "no memory", "other projector", "old", "never ready", "mute", "ends")
 
 
 def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
@@ -51,6 +51,16 @@ def main(folder: Path, fault: str, arguments: list[str]) -> int:
     assert not [name for name in os.environ if name.startswith("LLAMA_") and name != "LLAMA_API_KEY"]
     if fault == "dies":
         print("load_model: failed to load model, 'tiny.gguf'", file=sys.stderr, flush=True)
+        return 1
+    if fault == "no memory":
+        print("ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory", flush=True)
+        return 1
+    if fault == "other projector":
+        print("mtmd: error: mismatch between text model (n_embd = 2560) and mmproj (n_embd = 4096)")
+        print("hint: you may be using wrong mmproj")
+        print("srv load_model: failed to load multimodal model, 'mmproj.gguf'", flush=True)
+        for number in range(8):
+            print(f"llama_memory_breakdown_print: | memory breakdown [MiB] | total {number} |", flush=True)
         return 1
     if fault == "old":
         print("error: invalid argument: --mmproj", file=sys.stderr, flush=True)

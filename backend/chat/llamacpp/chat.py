@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...errors import ChatError, SettingsError
+from ...pictures import Picture
 from ...prompts import PromptSet
 from ...prompts.trained_with import trained_with
 from ..openai.client import DEADLINE, OpenAIChat
@@ -73,6 +74,11 @@ class LlamaCppChat:
         return self._prompt_set
 
     @property
+    def sees_images(self) -> bool:
+        """Whether there is a projector beside the model."""
+        return self._server.files.projector is not None
+
+    @property
     def most_tokens(self) -> int:
         """Half of the context, which has to hold the question too."""
         return self._server.settings.context // 2
@@ -97,13 +103,22 @@ class LlamaCppChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server, started if it does not run. Raises ChatError with its last lines if it ends, and
-        Cancelled. One that does not answer in time is stopped, so that the next reply has a new one."""
+        """Ask the server, started if it does not run. Raises ChatError with its last lines if it ends, or for
+        images that it cannot see, and Cancelled. One that does not answer in time is stopped, so that the
+        next reply has a new one."""
 
         def waiting() -> None:
             if on_token is not None:
                 on_token("")
 
+        content = (part for message in messages for part in message.content)
+        if not self.sees_images and any(isinstance(part, Picture) for part in content):
+            model = self._server.files.model
+            raise ChatError(
+                f"{str(model)!r} has no projector beside it, and without one it sees no images.",
+                f"Put the mmproj file of the same model (mmproj-....gguf) into {str(model.parent)!r}, or "
+                "name it (--mmproj).",
+            )
         while not self._server.lock.acquire(timeout=WAIT_SECONDS):
             waiting()
         try:
@@ -153,9 +168,9 @@ _servers_lock = threading.Lock()
 def open(
     argument: str, *, timeout: float = 300.0, deadline: float = DEADLINE, **options: Any
 ) -> LlamaCppChat:
-    """Open a `.gguf` file with its projector. `timeout` and `deadline` in seconds as for OpenAIChat,
-    `options`: fields of LlamaCppSettings. Nothing is started before the first reply. Raises ChatError for
-    files that cannot be it, SettingsError where there is no server."""
+    """Open a `.gguf` file with its projector, if it has one. `timeout` and `deadline` in seconds as for
+    OpenAIChat, `options`: fields of LlamaCppSettings. Nothing is started before the first reply. Raises
+    ChatError for files that cannot be it, SettingsError where there is no server."""
     try:
         settings = LlamaCppSettings(**options)
     except ValidationError as error:

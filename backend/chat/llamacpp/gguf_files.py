@@ -3,7 +3,7 @@
 Decision: what lies in the files is for llama.cpp to read, in a process of its own; here only names, sizes and
 the first bytes are looked at, so that what cannot work is said before a server is started. A projector is the
 one that is named, or the one beside the model whose name fits; where two models' projectors could be meant,
-none is taken.
+none is taken. A model without one is of text alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class GgufAgent:
     """The files of one agent; `parts` are the model's, in their order."""
 
     parts: tuple[Path, ...]
-    projector: Path
+    projector: Path | None
+    """None: a model of text alone, which can plan requests without images."""
 
     @property
     def model(self) -> Path:
@@ -43,12 +44,16 @@ class GgufAgent:
     @property
     def digest(self) -> str:
         """16 hex digits over the contents, wherever the files lie and whatever they are called."""
-        return files_digest([*self.parts, self.projector], names=False)
+        return files_digest(self._files, names=False)
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return sum(path.stat().st_size for path in (*self.parts, self.projector))
+        return sum(path.stat().st_size for path in self._files)
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        return self.parts if self.projector is None else (*self.parts, self.projector)
 
 
 def is_model(path: Path) -> bool:
@@ -60,7 +65,8 @@ def is_model(path: Path) -> bool:
 
 
 def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
-    """The agent whose model is this file; `projector` names the other file. Raises ChatError."""
+    """The agent whose model is this file; `projector` names the other file. Without one, and with none beside
+    the model, it sees no images. Raises ChatError."""
     model = path_of(argument)
     if not model.is_file():
         raise ChatError(f"There is no file {argument!r}.", "Give a .gguf file: llamacpp:FILE.")
@@ -74,6 +80,8 @@ def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
     for part in parts:
         _check(part)
     found = path_of(projector) if projector is not None else _projector_beside(model)
+    if found is None:
+        return GgufAgent(tuple(part.resolve() for part in parts), None)
     if not found.is_file():
         raise ChatError(f"There is no projector {str(found)!r}.", "Name the mmproj file of this model.")
     _check(found)
@@ -96,18 +104,14 @@ def _parts(model: Path) -> tuple[Path, ...]:
     return parts
 
 
-def _projector_beside(model: Path) -> Path:
+def _projector_beside(model: Path) -> Path | None:
     beside = sorted(
         path
         for path in model.parent.iterdir()
         if path.suffix.lower() == SUFFIX and PROJECTOR in path.name.lower() and path.is_file()
     )
     if not beside:
-        raise ChatError(
-            f"{str(model)!r} has no projector beside it, and without one it sees no images.",
-            f"Put the {PROJECTOR} file of the same model (mmproj-....gguf) into {str(model.parent)!r}, or "
-            "name it (--mmproj).",
-        )
+        return None
     own = _base_name(model)
     named = [path for path in beside if _base_name(path) == own]
     unnamed = [path for path in beside if not _base_name(path)]

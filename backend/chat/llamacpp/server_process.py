@@ -45,7 +45,16 @@ LINES = 200
 LONGEST_LINE = 2000
 SHOWN_LINES = 6
 MAX_SHOWN = 900
-FAULT = re.compile(r"error|fail|unknown|invalid|unable|cannot|not (?:found|supported)|memory", re.IGNORECASE)
+FAULT = re.compile(
+    r"error|fail|unknown|invalid|unable|cannot|not (?:found|supported)|mismatch|wrong mmproj|"
+    r"(?:out of|not enough|insufficient) memory",
+    re.IGNORECASE,
+)
+NO_MEMORY = re.compile(
+    r"(?:out of|not enough|insufficient) memory|(?:failed|unable) to allocate|cannot allocate|cudamalloc"
+)
+"""Memory is named by other lines too: the server lists what it took as it ends."""
+OTHER_PROJECTOR = re.compile(r"mismatch between text model|wrong mmproj")
 LOOK_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
 STOP_SECONDS = 10.0
@@ -217,7 +226,12 @@ class LlamaServer:
 def hint_for(said: str) -> str:
     """What to do about what the server said as it ended."""
     text = said.lower()
-    if "memory" in text or "failed to allocate" in text:
+    if OTHER_PROJECTOR.search(text):
+        return (
+            "The projector is one of another model: name the mmproj file of this very model (--mmproj), or "
+            "keep each model in a folder of its own."
+        )
+    if NO_MEMORY.search(text):
         return "Leave the card free for it, put fewer layers on it (--gpu-layers), or lower --context."
     if "unknown model architecture" in text or "unknown projector" in text or "argument" in text:
         return "Update llama.cpp: this version does not know it."

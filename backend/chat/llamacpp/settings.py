@@ -50,9 +50,10 @@ class LlamaCppSettings(Value):
         default=600.0, gt=0.0, le=86400.0, description="Longest wait until llama.cpp has read the model."
     )
 
-    def arguments(self, model: Path, projector: Path) -> list[str]:
-        """The server's command line for these two files, without its address."""
-        said = ["-m", str(model), "--mmproj", str(projector), "-c", str(self.context)]
+    def arguments(self, model: Path, projector: Path | None) -> list[str]:
+        """The server's command line for these files, without its address."""
+        said = ["-m", str(model), "-c", str(self.context)]
+        said += ["--mmproj", str(projector)] if projector is not None else []
         said += ["--parallel", "1", "--no-webui", "--jinja", *SETTLED_SAMPLING]
         if self.threads is not None:
             said += ["-t", str(self.threads)]

@@ -17,6 +17,8 @@ from support import tiny_checkpoint
 from support.fake_llama_server import MODEL, starts_of, write_agent, write_program
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
 from interleave_thinker.backend.chat.llamacpp.gguf_files import find_gguf
@@ -59,6 +61,11 @@ def test_an_agent_is_named_by_the_contents_of_its_files(tmp_path: Path) -> None:
     assert find_gguf(str(moved)).digest != one.digest
 
 
+def projector_name(model: Path, named: str | None = None) -> str | None:
+    found = find_gguf(str(model), named).projector
+    return None if found is None else found.name
+
+
 @pytest.mark.parametrize(
     ("beside", "model", "taken"),
     [
@@ -71,7 +78,6 @@ def test_an_agent_is_named_by_the_contents_of_its_files(tmp_path: Path) -> None:
         (["Qwen3-VL-8B.mmproj-Q8_0.gguf"], "Qwen3-VL-8B.Q8_0.gguf", "Qwen3-VL-8B.mmproj-Q8_0.gguf"),
         (["mmproj-another-f16.gguf"], "mine-q8_0.gguf", "mmproj-another-f16.gguf"),
         (["mmproj-a-f16.gguf", "mmproj-b-f16.gguf"], "mine-q8_0.gguf", ""),
-        ([], "mine-q8_0.gguf", ""),
     ],
 )  # fmt: skip
 def test_the_projector_is_the_one_whose_name_fits(
@@ -80,12 +86,12 @@ def test_the_projector_is_the_one_whose_name_fits(
     for name in (*beside, model):
         (tmp_path / name).write_bytes(MODEL)
     if taken:
-        assert find_gguf(str(tmp_path / model)).projector.name == taken
+        assert projector_name(tmp_path / model) == taken
     else:
         with pytest.raises(ChatError, match="--mmproj"):
             find_gguf(str(tmp_path / model))
     for name in beside:
-        assert find_gguf(str(tmp_path / model), str(tmp_path / name)).projector.name == name
+        assert projector_name(tmp_path / model, str(tmp_path / name)) == name
 
 
 def test_a_model_in_parts_is_its_first_part_and_needs_all(tmp_path: Path) -> None:
@@ -123,6 +129,25 @@ def test_what_is_no_model_is_refused(tmp_path: Path, name: str) -> None:
     write_agent(tmp_path)
     with pytest.raises(ChatError):
         find_gguf(str(tmp_path / name))
+
+
+def test_a_model_of_text_alone_plans_requests_without_images(tmp_path: Path) -> None:
+    program = write_program(tmp_path, text=tiny_checkpoint.ACCEPTED)
+    model = write_agent(tmp_path / "models")
+    (model.parent / "mmproj-tiny-F16.gguf").unlink()
+    chat: Any = open_chat(f"llamacpp:{model}", llama_server=str(program))
+    assert chat.server.files.projector is None and chat.server.size == model.stat().st_size
+    with pytest.raises(ChatError, match=r"no projector beside it.*--mmproj"):
+        chat.reply(question(200), PLAIN)
+    with pytest.raises(SettingsError, match=r"judges images.*--mmproj"):
+        Critic(chat)
+    assert starts_of(program) == []
+    assert Planner(chat).chat is chat
+    assert chat.reply(question(), PLAIN).text == tiny_checkpoint.ACCEPTED
+    ((_, arguments),) = starts_of(program)
+    assert "--mmproj" not in arguments
+    whole = find_gguf(str(write_agent(tmp_path / "models")))
+    assert whole.digest != chat.server.digest
 
 
 # The server
@@ -179,6 +204,8 @@ def test_it_is_started_once_with_a_key_of_its_own_and_stops_with_its_last_agent(
     ("fault", "said"),
     [
         ("dies", r"ended as it started.*failed to load model.*mmproj belong together"),
+        ("no memory", r"out of memory.*Leave the card free"),
+        ("other projector", r"mismatch between text model.*one of another model.*--mmproj"),
         ("old", r"invalid argument.*Update llama\.cpp"),
         ("ends", r"ended while it answered.*GGML_ASSERT.*starts it again"),
     ],
