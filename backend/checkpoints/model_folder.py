@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import ChatError, InterleaveError, SettingsError
 from ..files.bounded_reader import check_values, read_json, read_text
+from .patterns import check_patterns
 from .weights import tensors_of
 
 CODE = (".py", ".pyw", ".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll")
@@ -30,6 +31,8 @@ MAX_TEXT = 64 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
 MAX_VALUES = 100_000
 
+PATTERNS = ("quantization_config", "compression_config")
+"""Parts of a configuration whose texts the library matches with the names of modules."""
 NOT_SIZES = re.compile(r"token|theta|seed|params|position|timesteps|^_|version|^total")
 LAYERS = re.compile(r"(?<!per_)layer|depth|blocks$")
 TABLES = re.compile(r"vocab|num_embeddings|num_experts")
@@ -112,6 +115,9 @@ def _check_index(folder: Path, name: str, weights: list[str], kind: type[Interle
 def _check_config(
     config: dict[str, Any], folder: Path, weights: list[str], kind: type[InterleaveError]
 ) -> None:
+    for part in (config, *(value for value in config.values() if isinstance(value, dict))):
+        for name in PATTERNS:
+            check_patterns(part.get(name), kind, f"{str(folder / 'config.json')!r} ({name})")
     total, tensors = 0, 0
     try:
         total = sum((folder / name).stat().st_size for name in weights)

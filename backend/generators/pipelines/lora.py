@@ -10,11 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...checkpoints.patterns import check_patterns
 from ...errors import GeneratorError, SettingsError, boundary
+from ...files.bounded_reader import parse_json
 from .folder import file_digest
 
 ADAPTER = "lora"
 SUFFIX = ".safetensors"
+METADATA = "lora_adapter_metadata"
+"""Where diffusers keeps peft's configuration."""
 
 
 def lay_over(pipeline: Any, file: Path, scale: float) -> str:
@@ -37,6 +41,7 @@ def lay_over(pipeline: Any, file: Path, scale: float) -> str:
     except ImportError as error:
         raise SettingsError(f"A LoRA needs peft ({error}).", "pip install peft") from error
     digest = file_digest(file)
+    _check_metadata(file)
     with boundary(GeneratorError, f"Laying {file.name!r} over {name}"):
         try:
             pipeline.load_lora_weights(
@@ -53,6 +58,21 @@ def lay_over(pipeline: Any, file: Path, scale: float) -> str:
             raise _foreign(file, name)
         pipeline.set_adapters([ADAPTER], [scale])
     return f"{digest}*{scale:g}"
+
+
+def _check_metadata(file: Path) -> None:
+    """Raise SettingsError if the adapter's configuration in the file's header has patterns that could keep
+    the library busy for ever."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as weights:
+            found = (weights.metadata() or {}).get(METADATA)
+    except (SafetensorError, OSError) as error:
+        raise SettingsError(f"{file.name!r} cannot be read ({error}).", "Get the file again.") from error
+    if found is not None:
+        where = f"The header of {file.name!r}"
+        check_patterns(parse_json(found, SettingsError, where), SettingsError, where)
 
 
 def _foreign(file: Path, name: str, error: Exception | None = None) -> SettingsError:

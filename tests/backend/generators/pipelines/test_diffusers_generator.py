@@ -203,6 +203,16 @@ def test_a_lora_shows_in_pixels_and_identity(build: Build, lora: Path) -> None:
     assert opened(lora=str(lora)).identity == styled.identity
 
 
+def test_a_lora_whose_patterns_would_freeze_is_refused(build: Build, lora: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    hostile = tmp_path / "hostile.safetensors"
+    metadata = {"unet.target_modules": "(.+)+Z", "unet.r": 4, "unet.lora_alpha": 64}
+    save_file(load_file(lora), hostile, metadata={"lora_adapter_metadata": json.dumps(metadata)})
+    with pytest.raises(SettingsError, match="take for ever"):
+        open_tiny(build("stable_diffusion"), lora=str(hostile))
+
+
 def test_a_lora_of_another_model_is_refused(build: Build, lora: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="fits Flux2KleinPipeline"):
         open_tiny(build("flux2_klein"), lora=str(lora))

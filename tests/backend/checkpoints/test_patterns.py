@@ -1,0 +1,65 @@
+"""Patterns in files from elsewhere: those that could be matched for ever are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from support.tiny_checkpoint import build_checkpoint
+
+from interleave_thinker.backend.checkpoints.checkpoint import check_checkpoint
+from interleave_thinker.backend.checkpoints.patterns import check_pattern
+from interleave_thinker.backend.errors import ChatError
+
+PLAIN = [
+    "lm_head",
+    "model.visual",
+    "re:.*lm_head",
+    r"re:.*layers\.\d+\.mlp\.experts\..*",
+    "(?:q_proj|k_proj|v_proj)",
+    "-:.*visual.*",
+    "re:.*mlp.gate$",
+    r"model\.layers\.\d+\.q_proj|model\.layers\.\d+\.v_proj",
+    "2024-01-01",
+]
+HOSTILE = [
+    "(.+)+Z",
+    "(a|a)*Z",
+    "(a*)*Z",
+    "(?:a?a?){30}Z",
+    ".*.*.*.*.*.*Z",
+    r"\w+\w+\w+\w+\w+Z",
+    r"\d+\d+\d+Z",
+    "(?:.*|x)" * 10 + "Z",
+    "(a|a)" * 40 + "Z",
+    "a" * 30_000,
+]
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_a_plain_pattern_passes(pattern: str) -> None:
+    check_pattern(pattern, ChatError, "here")
+    re.compile(pattern)
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+@pytest.mark.parametrize("place", ["list", "key", "text_config"])
+def test_a_pattern_that_could_take_for_ever_is_refused(
+    pattern: str, place: str, made: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(made, tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text())
+    part = config["text_config"] if place == "text_config" else config
+    skipped: object = {pattern: {}} if place == "key" else [pattern]
+    part["quantization_config"] = {"quant_method": "bitsandbytes", "llm_int8_skip_modules": skipped}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ChatError, match="take for ever"):
+        check_checkpoint(folder)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("made") / "tiny")
