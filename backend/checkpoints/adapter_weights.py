@@ -199,7 +199,10 @@ class _Reading:
                 f"{self.where} adapts {module!r}, which is a {type(own).__name__} and not a linear layer.",
                 OTHER_MODEL,
             )
-        wanted = {"lora_A.weight": (rank, own.in_features), "lora_B.weight": (own.out_features, rank)}
+        wanted: dict[str, tuple[int, ...]] = {
+            "lora_A.weight": (rank, own.in_features),
+            "lora_B.weight": (own.out_features, rank),
+        }
         if self.config.has("lora_bias"):
             wanted["lora_B.bias"] = (own.out_features,)
         if self.config.has("use_dora"):

@@ -105,13 +105,13 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_all(
         lambda: answers_of(folder, None, rows, GateSettings(), "cpu"),
         lambda: merge(folder, adapter, tmp_path / "merged"),
     ]
-    found = []
+    found: list[InterleaveError] = []
     for use in uses:
         with pytest.raises(InterleaveError, match=said) as error:
             use()
-        found.append(str(error.value))
-    assert len(set(found)) == 1
-    assert error.value.hint or kind == "narrower"
+        found.append(error.value)
+    assert len({str(error) for error in found}) == 1
+    assert found[0].hint or kind == "narrower"
     assert not (tmp_path / "merged").exists()
 
 
