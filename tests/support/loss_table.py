@@ -1,0 +1,189 @@
+"""The loss, the gradient and the held-out loss of one optimizer step over the same six rows, however they are
+split into micro-batches and ranks, with an independent sum over tokens next to them.
+
+    python tests/support/loss_table.py    prints the table
+
+torchrun starts it again with --worker for the splits over two ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import conftest  # noqa: F401 - names the package
+
+from interleave_thinker.training.rows.row_sets import RowSet
+from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.sft.settings import SftTraining
+
+ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
+TWO_RANKS = ((3, 1), (1, 3), (2, 2), (4, 1))
+"""(rows of a micro-batch, micro-batches of a step) on each rank; the last two do not come out even."""
+LENGTHS = (1, 2, 4, 7, 11, 16)
+"""Sentences in the answers of the six rows."""
+
+
+class Measured(NamedTuple):
+    """One optimizer step of one split: its loss, the held-out loss of the same rows and the gradient."""
+
+    split: str
+    loss: float
+    held_out: float
+    gradient: list[float]
+
+    def apart(self, other: Measured) -> float:
+        """Largest difference between both gradients, as a share of the largest value."""
+        largest = max(map(abs, other.gradient))
+        return max(abs(a - b) for a, b in zip(self.gradient, other.gradient, strict=True)) / largest
+
+
+def six_rows() -> list[SftRow]:
+    """Rows with answers of very different lengths and none, one or two images."""
+    return [
+        SftRow(
+            messages=[
+                SftMessage(role="user", content=f"{'<image>' * (number % 3)}Is it light? {number}"),
+                SftMessage(role="assistant", content="<think>light</think> true False " * length),
+            ],
+            images=["0.png", "255.png"][: number % 3],
+        )
+        for number, length in enumerate(LENGTHS)
+    ]
+
+
+def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
+    return SftTraining(
+        epochs=1,
+        batch=split[0],
+        accumulation=split[1],
+        rate=1e-12,
+        warm_up=0,
+        freeze_vision=False,
+        device="cpu",
+        samples=0,
+        save_every=1,
+        loss_rows=6,
+        tensorboard=False,
+        lora_rank=lora_rank,
+    )
+
+
+def measured(
+    checkpoint: Path, images: Path, out: Path, split: tuple[int, int], lora_rank: int = 0
+) -> Measured:
+    """One optimizer step through the trainer that `train sft` makes."""
+    from transformers import TrainerCallback
+
+    from interleave_thinker.training.sft.train import _FineTuning
+
+    gradient: list[float] = []
+
+    class Gradient(TrainerCallback):
+        """Keeps the gradient of the step: three numbers and the norm of every weight's."""
+
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any, **rest: Any) -> None:
+            for weight in model.parameters():
+                if weight.grad is not None:
+                    gradient.extend([*weight.grad.flatten()[:3].tolist(), float(weight.grad.norm())])
+
+    rows = RowSet(six_rows(), images)
+    settings = settings_of(split, lora_rank)
+    tuning = _FineTuning(checkpoint, SftData(rows), out, settings, None, lambda line: None)
+    trainer, _ = tuning._trainer(rows, rows, 1)
+    trainer.args.max_grad_norm = 0.0
+    trainer.add_callback(Gradient())
+    trainer.train()
+    assert trainer.state.global_step == 1
+    held_out = next(entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry)
+    loss = next(entry["loss"] for entry in trainer.state.log_history if "loss" in entry)
+    ranks = trainer.accelerator.num_processes
+    name = f"{split[0]} x {split[1]}" + (f" on {ranks} ranks" if ranks > 1 else "")
+    return Measured(name, loss, held_out, gradient)
+
+
+def summed(checkpoint: Path, images: Path) -> tuple[float, int]:
+    """The mean over the learned tokens of all rows, each asked by itself, from the model's own logits; their
+    number."""
+    import torch
+    from PIL import Image
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    from interleave_thinker.training.rows.conversations import as_prompt_completion
+
+    processor = AutoProcessor.from_pretrained(checkpoint)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    total, tokens = 0.0, 0
+    for row in six_rows():
+        made = as_prompt_completion(row, images)
+        asked = processor.apply_chat_template(made["prompt"], tokenize=False, add_generation_prompt=True)
+        whole = processor.apply_chat_template(made["prompt"] + made["completion"], tokenize=False)
+        same = (number for number, pair in enumerate(zip(asked, whole, strict=False)) if pair[0] != pair[1])
+        asked = whole[: next(same, len(asked))]
+        shown = [Image.open(images / name).convert("RGB") for name in row.images] or None
+        before, batch = (processor(text=[text], images=shown, return_tensors="pt") for text in (asked, whole))
+        with torch.no_grad():
+            logits = model(**batch).logits[0, :-1].double()
+        ids, start = batch["input_ids"][0, 1:], before["input_ids"].shape[1] - 1
+        likely = logits.log_softmax(-1).gather(1, ids[:, None])[start:, 0]
+        total, tokens = total - float(likely.sum()), tokens + len(likely)
+    return total / tokens, tokens
+
+
+def on_two_ranks(checkpoint: Path, images: Path, out: Path, lora_rank: int = 0) -> list[Measured]:
+    """The splits over two processes, started by torchrun."""
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        __file__,
+    ]
+    given = ["--worker", str(checkpoint), str(images), str(out), str(lora_rank)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([*command, *given], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [Measured(*json.loads(line)) for line in (out / "ranks.jsonl").read_text().splitlines()]
+
+
+def _worker(checkpoint: Path, images: Path, out: Path, lora_rank: int) -> None:
+    for number, split in enumerate(TWO_RANKS):
+        found = measured(checkpoint, images, out / f"ranks_{lora_rank}_{number}", split, lora_rank)
+        if os.environ["RANK"] == "0":
+            with (out / "ranks.jsonl").open("a") as file:
+                file.write(json.dumps(found) + "\n")
+
+
+def _table() -> None:
+    from support.tiny_checkpoint import build_checkpoint, page
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        for grey in (0, 255):
+            page(grey).image.save(place / f"{grey}.png")
+        checkpoint = build_checkpoint(place / "tiny")
+        loss, tokens = summed(checkpoint, place)
+        found = [measured(checkpoint, place, place / f"one_{split}", split) for split in ONE_RANK]
+        found += on_two_ranks(checkpoint, place, place)
+        print(f"{'split':>20} {'loss':>10} {'held out':>10} {'gradient differs by':>22}")
+        print(f"{f'sum over {tokens} tokens':>20} {loss:10.6f} {loss:10.6f}")
+        for one in found:
+            print(f"{one.split:>20} {one.loss:10.6f} {one.held_out:10.6f} {one.apart(found[0]):22.1e}")
+
+
+if __name__ == "__main__":
+    if "--worker" in sys.argv:
+        *paths, rank = sys.argv[2:]
+        _worker(*map(Path, paths), int(rank))  # type: ignore[arg-type]
+    else:
+        _table()

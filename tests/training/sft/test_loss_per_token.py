@@ -1,0 +1,54 @@
+"""The same rows give the same loss, gradient and held-out loss however they are split into micro-batches,
+accumulation steps and ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.tiny_checkpoint import build_checkpoint, page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from support.loss_table import ONE_RANK, TWO_RANKS, Measured, measured, on_two_ranks, summed
+
+EXACT = 1e-6
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    for grey in (0, 255):
+        page(grey).image.save(folder / f"{grey}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_checkpoint(tmp_path_factory.mktemp("base") / "tiny")
+
+
+def check(found: list[Measured], base: Path, images: Path) -> None:
+    """Every split has the loss of the independent sum, and the gradient of the first split."""
+    truth, tokens = summed(base, images)
+    assert tokens > 100
+    for one in found:
+        assert one.loss == pytest.approx(truth, rel=EXACT), one.split
+        assert one.held_out == pytest.approx(truth, rel=EXACT), one.split
+        assert one.apart(found[0]) < 5 * EXACT, one.split
+
+
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_micro_batches_do_not_change_the_loss(
+    base: Path, images: Path, tmp_path: Path, lora_rank: int
+) -> None:
+    splits = ONE_RANK if not lora_rank else ONE_RANK[-2:]
+    found = [measured(base, images, tmp_path / f"{split}", split, lora_rank) for split in splits]
+    check(found, base, images)
+
+
+def test_ranks_do_not_change_the_loss(base: Path, images: Path, tmp_path: Path) -> None:
+    whole = measured(base, images, tmp_path / "whole", (6, 1))
+    found = on_two_ranks(base, images, tmp_path)
+    assert len(found) == len(TWO_RANKS)
+    check([whole, *found], base, images)
