@@ -4,11 +4,14 @@ Decisions. Items are drawn anew within their category, so that a category keeps 
 so that the same values give the same interval. Two means are of interest: over all items, and over the
 categories' means. A plain bootstrap of small categories is too narrow. So one item less is drawn than there
 are (J. Rao and C. Wu, 1988), which makes the variance right, and the interval is as much wider as Student's t
-is than the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). How often it holds
-the truth is measured by benchmarks/interval_coverage.py. Where every seed had trainings of its own, the seeds
-are what was repeated: they are drawn anew too, by the same rules, and Student's t has one degree of freedom
-less than there are seeds. The spread between seeds holds that of their items already, so that both levels
-together are rather too wide than too narrow.
+is than the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). A category of one
+item does not show its own spread. Such items get the spread of all of them together, or that of all items if
+there is only one (collapsed strata, W. Cochran, 1977). This contains the differences between categories, so
+the interval is rather too wide than too narrow. Of a single item the interval is as wide as the bounds. How
+often an interval holds the truth is measured by benchmarks/interval_coverage.py. Where every seed had
+trainings of its own, the seeds are what was repeated: they are drawn anew too, by the same rules, and
+Student's t has one degree of freedom less than there are seeds. The spread between seeds holds that of their
+items already, so that both levels together are rather too wide than too narrow.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from ..trainer.requirements import require
 from .intervals import Z
@@ -34,6 +37,8 @@ UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 class Mean(BaseModel):
     """A mean with its 95 % interval, over `n` items."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     mean: float
     low: float
@@ -64,6 +69,8 @@ def stratified_means(
     if not groups:
         raise ValueError("no value")
     sizes = np.array([len(group) for group in groups])
+    single = sizes == 1
+    spread = _spread_of_singles(groups)
     random = np.random.default_rng(seed)
     drawn = np.empty((resamples, len(groups)))
     for at, group in enumerate(groups):
@@ -71,16 +78,25 @@ def stratified_means(
             count = min(AT_ONCE, resamples - begin)
             chosen = random.integers(0, len(group), size=(count, max(1, len(group) - 1)))
             drawn[begin : begin + count, at] = group[chosen].mean(axis=1)
+    variance = spread.var() if len(spread) else 0.0
+    if variance:
+        drawn[:, single] += random.choice(spread, size=(resamples, int(single.sum())))
     means = np.array([group.mean() for group in groups])
-    variances = np.array([group.var(ddof=1) / len(group) if len(group) > 1 else 0.0 for group in groups])
+    variances = np.array([0.0 if len(group) == 1 else group.var(ddof=1) / len(group) for group in groups])
     both = (sizes / sizes.sum(), np.full(len(groups), 1 / len(groups)))
     bounds = bounds or _bounds(np.concatenate(groups))
-    items, macro = (
-        _mean(float(means @ weights), drawn @ weights, _wider(weights**2 * variances, sizes), bounds)
-        for weights in both
-    )
-    count = int(sizes.sum())
-    return Means(items=items.model_copy(update={"n": count}), macro=macro.model_copy(update={"n": count}))
+    whole = int(sizes.sum())
+
+    def mean_by(weights: np.ndarray) -> Mean:
+        mean = float(means @ weights)
+        if whole == 1:
+            return Mean(mean=mean, low=bounds[0], high=bounds[1], n=1)
+        # The spread of single items is one estimate, whatever their number.
+        parts = np.append(weights**2 * variances, (weights[single] ** 2).sum() * variance)
+        return _mean(mean, drawn @ weights, _wider(parts, np.append(sizes, len(spread))), bounds)
+
+    items, macro = map(mean_by, both)
+    return Means(items=items.model_copy(update={"n": whole}), macro=macro.model_copy(update={"n": whole}))
 
 
 def two_level_mean(
@@ -119,6 +135,16 @@ def two_level_mean(
         bounds or _bounds(everything),
     )
     return found.model_copy(update={"n": len(everything)})
+
+
+def _spread_of_singles(groups: Sequence[np.ndarray]) -> np.ndarray:
+    """Deviations with the variance that a category of one item is taken to have; none if there is no such
+    category, a single 0 if nothing is known."""
+    singles = [group for group in groups if len(group) == 1]
+    values = np.concatenate(singles if len(singles) > 1 else groups) if singles else np.zeros(0)
+    if len(values) < 2:
+        return np.zeros(len(singles))
+    return (values - values.mean()) * np.sqrt(len(values) / (len(values) - 1))
 
 
 def _bounds(values: np.ndarray) -> Bounds:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interleave_thinker.training.evaluation.bootstrap import OF_DIFFERENCES, stratified_means, two_level_mean
+from interleave_thinker.training.evaluation.bootstrap import (
+    OF_DIFFERENCES,
+    UNBOUNDED,
+    Mean,
+    stratified_means,
+    two_level_mean,
+)
 
 
 def test_both_means_and_an_interval_that_is_always_the_same() -> None:
@@ -41,10 +47,35 @@ def test_intervals_of_small_categories_are_as_wide_as_they_must_be() -> None:
     assert 0.92 <= covered / 300 <= 0.98
 
 
+def test_categories_of_one_item_have_an_interval() -> None:
+    """They did not: nothing can be drawn within a category of one item but this item."""
+    random = np.random.default_rng(2)
+    covered = 0
+    for one in range(300):
+        values = {str(at): [random.normal(0.5, 0.1)] for at in range(6)} | {
+            "many": random.normal(0.5, 0.1, 4)
+        }
+        found = stratified_means(values, seed=one, resamples=600)
+        assert found.items.low < found.items.high and found.macro.low < found.macro.high
+        covered += found.macro.low <= 0.5 <= found.macro.high
+    assert 0.92 <= covered / 300 <= 0.99
+    singles = stratified_means({"a": [1.0], "b": [0.0], "c": [1.0]})
+    assert singles.items == singles.macro and singles.items.low < 0.2 and singles.items.high == 1.0
+    lone = stratified_means({"a": [0.2, 0.4, 0.6, 0.1], "b": [0.9]}, bounds=UNBOUNDED).macro
+    inside = stratified_means({"a": [0.2, 0.4, 0.6, 0.1]}, bounds=UNBOUNDED).macro
+    assert lone.high - lone.low > inside.high - inside.low
+
+
+def test_of_one_item_nothing_is_known_but_the_bounds() -> None:
+    assert stratified_means({"a": [0.4]}).macro == Mean(mean=0.4, low=0.0, high=1.0, n=1)
+    found = stratified_means({"a": [7.0]}).items
+    assert (found.low, found.high) == (-np.inf, np.inf) and str(found) == "7.000 [-inf, inf] of 1"
+    assert Mean.model_validate_json(found.model_dump_json()) == found
+
+
 def test_an_interval_stays_where_a_mean_can_be() -> None:
     found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
     assert 0.0 <= found.low < found.mean < found.high <= 1.0
-    assert stratified_means({"a": [1.0], "b": [0.5]}).items.low == 0.75
     assert stratified_means({"a": [-1.0, 1.0]}, bounds=OF_DIFFERENCES).items.low == -1.0
     won = {"a": [1.0, 0.0, 1.0, 0.0]}
     assert stratified_means(won).items.low == 0.0
