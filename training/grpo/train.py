@@ -158,7 +158,6 @@ class Reinforcement(Generic[Row, Found]):
         longest = task.longest(answers)
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
-        policy.model.register_forward_pre_hook(_without_no_images, with_kwargs=True)
         shown, pixels = self.out / "shown", settings.image_pixels
         asked = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
         clock = StepClock()
@@ -263,12 +262,3 @@ class Reinforcement(Generic[Row, Found]):
         answers = zip(checks[0].answers, checks[-1].answers, strict=False)
         rows = zip(parts.held_out, parts.asked, answers, strict=False)
         return [self.task.answered(row, asked, *both) for row, asked, both in rows]
-
-
-def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The arguments of a model's forward pass without images of which there are none: where questions with
-    and without images are mixed, a micro-batch may have none, and the vision tower refuses that."""
-    pixels = named.get("pixel_values")
-    if pixels is not None and not pixels.shape[0]:
-        named = {**named, "pixel_values": None, "image_grid_thw": None}
-    return arguments, named

@@ -74,6 +74,11 @@ class RewardTrainer(GRPOTrainer):
         self.reward = reward
         self.measured: list[Measured] = []
         super().__init__(reward_funcs=[reward], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
+        # With all weights and a distance to the first model, trl has that model as a second one.
+        models: list[Any] = [options["model"], self.ref_model]
+        for read in models:
+            if read is not None:
+                read.register_forward_pre_hook(_without_no_images, with_kwargs=True)
 
     def _tokenize_prompts(self, prompts: list) -> Any:
         """trl's, where questions with and without images stand in one batch: it says None for no image, which
@@ -105,3 +110,12 @@ class RewardTrainer(GRPOTrainer):
         summed: Any = self.accelerator.reduce(here.to(self.accelerator.device), "sum")
         whole, left_out = summed.tolist()
         return int(whole), int(left_out)
+
+
+def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments of a model's forward pass without images of which there are none: where questions with
+    and without images are mixed, a micro-batch may have none, and the vision tower refuses that."""
+    pixels = named.get("pixel_values")
+    if pixels is not None and not pixels.shape[0]:
+        named = {**named, "pixel_values": None, "image_grid_thw": None}
+    return arguments, named

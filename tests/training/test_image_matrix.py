@@ -1,0 +1,180 @@
+"""One step of every kind of reinforcement and preference training, over questions with none, one and two
+images: all weights and an adapter, with and without a distance to the first model, mixed in a batch and
+apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import small_grpo
+from support.tiny_checkpoint import page
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.backend.types import Plan
+from interleave_thinker.training.dpo.checks import PlanFormCheck
+from interleave_thinker.training.dpo.settings import DpoTraining, PlannerDpoTraining
+from interleave_thinker.training.dpo.task import CriticPairs, PlannerPairs
+from interleave_thinker.training.dpo.train import PairData
+from interleave_thinker.training.dpo.train import train as train_dpo
+from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
+from interleave_thinker.training.grpo.planner_task import PlannerTask
+from interleave_thinker.training.grpo.train import RlData
+from interleave_thinker.training.grpo.train import train as train_grpo
+from interleave_thinker.training.reward.plans.checks import PlanCheck
+from interleave_thinker.training.reward.plans.judges import PlanScore
+from interleave_thinker.training.reward.plans.judging import JudgingSettings
+from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
+from interleave_thinker.training.rows.planner_rl import PlannerRlRow
+from interleave_thinker.training.rows.preference import CriticPair, PlannerPair
+
+MIXED, NONE = (1, 0, 2), (0, 0, 0)
+"""Images of the three questions."""
+WEIGHTS = {"all weights": 0, "adapter": 4}
+"""LoRA rank."""
+
+
+class Lengths:
+    """A judge that likes plans with more steps."""
+
+    identity = "lengths"
+
+    def check(self, row: PlannerRlRow) -> None:
+        pass
+
+    def keep_in(self, path: Path) -> None:
+        pass
+
+    def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
+        return PlanScore(match=min(1.0, len(plan.steps) / 5), consistency=1.0)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    for grey in (20, 240):
+        page(grey, (64, 64)).image.save(folder / f"{grey}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def critic_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_grpo.make_data(tmp_path_factory.mktemp("rl"), 6, 6)
+
+
+@pytest.fixture(autouse=True)
+def no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers are too short for a plan, which would stop a planner's training before its step."""
+    for kind in (PlanCheck, PlanFormCheck):
+        monkeypatch.setattr(kind, "low", lambda self, floor, first: None)
+
+
+def names(count: int) -> list[str]:
+    return ["20.png", "240.png"][:count]
+
+
+def first_step(out: Path) -> dict[str, Any]:
+    """What the trainer logged of its first step."""
+    state = json.loads((out / "steps" / "checkpoint-1" / "trainer_state.json").read_text())
+    return next(entry for entry in state["log_history"] if entry["step"] == 1 and "loss" in entry)
+
+
+def check_distance(out: Path, kl: float) -> None:
+    """The policy of the first step is the reference: a distance would say that both saw other images."""
+    logged = first_step(out)
+    assert ("kl" in logged) == (kl > 0)
+    assert abs(logged.get("kl", 0.0)) < 1e-6
+
+
+@pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("kl", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("counts", "micro_batch"), [(MIXED, 2), (MIXED, 6), (NONE, 6)], ids=["apart", "in one batch", "no images"]
+)
+def test_a_planner_is_reinforced(
+    images: Path, tmp_path: Path, counts: tuple[int, ...], micro_batch: int, kl: float, rank: int
+) -> None:
+    settings = PlannerGrpoTraining(
+        rate=1e-4,
+        prompts=3,
+        group=2,
+        updates=1,
+        micro_batch=micro_batch,
+        rollouts=1,
+        answer_tokens=16,
+        save_every=1,
+        check_rows=2,
+        check_batch=2,
+        floor=0.0,
+        freeze_vision=False,
+        tensorboard=False,
+        device="cpu",
+        kl=kl,
+        lora_rank=rank,
+    )
+    rows = [
+        PlannerRlRow(
+            request=f"{'<image>' * count}Draw a boat {number}.", images=names(count), checklist=["a boat"]
+        )
+        for number, count in enumerate(counts)
+    ]
+    task = PlannerTask(Lengths(), PlanRewardSettings(), JudgingSettings(), images)
+    data = RlData(rows, rows[:2], images)
+    train_grpo(checkpoint("planner"), data, tmp_path, settings, task, lambda line: None)
+    check_distance(tmp_path, kl)
+
+
+@pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("kl", [0.0, 0.1])
+def test_a_critic_is_reinforced(critic_rows: Path, tmp_path: Path, kl: float, rank: int) -> None:
+    changes = {"rollouts": 1, "updates": 1, "group": 2, "answer_tokens": 16, "tensorboard": False}
+    settings = small_grpo.SMALL.model_copy(update={**changes, "kl": kl, "lora_rank": rank})
+    small_grpo.run(critic_rows, tmp_path, settings)
+    check_distance(tmp_path, kl)
+
+
+@pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("kind", [CriticPair, PlannerPair], ids=["critic", "planner"])
+@pytest.mark.parametrize(
+    ("counts", "batch"), [(MIXED, 1), (MIXED, 3), (NONE, 3)], ids=["apart", "in one batch", "no images"]
+)
+def test_preferences_are_learned(
+    images: Path, tmp_path: Path, counts: tuple[int, ...], kind: Any, batch: int, rank: int
+) -> None:
+    critic = kind is CriticPair
+    settings = (DpoTraining if critic else PlannerDpoTraining)(
+        rate=1e-4,
+        batch=batch,
+        accumulation=3 // batch,
+        max_steps=1,
+        save_every=1,
+        check_rows=3,
+        check_batch=3,
+        answer_tokens=16,
+        floor=0.0,
+        freeze_vision=False,
+        tensorboard=False,
+        device="cpu",
+        lora_rank=rank,
+    )
+    pairs = [
+        kind(
+            messages=[{"role": "user", "content": f"{'<image>' * count}Is there a boat? {number}"}],
+            images=names(count),
+            chosen="yes, there is a boat",
+            rejected="no",
+            **({"truth": number % 2 == 0} if critic else {}),
+        )
+        for number, count in enumerate(counts)
+    ]
+    task = CriticPairs() if critic else PlannerPairs(images)
+    agent = checkpoint("critic" if critic else "planner")
+    train_dpo(agent, PairData(pairs, pairs, images), tmp_path, settings, task, lambda line: None)
+    # The first step's answers are as likely as the reference's: log 2.
+    assert first_step(tmp_path)["loss"] == pytest.approx(0.6931472, abs=1e-5)
