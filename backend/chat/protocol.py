@@ -21,6 +21,7 @@ from .image_limits import MAX_PIXELS, MOST_PIXELS
 
 MAX_TOKENS = 4096
 """Of an answer for which no other limit is set."""
+THOUGHT = "<think>"
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
 """As Qwen3-VL's makers recommend sampling."""
 LATER = ("top_p", "top_k", "max_pixels")
@@ -121,7 +122,17 @@ class Reply(Value):
         text = self.text.lstrip().lower()
         unknown = self.thinking is None and self.finish == "length" and "</think>" not in text
         may_think = unknown and not text.startswith(("<think>", "<answer>", "{", "```"))
-        return f"<think>{self.text}" if self.thinking or may_think else self.text
+        return f"{THOUGHT}{self.text}" if self.thinking or may_think else self.text
+
+
+def opens_thought(prompt: str) -> bool:
+    """Whether a prompt, as a chat template wrote it, ends in a <think> that the reply is to close."""
+    return prompt.rstrip().endswith(THOUGHT)
+
+
+def as_read(prompt: str, text: str) -> str:
+    """The reply to a prompt as it is to be read: with the <think> that the prompt had opened."""
+    return f"{THOUGHT}{text}" if opens_thought(prompt) else text
 
 
 @runtime_checkable

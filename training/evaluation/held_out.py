@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 
 from ...backend.chat.chat_template import rendered
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
+from ...backend.chat.protocol import as_read
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
@@ -176,7 +177,8 @@ def greedy_answers(
     temperature: float = 0.0,
 ) -> tuple[list[str], list[int]]:
     """Answers to questions (`as_question`) and their lengths in tokens, decoded in batches: greedily, or
-    drawn at a temperature above 0."""
+    drawn at a temperature above 0. An answer begins with the <think> that its question's chat template
+    opened."""
     import torch
 
     answers: list[str] = []
@@ -201,7 +203,8 @@ def greedy_answers(
             with torch.no_grad():
                 made = model.generate(**inputs, max_new_tokens=tokens, **decoding, top_p=None)
             made = made[:, inputs["input_ids"].shape[1] :]
-            answers += processor.tokenizer.batch_decode(made, skip_special_tokens=True)
+            said = processor.tokenizer.batch_decode(made, skip_special_tokens=True)
+            answers += [as_read(text, answer) for text, answer in zip(texts, said, strict=True)]
             padding = processor.tokenizer.pad_token_id
             lengths += [int((row != padding).sum()) for row in made]
     finally:

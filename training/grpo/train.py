@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from ...backend.chat.protocol import as_read
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ..evaluation.held_out import CheckLog, HeldOutCheck, greedy_answers
@@ -161,14 +162,13 @@ class Reinforcement(Generic[Row, Found]):
         shown, pixels = self.out / "shown", settings.image_pixels
         asked = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
         clock = StepClock()
-        reward = self._reward(policy.processor.tokenizer, prompt_set, clock)
+        questions = [task.question(row, images, shown, prompt_set, pixels) for row in rows]
+        reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set, clock)
         trainer = RewardTrainer(
             reward,
             model=policy.model,
             args=config,
-            train_dataset=with_images(
-                [task.question(row, images, shown, prompt_set, pixels) for row in rows]
-            ),
+            train_dataset=with_images(questions),
             processing_class=policy.processor,
             peft_config=policy.adapter,
         )
@@ -201,11 +201,16 @@ class Reinforcement(Generic[Row, Found]):
         ending = Ending(self.out, guard, steps_in_all, self.log)
         return _Parts(trainer, ending, checks, policy.processor, prompt_set, held_out, asked, notes)
 
-    def _reward(self, tokenizer: Any, prompt_set: PromptSet, clock: StepClock) -> RolloutReward[Any, Any]:
+    def _reward(
+        self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
+    ) -> RolloutReward[Any, Any]:
+        """The reward; `question` is one of the conversations, which shows what the chat template opens."""
+        prompt = processor.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
+        decode = processor.tokenizer.decode
         rank = os.environ.get("RANK", "0")
         reading = RolloutReading(
             images=self.data.images,
-            decode=lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True),
+            decode=lambda ids: as_read(prompt, decode(list(ids), skip_special_tokens=True)),
             verdict_first=prompt_set.verdict_first,
             seed=self.settings.seed,
         )

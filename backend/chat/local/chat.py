@@ -21,7 +21,7 @@ from ...prompts import PromptSet
 from ...prompts.trained_with import TrainedWith, trained_with
 from ..chat_template import rendered
 from ..image_limits import scaled_down
-from ..protocol import Message, Reply, ReplySettings
+from ..protocol import Message, Reply, ReplySettings, opens_thought
 from ..sampling import Narrowed
 from ..verdict_watch import verdict_tokens
 from .decoding import Processor, Sampler, decode, decode_together, seeded
@@ -168,7 +168,7 @@ class TransformersChat:
     ) -> Sampler:
         from .grammar_processor import grammar_is_installed
 
-        thinking = prompt.rstrip().endswith("<think>")
+        thinking = opens_thought(prompt)
         tokenizer = self.base.processor.tokenizer
         listener = ReplyListener(tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token)
         processors = [*self.processors, Narrowed(settings)]

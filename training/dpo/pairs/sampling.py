@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ....backend.chat.chat_template import rendered
+from ....backend.chat.protocol import THOUGHT, opens_thought
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.checkpoints.loaded import load_whole
 from ...evaluation.held_out import greedy_answers
@@ -55,12 +57,18 @@ def sampled_answers(
     what it is known by); those that are in `kept` are not written again."""
     digest = checkpoint_digest(checkpoint)
     how = settings.model_dump_json(exclude={"sample_batch", "least_margin", "device"})
-    keys = [key_of("samples", digest, how, one["row"], json.dumps(one["prompt"])) for one in questions]
+    processor = load_processor(checkpoint)
+    keys = []
+    for one in questions:
+        asked = rendered(processor, one["prompt"])
+        # Answers that were kept without the thought that their template opens are no answers.
+        opened = [THOUGHT] if opens_thought(asked) else []
+        keys.append(key_of("samples", digest, how, one["row"], json.dumps(one["prompt"]), *opened))
     there = {key: text for key in keys if (text := kept.text(key)) is not None}
     missing = [(key, one) for key, one in zip(keys, questions, strict=True) if key not in there]
     if there:
         log(f"{len(there)} of {len(questions)} questions were answered before")
-    for done, (key, answers) in enumerate(_written(checkpoint, missing, settings), 1):
+    for done, (key, answers) in enumerate(_written(checkpoint, processor, missing, settings), 1):
         there[key] = json.dumps(answers, ensure_ascii=False)
         kept.keep_text(key, there[key])
         if done % 20 == 0 or done == len(missing):
@@ -69,7 +77,7 @@ def sampled_answers(
 
 
 def _written(
-    checkpoint: Path, asked: Sequence[tuple[str, dict[str, Any]]], settings: SampledPairs
+    checkpoint: Path, processor: Any, asked: Sequence[tuple[str, dict[str, Any]]], settings: SampledPairs
 ) -> Iterator[tuple[str, list[str]]]:
     if not asked:
         return
@@ -78,7 +86,6 @@ def _written(
 
     on_gpu = settings.device != "cpu" and torch.cuda.is_available()
     with quiet():
-        processor = load_processor(checkpoint)
         model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         model = model.to("cuda" if on_gpu else "cpu")
         together = max(1, settings.sample_batch // settings.samples)
