@@ -31,6 +31,7 @@ __all__ = [
     "frame",
     "open_quote",
     "split_reply",
+    "spoken",
     "tag_name",
 ]
 
@@ -104,6 +105,16 @@ def find_objects(place: Place) -> Iterator[FoundObject]:
 def frame(reasoning: str) -> str:
     """The reasoning as it must stand between the tags for split_reply to give back exactly this text."""
     return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
+
+
+def spoken(text: str) -> str:
+    """What a reply of plain text says outside of its thoughts, in one line; empty if it was cut off within a
+    thought, or cannot be split."""
+    try:
+        places = split_reply(text).places
+    except AnswerError:
+        return ""
+    return " ".join(word for place in places for word in place.content.split())
 
 
 def tag_name(tag: re.Match[str]) -> str:

@@ -8,11 +8,11 @@ and a teacher that is down ends the call, for what it was not asked is not known
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import ChatError
 from ....backend.pictures import Picture
@@ -33,7 +33,6 @@ NEXT = (
     'what is added or goes, and how it looks. Do not say "first", "second" or "previous picture": the model '
     "sees the first one alone. Answer with the prompt alone, in one paragraph."
 )
-_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class Teacher:
@@ -82,7 +81,7 @@ class Teacher:
             said = f"\nIts words: {words}" if words else ""
             asked = (before, after, NEXT + said) if before is not None else (after, FIRST + said)
             reply = self._chat.reply([Message(role="user", content=asked)], SETTINGS)
-            found = " ".join(_THINK.sub("", reply.whole).split())[: LONGEST + 1]
+            found = spoken(reply.whole)[: LONGEST + 1]
             self._cache.keep_text(key, found)
         return found
 

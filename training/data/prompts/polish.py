@@ -8,11 +8,11 @@ answer is written down at once, so a run that was stopped asks no question twice
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import opened, parse_json
@@ -22,7 +22,6 @@ from .templates import NUMBERS
 ANSWERS = "prompts.polished.jsonl"
 MAX_LINE = 8192
 MAX_TEXT = 1000
-_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class Polisher:
@@ -65,7 +64,7 @@ class Polisher:
         )
         settings = ReplySettings(max_tokens=400, temperature=0.7)
         reply = self._chat.reply([Message(role="user", content=(question,))], settings)
-        return " ".join(_THINK.sub("", reply.text).split())[: MAX_TEXT + 1]
+        return spoken(reply.whole)[: MAX_TEXT + 1]
 
     def _fits(self, text: str, row: PromptRow) -> bool:
         if not text or len(text) > MAX_TEXT or text == row.user_input:

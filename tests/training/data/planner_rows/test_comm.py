@@ -98,7 +98,9 @@ def test_a_teacher_writes_the_prompts_of_all_pictures(tmp_path: Path) -> None:
     assert len(teacher.asked) == 3  # nothing is asked twice
 
 
-@pytest.mark.parametrize("answer", ["(2) a kite", "as in the previous image", "", "word " * 400])
+@pytest.mark.parametrize(
+    "answer", ["(2) a kite", "as in the previous image", "", "<thought>The sheet is white and", "word " * 400]
+)
 def test_prompts_that_no_image_model_can_follow(answer: str, tmp_path: Path) -> None:
     comm(tmp_path / "comm", item("crane", THREE), item("boat", [[part("a"), part(image="a/0.png")]] * 2))
     teacher = Teacher(answer)

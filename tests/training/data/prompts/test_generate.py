@@ -174,7 +174,11 @@ class Echo:
     def reply(self, messages: list[Message], settings: ReplySettings, on_token: object = None) -> Reply:
         self.asked += 1
         text = str(messages[0].content[0]).rpartition("\n")[2]
-        return Reply(text="Sure." if self.asked % 3 == 0 else f"<think>so</think>Please: {text}")
+        if self.asked % 3 == 0:
+            return Reply(text=f"<think>I could say: {text}" if self.asked % 2 else "Sure.")
+        # A local model's template may have opened the thought.
+        opened = self.asked % 2 == 0
+        return Reply(text=f"{'' if opened else '<think>'}so</think>Please: {text}", thinking=opened)
 
 
 def test_polished_rows_keep_the_original_and_ask_once(tmp_path: Path) -> None:
