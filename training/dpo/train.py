@@ -29,7 +29,7 @@ from ..rows.preference import as_preference, shown_pair
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.progress_line import DPO_PARTS
-from ..trainer.resume import claim_run, digest_of, logged
+from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .settings import FREE_TO_CHANGE, DpoTraining, steps_of
@@ -69,7 +69,7 @@ def train(
     claim_run(out, run.description())
     if run.final.is_dir():
         return ended(out, log)
-    with quiet():
+    with given_back_on_failure(out), quiet():
         return run.run()
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from ...backend.chat.chat_template import rendered
 from ...backend.chat.protocol import as_read
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
@@ -26,7 +27,7 @@ from ..rows.lengths import TokenLimit, fitting
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.requirements import require
-from ..trainer.resume import claim_run, digest_of, logged
+from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from ..trainer.step_clock import StepClock
@@ -78,7 +79,7 @@ def train(
     claim_run(out, run.description())
     if run.final.is_dir():
         return ended(out, log)
-    with quiet():
+    with given_back_on_failure(out), quiet():
         return run.run()
 
 
@@ -205,7 +206,7 @@ class Reinforcement(Generic[Row, Found]):
         self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
     ) -> RolloutReward[Any, Any]:
         """The reward; `question` is one of the conversations, which shows what the chat template opens."""
-        prompt = processor.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
+        prompt = rendered(processor, question)
         decode = processor.tokenizer.decode
         rank = os.environ.get("RANK", "0")
         reading = RolloutReading(

@@ -33,7 +33,7 @@ from ..trainer.policy import (
     reports_to,
 )
 from ..trainer.progress_line import SFT_PARTS
-from ..trainer.resume import claim_run, digest_of, logged, newest_checkpoint, step_of
+from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged, newest_checkpoint, step_of
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
@@ -77,7 +77,7 @@ def train(
     if final.is_dir():
         log("this training is finished")
         return final
-    with quiet():
+    with given_back_on_failure(out), quiet():
         return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
 
 

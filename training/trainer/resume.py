@@ -4,7 +4,8 @@ Decisions. A checkpoint is taken if everything a bit-exact continuation needs is
 end; a process killed while writing leaves one that is not, and the one before it is taken. The trainer would
 crash on the first and go on silently without an optimiser on others. What a training is made of (settings,
 data, the model it starts from) is kept beside its checkpoints, and on how many devices: going on with others
-bends the schedule silently, so it is refused.
+bends the schedule silently, so it is refused. A training that failed without a checkpoint has nothing to go
+on with, so corrected settings may take its folder.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
+from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
 
 RUN_FILE = "training.json"
@@ -27,6 +30,10 @@ NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
 MOST_NAMED = 5
 """Settings named in a message; the others are counted."""
+FAILED = "failed_without_checkpoint"
+"""Mark in the note of a training whose folder another one may take."""
+OF_FIRST_STEPS = ("checks.json", "before.json", "rollouts")
+"""What a training without a checkpoint may leave, and another one must not take for its own."""
 
 
 def newest_checkpoint(steps: Path) -> Path | None:
@@ -121,25 +128,54 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
     if devices > 1:
         wanted["devices"] = devices
     found = _json(path)
-    if found is None:
-        if path.exists():
+    if found is None and path.exists():
+        raise TrainingError(f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on.")
+    known = found or {}
+    failed = known.pop(FAILED, False)
+    differing = sorted(name for name in {**known, **wanted} if known.get(name) != wanted.get(name))
+    if found is not None and differing and not failed:
+        if "stage" in differing:
             raise TrainingError(
-                f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on."
+                f"{str(out)!r} holds a training of stage {known.get('stage')!r}, and this is "
+                f"{wanted.get('stage')!r}.",
+                "Give another --out.",
             )
-        write_text(path, json.dumps(wanted, indent=2) + "\n", TrainingError, "The training's note")
-        return
-    stages = found.get("stage"), wanted.get("stage")
-    if stages[0] != stages[1]:
-        raise TrainingError(
-            f"{str(out)!r} holds a training of stage {stages[0]!r}, and this is {stages[1]!r}.",
-            "Give another --out.",
-        )
-    differing = sorted(name for name in {**found, **wanted} if found.get(name) != wanted.get(name))
-    if differing:
         name, more = differing[0], len(differing) - MOST_NAMED
         others = f" and {more} more settings" if more > 0 else ""
         raise TrainingError(
             f"{str(out)!r} holds a training with other {', '.join(differing[:MOST_NAMED])}{others} "
-            f"({name}: {found.get(name)!r} there, {wanted.get(name)!r} here).",
+            f"({name}: {known.get(name)!r} there, {wanted.get(name)!r} here).",
             "Give another --out, or the settings it was begun with.",
         )
+    if failed and differing:
+        for name in OF_FIRST_STEPS:
+            _remove(out / name)
+    if found is None or failed:
+        write_text(path, json.dumps(wanted, indent=2) + "\n", TrainingError, "The training's note")
+
+
+@contextmanager
+def given_back_on_failure(out: Path) -> Iterator[None]:
+    """Run a training in its claimed folder `out`. If it fails before its first checkpoint, note that other
+    settings may take the folder. What a killed process left half-written is removed first."""
+    first, alone = os.environ.get("RANK", "0") == "0", os.environ.get("WORLD_SIZE", "1") == "1"
+    if first:
+        # The other ranks may be writing into the folders below.
+        sweep(out, *((out / "rollouts", out / "shown") if alone else ()), files_alone=True)
+    try:
+        yield
+    except BaseException:
+        note = _json(out / RUN_FILE) if first else None
+        if note is not None and not any((out / "steps").glob("checkpoint-*")):
+            text = json.dumps({**note, FAILED: True}, indent=2) + "\n"
+            with suppress(TrainingError):  # the failure itself is what is said
+                write_text(out / RUN_FILE, text, TrainingError, "The training's note")
+        raise
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder of a failed training, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        remove(path, TrainingError)

@@ -12,7 +12,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
@@ -132,6 +132,18 @@ def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path:
     lines: list[str] = []
     resumed = tune(base, images, tmp_path / "killed", lines.append, **options)
     assert same(straight, resumed) and not any(line.startswith("step ") for line in lines)
+
+
+def test_settings_that_failed_before_the_first_step_can_be_corrected(
+    base: Path, images: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".before.json.0123456789abcdef.tmp").write_text("half")
+    with pytest.raises(SettingsError, match="cutoff"):
+        tune(base, images, tmp_path, cutoff=16, max_steps=1)
+    assert tune(base, images, tmp_path, max_steps=1).is_dir()
+    assert not list(tmp_path.glob(".*.tmp"))
+    with pytest.raises(TrainingError, match="other cutoff"):
+        tune(base, images, tmp_path, cutoff=16, max_steps=1)
 
 
 def test_patience_without_rows_is_refused(base: Path, images: Path, tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ import torch
 from safetensors.torch import save_file
 
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.training.trainer.resume import claim_run, is_whole, newest_checkpoint
+from interleave_thinker.training.trainer.resume import (
+    claim_run,
+    given_back_on_failure,
+    is_whole,
+    newest_checkpoint,
+)
 
 
 def checkpoint(folder: Path, optimizer: str) -> Path:
@@ -67,3 +72,39 @@ def test_another_training_is_refused_in_one_short_line(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="and 33 more settings") as many:
         claim_run(tmp_path, {"stage": "sft"})
     assert all("setting_9" not in str(error.value) for error in (other, many))
+
+
+def fail(out: Path, made_of: dict[str, float]) -> None:
+    claim_run(out, made_of)
+    with pytest.raises(RuntimeError), given_back_on_failure(out):
+        raise RuntimeError
+
+
+def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_settings(
+    tmp_path: Path,
+) -> None:
+    fail(tmp_path, {"rate": 1.0})
+    (tmp_path / "checks.json").write_text("{}")
+    fail(tmp_path, {"rate": 1.0})
+    assert (tmp_path / "checks.json").exists(), "the same training goes on with what it has"
+    (tmp_path / "rollouts").mkdir()
+    claim_run(tmp_path, {"rate": 2.0})
+    assert not (tmp_path / "checks.json").exists() and not (tmp_path / "rollouts").exists()
+    with pytest.raises(TrainingError, match="other rate"):
+        claim_run(tmp_path, {"rate": 1.0})
+    checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
+    fail(tmp_path, {"rate": 2.0})
+    with pytest.raises(TrainingError, match="other rate"):
+        claim_run(tmp_path, {"rate": 1.0})
+
+
+def test_what_a_killed_training_left_half_written_is_removed(tmp_path: Path) -> None:
+    left = [tmp_path / ".before.json.0123456789abcdef.tmp"]
+    left.append(tmp_path / "rollouts" / f".step_000000.jsonl.{'0' * 16}.tmp")
+    left.append(tmp_path / "shown" / f".a.png.{'0' * 16}.tmp")
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("half")
+    with given_back_on_failure(tmp_path):
+        pass
+    assert not any(path.exists() for path in left)
