@@ -178,3 +178,36 @@ def test_preferences_are_learned(
     train_dpo(agent, PairData(pairs, pairs, images), tmp_path, settings, task, lambda line: None)
     # The first step's answers are as likely as the reference's: log 2.
     assert first_step(tmp_path)["loss"] == pytest.approx(0.6931472, abs=1e-5)
+
+
+def test_pairs_and_chosen_tokens_count_the_same_in_every_split(images: Path, tmp_path: Path) -> None:
+    """Three pairs whose chosen answers differ in length, also in micro-batches of two and one."""
+    pairs = [
+        PlannerPair.model_validate(
+            {
+                "messages": [{"role": "user", "content": f"Is there a boat? {number}"}],
+                "chosen": "yes, there is a boat " * 4**number,
+                "rejected": "no",
+            }
+        )
+        for number in range(3)
+    ]
+    losses = []
+    for batch, accumulation in ((3, 1), (2, 2), (1, 3)):
+        settings = PlannerDpoTraining(
+            rate=1e-12,
+            batch=batch,
+            accumulation=accumulation,
+            max_steps=1,
+            save_every=1,
+            check_rows=3,
+            answer_tokens=16,
+            likelihood=1.0,
+            tensorboard=False,
+            device="cpu",
+        )
+        out, task = tmp_path / f"{batch}", PlannerPairs(images)
+        data = PairData(pairs, pairs[:1], images)
+        train_dpo(checkpoint("planner"), data, out, settings, task, lambda line: None)
+        losses.append(first_step(out)["loss"])
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)

@@ -132,11 +132,10 @@ class _PreferenceTraining(Generic[Pair, Found]):
 
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
-        from trl.trainer.dpo_trainer import DPOTrainer
 
         from ..grpo.guard import Guard
         from ..trainer.callbacks import Progress
-        from .trainer import PairWatch, ShownPairs, config_of
+        from .trainer import PairTrainer, PairWatch, ShownPairs, config_of
 
         settings, task, images = self.settings, self.task, self.data.images
         rows, held_out = self._usable()
@@ -144,7 +143,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         config = config_of(settings, self.out / "steps", steps, reports_to(settings, self.log))
         policy = load_policy(self.checkpoint, settings)
-        trainer = DPOTrainer(
+        trainer = PairTrainer(
             model=policy.model,
             args=config,
             train_dataset=with_images([as_preference(row, images) for row in rows]),

@@ -3,19 +3,22 @@ agents show them.
 
 Decisions. The reference is what the training starts from: with an adapter the same weights with the adapter
 off, else a second copy that trl reads from the checkpoint's folder (log-probabilities cannot be reckoned
-beforehand where there are images, trl refuses it). Nothing is cut: `max_length` is off, since rows were
-measured before, and trl would cut answers silently. This module needs trl and is imported by what trains
-alone.
+beforehand where there are images, trl refuses it). Every pair of an optimizer step counts the same, and so
+does every chosen token of `--likelihood`, whatever micro-batch they are in; trl averages the means of the
+micro-batches. Nothing is cut: `max_length` is off, since rows were measured before, and trl would cut answers
+silently. This module needs trl and is imported by what trains alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 from trl.trainer.dpo_config import DPOConfig
+from trl.trainer.dpo_trainer import DPOTrainer
 
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.pictures import Picture
@@ -56,6 +59,38 @@ def config_of(settings: DpoTraining, steps: Path, steps_in_all: int, report_to: 
         save_steps=settings.save_every,
         report_to=report_to,
     )
+
+
+class PairTrainer(DPOTrainer):
+    """trl's trainer whose losses are means over all pairs and all chosen tokens of an optimizer step."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._whole_weights = list(self.loss_weights)
+        self._in_step: Any = None
+        """Pairs and chosen tokens of the optimizer step, on all ranks."""
+
+    def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> Any:
+        """Return the micro-batches of an optimizer step, counted."""
+        batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        here = sum((_counted(batch) for batch in batches), torch.zeros(2)).to(device)
+        self._in_step = self.accelerator.reduce(here, "sum").cpu()  # pyright: ignore[reportAttributeAccessIssue]
+        return batches, items
+
+    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+        """Return trl's loss, its parts weighted by the micro-batch's share of the step."""
+        self.loss_weights = self._whole_weights
+        if model.training:
+            parts = self.current_gradient_accumulation_steps * self.accelerator.num_processes
+            shares = (_counted(inputs) / self._in_step * parts).tolist()
+            self.loss_weights = [one * share for one, share in zip(self._whole_weights, shares, strict=False)]
+        return super().compute_loss(model, inputs, *arguments, **options)
+
+
+def _counted(batch: Any) -> torch.Tensor:
+    """The pairs of a batch and the tokens of their chosen answers."""
+    chosen, _ = batch["completion_mask"].chunk(2, dim=0)
+    return torch.tensor([float(len(chosen)), float(chosen[:, 1:].sum())])
 
 
 class ShownPairs:
