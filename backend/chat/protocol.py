@@ -69,7 +69,9 @@ class ReplySettings(Value):
         description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down.",
     )
     watch_verdict: bool = Field(
-        default=False, description="Report P(True) at the verdict and stop decoding once it is True."
+        default=False,
+        description="Report P(True) at the verdict. A local reply that is constrained to the grammar of "
+        "verdicts also ends once it says True.",
     )
     grammar: GrammarName | None = Field(
         default=None,

@@ -1,32 +1,30 @@
 """Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how
 probable True was.
 
-Decision: an early stop may only save time, so the reader of whole replies (answers.py) decides what a verdict
-is: wherever the word true is closed by a comma or a brace, it is asked about the text so far. A stop needs
-more: the reply begins with its <answer>, or its thought has just been closed (also one that its prompt had
-opened), and the answer up to there is written strictly, so that nothing that may follow can make it read as
-False. P(True) is the softmax over the tokens that can begin True or False, measured wherever a verdict's word
-may begin and reported for the one that is read in the end; the same rule as Qwen3-Reranker's,
+An early stop may only save time. A model that decodes freely may correct itself after its answer, and then
+the whole reply is no verdict, so nothing short of its end settles it. A reply that is held to the grammar of
+verdicts has one answer and nothing beside it that counts, so it is settled where its verdict is closed. The
+reader of whole replies (answers/reading.py) decides what a verdict is: it is asked about the text so far.
+
+P(True) is the softmax over the tokens that can begin True or False, measured wherever a verdict's word may
+begin and reported for the one that is read in the end; the same rule as Qwen3-Reranker's,
 sigmoid(logit_yes - logit_no), extended to spellings.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ..answers.reading import find_verdict
-from ..answers.reply_text import TAG, tag_name
 from ..errors import AnswerError
 from ..types import MAX_TEXT
 
 AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])", re.IGNORECASE)
 FIRST_LETTER = re.compile("[tfTF]")
 CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
-BEFORE_ANSWER = re.compile(r"\s*(?:```[\w+-]{0,20}\s*)?")
 TAIL = 220
 LONGEST_KEY = 120
 """Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
@@ -45,12 +43,18 @@ class Encoder(Protocol):
 
 
 class VerdictWatch:
-    """Follows a reply piece by piece. `settled` is True once it says True and nothing after that could turn
-    it."""
+    """Follows a reply piece by piece. `settled` is True once a reply that is held to the grammar of verdicts
+    says True."""
 
-    def __init__(self, thinking: bool | None = None) -> None:
-        """`thinking`: whether the prompt ends inside an opened <think>; None if unknown (a server's)."""
+    def __init__(self, thinking: bool | None = None, held: bool = False) -> None:
+        """Begin a reply.
+
+        Args:
+            thinking: Whether the prompt ends inside an opened <think>; None if unknown (a server's).
+            held: Whether the reply is held to the grammar of verdicts.
+        """
         self.settled = False
+        self._held = held
         self._tail = "<think>" if thinking else ""
         self._parts = [self._tail]
         self._length = len(self._tail)
@@ -73,7 +77,7 @@ class VerdictWatch:
         if FIRST_LETTER.search(piece):
             found = (one.end() for one in AT_VERDICT.finditer(tail, max(0, new - LONGEST_KEY)))
             words = [word for word in found if word >= new]
-        for word in (self._word - start, *words):
+        for word in (self._word - start, *words) if self._held else ():
             closed = CLOSED_TRUE.match(tail, word) if word >= 0 else None
             if closed is not None and closed.end() > new and self._looks < MAX_LOOKS and not self.settled:
                 self._look(start + word, start + closed.end())
@@ -111,45 +115,13 @@ class VerdictWatch:
 
 
 def is_settled(text: str, word: int) -> bool:
-    """Whether a reply that begins like this says True with the word at this place, whatever follows it (but
-    for a contradiction, which would make it unreadable)."""
+    """Whether a reply in the grammar of verdicts that begins like this says True with the word at this
+    place."""
     try:
         verdict, found, at = find_verdict(text)
     except AnswerError:
         return False
-    return bool(verdict.success) and at == word and found.strict and _may_stop(text, found.start)
-
-
-def _may_stop(text: str, start: int) -> bool:
-    """Whether no thought and no text of an object can be open where the object at `start` begins, by the tags
-    before it: it follows the reply's first <answer> or the end of its thought, and at most a code fence
-    stands between."""
-    tags = list(TAG.finditer(text, 0, start))
-    names = [tag_name(tag) for tag in tags]
-    if (
-        not tags
-        or len(TAG.findall(text)) > len(tags)
-        or not BEFORE_ANSWER.fullmatch(text, tags[-1].end(), start)
-    ):
-        return False
-    begins = not text[: tags[0].start()].strip()
-    if names[-1] == "answer":
-        if len(tags) == 1:
-            return begins
-        if text[tags[-2].end() : tags[-1].start()].strip():
-            return False
-        names.pop()
-    if begins and names[0] == "think":
-        depth = [name for name in names if name.endswith("think")]
-        return names[-1] == "/think" and _ends_where_it_closes(depth)
-    # A thought that the prompt had opened.
-    return "think" not in names and names.count("/think") == 1 and names[-1] == "/think"
-
-
-def _ends_where_it_closes(names: Sequence[str]) -> bool:
-    """Whether the first of nested thoughts is closed by the last of these tags and not before."""
-    depths = list(itertools.accumulate(1 if name == "think" else -1 for name in names))
-    return depths.index(0) == len(depths) - 1 if 0 in depths else False
+    return bool(verdict.success) and at == word and found.strict
 
 
 def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -56,7 +56,7 @@ class Ours:
         tokenizer = chat.base.processor.tokenizer
         forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
         chat.processors = [forced]
-        watched = ReplySettings(watch_verdict=self.way.stop_at_true)
+        watched = ReplySettings(watch_verdict=True)
         critic = Critic(chat, self._prompts, watched, self.way.hold)
         settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
         forced.say(work.plan_text())

@@ -25,7 +25,6 @@ class Way:
 
     name: str
     engine: EngineSettings
-    stop_at_true: bool = True
     judge_last: bool = True
     hold: ConstrainedDecoding = "never"
     quantization: str | None = None
@@ -39,12 +38,11 @@ _ENGINE = _LINEAR.model_copy(update={"enabled": True})
 _INLINE = _ENGINE.model_copy(update={"inline_layers": True})
 _SEEN = _INLINE.model_copy(update={"vision_bytes": EngineSettings().vision_bytes})
 WAYS = (
-    Way("pictures in memory", PLAIN, stop_at_true=False),
-    Way("+ patches by matrix product", _LINEAR, stop_at_true=False),
-    Way("+ keys and values in place", _ENGINE, stop_at_true=False),
-    Way("+ inline layers", _INLINE, stop_at_true=False),
-    Way("+ every image seen once", _SEEN, stop_at_true=False),
-    Way("+ stop at True", _SEEN),
+    Way("pictures in memory", PLAIN),
+    Way("+ patches by matrix product", _LINEAR),
+    Way("+ keys and values in place", _ENGINE),
+    Way("+ inline layers", _INLINE),
+    Way("+ every image seen once", _SEEN),
     Way("+ prompt lookup (the default)", EngineSettings()),
     Way("+ last try not judged", EngineSettings(), judge_last=False),
 )
@@ -53,7 +51,6 @@ WITHOUT = (
     Way("default without patches by matrix product", EngineSettings(linear_patches=False)),
     Way("default without inline layers", EngineSettings(inline_layers=False)),
     Way("default without every image seen once", EngineSettings(vision_bytes=0)),
-    Way("default without stop at True", EngineSettings(), stop_at_true=False),
     Way("default without prompt lookup", EngineSettings(prompt_lookup_tokens=0)),
 )
 """What each earns on top of the rest."""
@@ -69,6 +66,7 @@ def engine_ways() -> list[Way]:
     ways = [AS_IT_COMES]
     if find_spec("llguidance"):
         # No agreement here: without the grammar a random model says nothing in its form.
+        # A reply that is held to it may stop at True.
         ways.append(Way("held to the grammar", EngineSettings(), hold="always"))
     if find_spec("bitsandbytes") and find_spec("accelerate"):
         ways += [

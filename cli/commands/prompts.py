@@ -42,8 +42,8 @@ def use_prompts(
     name: Annotated[
         str,
         typer.Argument(
-            help="default, verdict-first (the critic answers before it reasons, so that True costs a few "
-            "tokens) or short (it "
+            help="default, verdict-first (the critic answers before it reasons, so that True costs its "
+            "answer alone) or short (it "
             "reasons in one sentence)."
         ),
     ],

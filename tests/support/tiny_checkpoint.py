@@ -32,6 +32,7 @@ REFUSED = (
 QUESTION = "Is it light?"
 SIZE = (48, 48)
 WATCH = ReplySettings(max_tokens=60, watch_verdict=True)
+HELD = ReplySettings(max_tokens=60, watch_verdict=True, grammar="verdict")
 PLAIN = ReplySettings(max_tokens=60)
 
 

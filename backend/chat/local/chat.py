@@ -170,9 +170,13 @@ class TransformersChat:
 
         thinking = opens_thought(prompt)
         tokenizer = self.base.processor.tokenizer
-        listener = ReplyListener(tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token)
+        constrained = settings.grammar is not None and grammar_is_installed()
+        held = constrained and settings.grammar == "verdict"
+        listener = ReplyListener(
+            tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token, held
+        )
         processors = [*self.processors, Narrowed(settings)]
-        if settings.grammar is not None and grammar_is_installed():
+        if settings.grammar is not None and constrained:
             grammar = self.base.grammar_tokens(self._ends)
             processors.insert(0, grammar.processor(settings.grammar, thinking, room))
         return Sampler(listener, processors, settings.temperature > 0)

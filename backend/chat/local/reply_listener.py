@@ -1,4 +1,4 @@
-"""Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a True verdict.
+"""Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a settled verdict.
 
 Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits)
 and one after (the token). They are plain objects that fit those places, so that this module needs no heavy
@@ -42,14 +42,16 @@ class ReplyListener:
         settings: ReplySettings,
         thinking: bool,
         on_token: Callable[[str], None] | None,
+        held: bool = False,
     ) -> None:
+        """`held`: the reply is held to the grammar of verdicts, so that it may stop at True."""
         self.logits = RawLogits(settings.temperature)
         self._tokenizer = tokenizer
         self._end_tokens = end_tokens
         self._true_tokens, self._false_tokens = (list(side) for side in verdict_tokens)
         self._on_token = on_token
         self._thinking = thinking
-        self._watch = VerdictWatch(thinking) if settings.watch_verdict else None
+        self._watch = VerdictWatch(thinking, held) if settings.watch_verdict else None
         self._pending: list[int] = []
         self._before: list[int] = []
         self._pieces: list[str] = []

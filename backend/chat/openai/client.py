@@ -158,8 +158,7 @@ class OpenAIChat:
                 reading = StreamedReply(settings.watch_verdict, on_token, self._server.mask)
                 for chunk in read_chunks(self._server, response):
                     started = True
-                    if reading.add(chunk):
-                        break
+                    reading.add(chunk)
                 return reading.reply()
         except httpx.TimeoutException as error:
             wrong = ServerError(

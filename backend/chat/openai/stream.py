@@ -197,7 +197,10 @@ def probability_in(piece: str, alternatives: Alternatives) -> float | None:
 
 
 class StreamedReply:
-    """A reply put together from chunks, with the key masked; stops at a True verdict if that is watched."""
+    """A reply put together from chunks, with the key masked and P(True) measured if the verdict is watched.
+
+    It is read to its end: only there is it known that the model does not correct its answer.
+    """
 
     def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
@@ -205,25 +208,20 @@ class StreamedReply:
         self._question_tokens: int | None = None
         self._in_reasoning = False
         self._finish = "end"
-        self._ended = False
         self._watch = VerdictWatch() if watch_verdict else None
         self._on_token = on_token
         self._mask = GrowingMask(mask)
 
-    def add(self, chunk: Chunk) -> bool:
-        """Take a chunk in; True if nothing after it matters."""
+    def add(self, chunk: Chunk) -> None:
+        """Take in a chunk."""
         reasoning = self._reasoning_in(chunk)
-        text, is_settled = reasoning + chunk.text, self._is_settled_by(reasoning, chunk)
-        if is_settled and self._watch is not None:
-            self._finish = "verdict"
-            text = text[: len(text) - self._watch.stop()]
-        self._take(self._mask.add(text))
+        self._watch_for_verdict(reasoning, chunk)
+        self._take(self._mask.add(reasoning + chunk.text))
         self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
         if chunk.question_tokens is not None:
             self._question_tokens = chunk.question_tokens
         if chunk.finish == "length":
             self._finish = "length"
-        return is_settled
 
     def _reasoning_in(self, chunk: Chunk) -> str:
         """Reasoning that a server separated from the reply, with its tags again, as the model wrote it."""
@@ -234,9 +232,9 @@ class StreamedReply:
             written, self._in_reasoning = f"{written}</think>", False
         return written
 
-    def _is_settled_by(self, reasoning: str, chunk: Chunk) -> bool:
+    def _watch_for_verdict(self, reasoning: str, chunk: Chunk) -> None:
         if self._watch is None:
-            return False
+            return
         # Log-probabilities tell the tokens apart; without them the text alone still shows the verdict.
         pieces = chunk.alternatives
         if "".join(piece for piece, _ in pieces) != chunk.text:
@@ -244,9 +242,6 @@ class StreamedReply:
         for piece, alternatives in ((reasoning, ()), *pieces):
             if self._watch.add(piece):
                 self._watch.measured(probability_in(piece, alternatives))
-        # What comes together with its end is there, and is read to its end.
-        self._ended |= chunk.finish is not None
-        return self._watch.settled and not self._ended
 
     def reply(self) -> Reply:
         """The reply so far."""

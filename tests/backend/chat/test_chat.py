@@ -155,9 +155,9 @@ def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
     assert thin.size[0] * thin.size[1] <= 100
 
 
-def watched(text: str, size: int, thinking: bool | None = None) -> str:
-    """As much of a reply in pieces of this size as was wanted."""
-    watch = VerdictWatch(thinking)
+def watched(text: str, size: int, thinking: bool | None = None, held: bool = True) -> str:
+    """As much of a reply in pieces of this size as was wanted; `held`: to the grammar of verdicts."""
+    watch = VerdictWatch(thinking, held)
     for start in range(0, len(text), size):
         watch.add(text[start : start + size])
         if watch.settled:
@@ -177,7 +177,7 @@ def watched(text: str, size: int, thinking: bool | None = None) -> str:
             "so</think>\n\n<answer>```json\n",
         ]
     ),
-    st.sampled_from(["", "'a': 'success: false', ", '"a": {"success": false}, ']),
+    st.sampled_from(["", "'a': 'success: false', ", '"a": {"success": true}, ']),
 )
 def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
     size: int, key: str, value: str, before: str, first: str
@@ -186,37 +186,27 @@ def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
     assert watched(f"{text}, 'x': 1}}</answer>", size) == f"{text},"
     assert watched(f"{text} }}</answer>", size) == f"{text} }}"
     assert read_verdict(f"{text},").success is True
+    corrected = f"{text}, 'x': 1}}</answer> No: <answer>{{'success': False}}</answer>"
+    assert watched(corrected, size, held=False) == corrected, "a model that decodes freely may go on"
 
 
 UNSETTLED = {
     "thought": '<think>{"previous_step_success": true} would be wrong',
     "thought and answer": '<think>{"success": true}?</think><answer>{"success": false}</answer>',
-    "answer within a thought": '<think>Not <answer>{"success": true, "refine_prompt": ""}</answer>, I say',
-    "thought that the prompt opened": (
-        'Shall it be <answer>{"success": true, "refine_prompt": ""}</answer>? No.'
-    ),
     "form within a thought that the prompt opened": (
         'I must answer {"previous_step_success": true, "refine_prompt": "x"}. The hat is missing.</think>'
         '<answer>{"previous_step_success": false, "refine_prompt": "x"}</answer>'
     ),
-    "tags spoken about": '<think>In <think>a</think><answer>{"success": true, "x": 1}</answer> form.</think>',
-    "other tags spoken about": 'The form: <think>a</think><answer>{"success": true, "x": 1}</answer>.',
     "another word": '<answer>{"previous_step_success": maybe, "success": true}',
     "form": '<answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer>',
-    "form with a stroke": '<answer>{"previous_step_success": true/false, "refine_prompt": "..."}</answer>',
-    "form with a bar": '<answer>{"previous_step_success": "true"|"false", "refine_prompt": "..."}</answer>',
     "text": (
         '<answer>{"refine_prompt": "a sign, \'success\': true, and {\'success\': true}", "success": false}'
     ),
     "text not escaped": '<answer>{"refine_prompt": "a "b", "success": true, "c": "d"}</answer>',
     "nothing after it": '<answer>{"previous_step_success": true',
-    "sentence": '<think>a</think>I cannot answer {"previous_step_success": true}: the hat is missing.',
-    "within a text of an object that is damaged": (
-        "<think>a</think>{'refine_prompt: 'write <answer>{'success': true, 'refine_prompt': ''}</answer>', "
-        "'success': False}"
+    "reasoning after a false verdict": (
+        '<answer>{"previous_step_success": false, "refine_prompt": "a"}</answer><think>{"success": true}, not'
     ),
-    "no tags": '{"previous_step_success": true, "refine_prompt": "x"}',
-    "prose": "success: true, I think",
 }
 
 
@@ -260,7 +250,7 @@ def test_p_true_is_that_of_the_verdict_that_is_read() -> None:
 
 
 def test_the_word_is_announced_once_with_its_first_letter() -> None:
-    watch = VerdictWatch()
+    watch = VerdictWatch(held=True)
     pieces = ["<answer>{", '"success"', ":", ' "', "t", "rue", '"', ', "b": "true"']
     announced = [watch.add(piece) for piece in pieces]
     assert announced == [False, False, False, False, True, False, False, False]

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from support import tiny_checkpoint
-from support.tiny_checkpoint import PLAIN, WATCH, question
+from support.tiny_checkpoint import HELD, PLAIN, WATCH, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
@@ -55,13 +56,21 @@ def test_replies_depend_on_the_image_and_are_repeatable(chat: Any) -> None:
     assert chat.reply(question(20), PLAIN) == dark
 
 
-def test_decoding_stops_at_a_true_verdict_and_only_there(chat: Any) -> None:
-    watched, whole = chat.reply(question(240), WATCH), chat.reply(question(240), PLAIN)
+def test_free_decoding_goes_on_to_its_end(chat: Any) -> None:
+    """A model may correct itself after its answer."""
+    for grey in (240, 20):
+        watched, whole = chat.reply(question(grey), WATCH), chat.reply(question(grey), PLAIN)
+        assert watched.finish == "end" and watched.text == whole.text
+
+
+@pytest.mark.skipif(not grammar_is_installed(), reason="llguidance is not installed")
+def test_decoding_under_the_grammar_stops_at_a_true_verdict_and_only_there(chat: Any) -> None:
+    watched, whole = chat.reply(question(240), HELD), chat.reply(question(240), PLAIN)
     assert watched.finish == "verdict"
     assert watched.text == whole.text[: len(watched.text)]
     assert watched.text.endswith('"previous_step_success": true,')
     assert watched.tokens < whole.tokens
-    refused = chat.reply(question(20), WATCH)
+    refused = chat.reply(question(20), HELD)
     assert (refused.text, refused.finish) == (tiny_checkpoint.REFUSED, "end")
 
 

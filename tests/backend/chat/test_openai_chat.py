@@ -10,7 +10,7 @@ from support.chat_server import ChatServer, chat_server
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
-from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 
 KEY = "sk-very-secret-1234567890"
@@ -64,14 +64,15 @@ def test_without_both_words_there_is_no_probability(server: ChatServer, chat: Ch
     assert reply.text == FALSE
 
 
-def test_reading_stops_at_a_true_verdict(server: ChatServer, chat: ChatModel) -> None:
+def test_a_true_verdict_is_read_to_its_end(server: ChatServer, chat: ChatModel) -> None:
+    """The model may correct itself after its answer."""
     server.text = TRUE
     for server.has_logprobs in (True, False):
         reply = chat.reply(ASK, WATCH)
-        assert reply.finish == "verdict"
-        assert reply.text.endswith("true,")
-        assert read_verdict(reply.text).success is True
-    assert chat.reply(ASK, ReplySettings()).text == TRUE
+        assert (reply.finish, reply.text) == ("end", TRUE)
+    server.text = f"{TRUE} Wait, that is wrong.\n{FALSE}"
+    with pytest.raises(AnswerError):
+        read_verdict(chat.reply(ASK, WATCH).whole)
 
 
 def test_a_server_that_refuses_logprobs_is_asked_without(server: ChatServer, chat: ChatModel) -> None:

@@ -106,10 +106,11 @@ def test_a_reply_held_to_the_grammar_is_a_verdict(chat: Any) -> None:
     assert (reply.finish == "verdict") <= bool(verdict.success)
 
 
-def test_a_true_verdict_ends_the_reply_and_has_its_probability(chat: Any) -> None:
+def test_a_true_verdict_has_its_probability(chat: Any) -> None:
     import torch
 
     tokens = chat.base.processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"]
+    tokens.append(chat.model.generation_config.eos_token_id)
     raw: list[Any] = []
 
     def dictate(ids: Any, scores: Any) -> Any:
@@ -123,7 +124,7 @@ def test_a_true_verdict_ends_the_reply_and_has_its_probability(chat: Any) -> Non
         reply = chat.reply(ask(20, 200), ReplySettings(max_tokens=160, watch_verdict=True))
     finally:
         chat.processors.clear()
-    assert reply.finish == "verdict" and ACCEPTED.startswith(reply.text) and reply.text.endswith("true,")
+    assert (reply.finish, reply.text) == ("end", ACCEPTED)
     sides = verdict_tokens(chat.base.processor.tokenizer)
     (at,) = [number for number, token in enumerate(tokens[: len(raw)]) if token in sides[0]]
     true, false = (raw[at][list(side)].float().logsumexp(-1) for side in sides)

@@ -79,15 +79,17 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_replies_in_the_form_stay_as_they_are(
     checkpoint: Path, engine: EngineSettings, settings: ReplySettings
 ) -> None:
-    """Also the early stop at True and P(True), which is read before the mask."""
+    """Also P(True), which is read before the mask; a watched reply ends at True."""
     chat = local.open(str(checkpoint), device="cpu", share=False, engine=engine)
     for grey in (240, 20):
         free = chat.reply(question(grey), settings)
         with counting() as counts:
             held = chat.reply(question(grey), settings.model_copy(update={"grammar": "verdict"}))
-        assert held == free
-        assert counts.tokens_held == free.tokens
-        assert held.finish == ("verdict" if settings.watch_verdict and grey > 128 else "end")
+        stops = settings.watch_verdict and grey > 128
+        assert held.finish == ("verdict" if stops else "end")
+        assert held.text == (free.text.partition(" true,")[0] + " true," if stops else free.text)
+        assert held.probability == free.probability
+        assert counts.tokens_held == held.tokens and (held.tokens < free.tokens) == stops
 
 
 @pytest.mark.parametrize("role", ["planner", "critic"])
