@@ -1,8 +1,9 @@
 """How many steps a request asks for in its own words: "in 40 steps", "exactly thirteen pictures", 用二十步.
 
-Decision: this decides only in which way a plan is written, in one reply or in parts, and how many lines an
-outline is asked for, never what a plan has to have. A request of which it finds no number is planned in one
-reply, and a number that means something else ("100 pictures of an exhibition") costs one outline.
+Decision: this decides in which way a plan is written, in one reply or in parts, how many lines an outline is
+asked for, and whether a plan is asked for once more; never whether it is refused. A request of which it finds
+no number is planned in one reply, and a number that means something else ("100 pictures of an exhibition")
+costs one outline.
 """
 
 from __future__ import annotations

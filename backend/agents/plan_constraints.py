@@ -1,9 +1,10 @@
 """What a person wants of a plan besides the request: how many steps, which captions, which style.
 
 Decision: agents are given them in words, as part of the request, since that is all that every checkpoint's
-prompt set can take. What can be counted is then checked: a plan of another length is asked for once more, and
-after that the nearest is taken with a warning, or refused, but never cut: nobody knows what a missing step
-would have shown. A style is nothing for the agent: it stands in the plan and is put before every prompt.
+prompt set can take. What can be counted is then checked, also a number that the request itself names: a
+plan of another length is asked for once more, and after that the nearest is taken with a warning, or refused,
+but never cut: nobody knows what a missing step would have shown. A style is nothing for the agent: it stands
+in the plan and is put before every prompt.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pydantic import Field
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
+from .asked_count import asked_count
+from .planner import IN_ONE_REPLY
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know too.
@@ -77,14 +80,20 @@ def constrained_plan(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the constraints. If two plans have another number of steps than asked, the
-    nearest with a warning in it (of equally near ones the later), or AnswerError with `exact_count`; raises
-    whatever the planner raises."""
-    wanted, plans = constraints.step_count, list[Plan]()
+    """The plan of a request with the constraints. If two plans have another number of steps than asked, here
+    or in the request's own words, the nearest with a warning in it (of equally near ones the later), or
+    AnswerError with `exact_count`; raises whatever the planner raises."""
+    named = 0 if constraints.step_count else _named_count(request.text)
+    wanted, plans = constraints.step_count or named, list[Plan]()
     while len(plans) < 2:
-        text = worded(request.text, constraints, len(plans[-1].steps) if plans else None)
+        # The request says a number of its own once; asked again, it is told in the words for a set one.
+        told = constraints.model_copy(update={"step_count": wanted}) if plans else constraints
+        text = worded(request.text, told, len(plans[-1].steps) if plans else None)
         plan = planner.plan(Request(text=text, images=request.images), on_token)
-        if wanted in (0, len(plan.steps)):
+        # A request may count its pictures alone.
+        if wanted in (0, len(plan.steps)) or (
+            named and wanted == sum(bool(step.prompt) for step in plan.steps)
+        ):
             return _finished(plan, constraints)
         plans.append(plan)
     first, second = (len(plan.steps) for plan in plans)
@@ -96,6 +105,13 @@ def constrained_plan(
     nearest = min(reversed(plans), key=lambda plan: abs(len(plan.steps) - wanted))
     warning = f"{problem}. The plan of {len(nearest.steps)} is taken."
     return _finished(nearest.model_copy(update={"warning": warning}), constraints)
+
+
+def _named_count(text: str) -> int:
+    """The number of steps that a request names beyond doubt, 0 if it names none. A longer plan is written in
+    parts, and its outline is counted (long_plan.py)."""
+    count = asked_count(text)
+    return count.most if count is not None and count.exact and count.most <= IN_ONE_REPLY else 0
 
 
 def _finished(plan: Plan, constraints: PlanConstraints) -> Plan:

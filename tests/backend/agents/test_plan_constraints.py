@@ -36,6 +36,26 @@ def test_a_plan_of_the_wrong_length_is_asked_for_once_more() -> None:
     assert "In exactly 3 steps: A tale." in first and "In exactly 3 steps, not 5: A tale." in second
 
 
+def test_a_number_that_the_request_names_is_checked_too() -> None:
+    request = Request(text="A tale in exactly three steps.")
+    chat = ScriptedChat([reply(5), reply(3)])
+    assert len(constrained_plan(Planner(chat), request, PlanConstraints()).steps) == 3
+    first, second = asked(chat)
+    assert "In exactly" not in first, "the request is asked as it is"
+    assert f"In exactly 3 steps, not 5: {request.text}" in second
+    plan = constrained_plan(Planner(ScriptedChat([reply(5), reply(5)])), request, PlanConstraints())
+    assert plan.warning.startswith("3 steps were asked for, but the agent planned 5 and then 5.")
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"), [("A tale in three pictures.", 4), ("About three pictures.", 5), ("A tale.", 5)]
+)
+def test_a_number_that_is_met_or_in_doubt_is_not_asked_for_again(text: str, steps: int) -> None:
+    """The last step of these plans is words alone: four steps are three pictures."""
+    chat = ScriptedChat([reply(steps)])
+    assert constrained_plan(Planner(chat), Request(text=text), PlanConstraints()).warning == ""
+
+
 def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> None:
     wishes = PlanConstraints(step_count=3)
     for counts, nearest in ((5, 4), 4), ((4, 1), 4), ((4, 2), 2), ((1, 5), 5):
