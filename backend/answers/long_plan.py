@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Step
+from .agent_texts import check_text
 from .reading import answers_in, find_plan, only_value
 from .reply_text import split_reply
 
@@ -131,6 +132,7 @@ def _lines(value: Any) -> tuple[tuple[str, ...], int]:
             raise AnswerError(
                 f"Line {place + 1} of the outline is empty or has more than {MAX_LINE} characters.", line
             )
+        check_text(f"Line {place + 1} of the outline", line)
     return tuple(" ".join(line.split()) for line in texts), max(1, first)
 
 
@@ -153,4 +155,5 @@ def _note(given: dict[str, Any], name: str) -> str:
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     if len(text) > MAX_NOTE:
         raise AnswerError(f"{name!r} has {len(text)} characters; at most {MAX_NOTE} are read.", text[:200])
+    check_text(repr(name), text)
     return "" if text.strip() == "None" else text.strip()

@@ -3,13 +3,16 @@
 Decision: only what can mean one thing alone. A list that stands without its object, is wrapped in another one
 or written as a text is the plan; steps under their numbers are a list of them; a key in capitals, with spaces
 or under a usual other name is that key, unless the asked one is there as well. Steps that have no numbers at
-all are counted. What could mean two things stays as it is, and fails where it is checked.
+all are counted. What could mean two things stays as it is, and fails where it is checked. Published plans are
+read as they are meant, too: numbers from 0 become numbers from 1, so that the first step is drawn from text
+and nothing shows a step 0; a step that draws nothing and has words in `instruction` alone is a step of these
+words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +35,15 @@ STEP_KEYS = ("step_number", "step_name", "instruction", "prompt", "auxiliary_tex
 NUMBER = re.compile(r"\s*(?:step|第)?[\s_#-]{0,3}(\d{1,4})\s*[步.:)]?\s*", re.IGNORECASE)
 LONE_LIST = re.compile(r"\s*(\[\s*\{.*\}\s*\])\s*", re.DOTALL)
 FENCE = "```"
+CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+BETWEEN_WORDS = re.compile(r"[\W_]+")
 LANGUAGE = re.compile(r"[\w+-]{0,20}")
 MAX_STEP_KEYS = 40
 
 
 def normal_key(key: object) -> str:
-    """A key as it is compared: lower case, with underscores."""
-    return re.sub(r"[\s-]+", "_", str(key).strip().lower())
+    """A key as it is compared: words in lower case with underscores, for `previousStepSuccess`, too."""
+    return BETWEEN_WORDS.sub("_", CAPITAL.sub("_", str(key))).strip("_").lower()
 
 
 def shaped_plans(places: tuple[Place, ...]) -> list[FoundObject]:
@@ -135,3 +140,17 @@ def _words(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return "\n".join(value) or None
     return value
+
+
+def shift_of(numbers: Iterable[int]) -> int:
+    """What to add to the step numbers of a plan: 1 if they count from 0, else 0."""
+    return 1 if min(numbers, default=1) == 0 else 0
+
+
+def words_of(
+    instruction: str | None, prompt: str | None, auxiliary_text: str | None
+) -> tuple[str | None, str | None]:
+    """Instruction and auxiliary text of a step, the words of a step of text where ours have them."""
+    if instruction and not prompt and not auxiliary_text:
+        return None, instruction
+    return instruction, auxiliary_text

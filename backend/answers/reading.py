@@ -19,13 +19,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Plan, Several, Step, Text, Verdict
+from .agent_texts import check_prompt, check_text
 from .found_object import FoundObject
-from .plan_shapes import normal_key, shaped_plans, steps_in
-from .published_plan import shift_of, words_of
+from .other_verdicts import (
+    DIFFER,
+    REFINE_KEYS,
+    STATED_VERDICT,
+    VERDICT_KEYS,
+    bool_from_word,
+    check_other_verdicts,
+    is_envelope_like,
+)
+from .plan_shapes import normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
+from .unfit import unfit
 
-VERDICT_KEYS = ("previous_step_success", "success")
-REFINE_KEYS = ("refine_prompt", "refined_prompt")
 PLAN_KEYS = ("execution_plan",)
 
 GRAMMAR_OF_PLANS = (
@@ -44,24 +52,13 @@ GRAMMAR_OF_VERDICTS_FIRST = (
     "false, <think>your reasoning</think>."
 )
 
-# A verdict as it may stand anywhere in a text, but for a form that names both words.
-STATED_VERDICT = re.compile(
-    r"success\\?[\"'“”]?\s*(?:[:=]|is\b|should be\b)\s*\\?[\"'“”]?\s*(true|false)\b"
-    r"(?!\s*[\"'“”]?\s*(?:or\b|/|\|))",
-    re.IGNORECASE,
-)
 # A name in quotes before a colon: a piece of an object of which the braces are missing.
-PIECE = re.compile(r"[\"'“][\w -]{1,40}[\"'”]\s{0,30}:")
+PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}:")
 SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
 
 
 def _none_from_word(value: object) -> object:
     return None if isinstance(value, str) and value.strip().lower() in ("none", "null") else value
-
-
-def _bool_from_word(value: object) -> object:
-    word = value.strip().lower() if isinstance(value, str) else ""
-    return {"true": True, "false": False}.get(word, value)
 
 
 class _Answer(BaseModel):
@@ -84,7 +81,7 @@ class _PlanAnswer(_Answer):
 
 
 class _VerdictAnswer(_Answer):
-    previous_step_success: Annotated[bool, Field(strict=True), BeforeValidator(_bool_from_word)]
+    previous_step_success: Annotated[bool, Field(strict=True), BeforeValidator(bool_from_word)]
     refine_prompt: OptionalText = None
 
 
@@ -131,8 +128,9 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     if any(verdict.success != first.success for verdict in verdicts) or (
         not first.success and any(verdict != first for verdict in verdicts)
     ):
-        raise AnswerError("The reply holds several verdicts that differ.", text)
-    _check_the_rest(text, first, reply, [*found, *others])
+        raise AnswerError(DIFFER, text)
+    check_other_verdicts(first, found, others)
+    _check_the_rest(text, first, reply, found, others)
     word = next(at for key, at in found[0].places.items() if normal_key(key) in VERDICT_KEYS)
     return first, found[0], word
 
@@ -203,16 +201,18 @@ def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObje
     return answers, others
 
 
-def _check_the_rest(text: str, verdict: Verdict, reply: SplitReply, objects: list[FoundObject]) -> None:
+def _check_the_rest(
+    text: str, verdict: Verdict, reply: SplitReply, found: list[FoundObject], others: list[FoundObject]
+) -> None:
     """Raise AnswerError if a text says the opposite of its verdict anywhere but in a thought or within an
-    object that is beyond doubt, or if a piece of an object lies outside of the objects."""
+    answer that is beyond doubt, or if a piece of an object lies outside of the objects."""
     thoughts = [(thought.begin, thought.end) for thought in reply.thoughts]
-    sure = [(one.start, one.end) for one in objects if one.strict]
+    sure = [(one.start, one.end) for one in found if one.strict and not is_envelope_like(one)]
     opposite = str(not verdict.success).lower()
     for stated in _outside(STATED_VERDICT, text, thoughts + sure):
         if stated.group(1).lower() == opposite:
             raise AnswerError("The verdict is not stated clearly.", _around(text, stated))
-    for piece in _outside(PIECE, text, thoughts + [(one.start, one.end) for one in objects]):
+    for piece in _outside(PIECE, text, thoughts + [(one.start, one.end) for one in [*found, *others]]):
         raise AnswerError("A piece of an object lies beside the verdict.", _around(text, piece))
 
 
@@ -232,7 +232,7 @@ def only_value(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
     """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not
     disagree."""
     values = [value for key, value in found.value.items() if normal_key(key) in keys]
-    words = [_bool_from_word(value) for value in values]
+    words = [bool_from_word(value) for value in values]
     if any(word != words[0] for word in words):
         raise AnswerError(f"The answer gives two different values for {keys[0]!r}.", found.raw)
     return {keys[0]: values[0]} if values else {}
@@ -254,6 +254,8 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
                     f"Step {step.step_number} has swallowed the steps after it into a text.",
                     field[max(0, swallowed.start() - 60) : swallowed.end() + 60],
                 )
+            check_text(f"Step {step.step_number} of the plan", field)
+        check_prompt(f"The prompt of step {step.step_number}", step.prompt)
     shift = shift_of(step.step_number for step in steps)
     try:
         return Plan(reasoning=reasoning, steps=tuple(_step_of(step, shift) for step in steps))
@@ -283,16 +285,10 @@ def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
         if not success and not whole:
             raise AnswerError("The refined prompt is cut off.", found.raw[-200:])
         refined = refined if whole else ""
+    if not success:
+        check_prompt("The refined prompt", refined)
     return Verdict(success=success, refined_prompt=refined, reasoning=reasoning)
 
 
 def _refined(found: FoundObject) -> dict[str, Any]:
     return only_value(found, REFINE_KEYS)
-
-
-def unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
-    first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    shown = first.get("input")
-    quote = found.raw if not where or isinstance(shown, (dict, list)) else f"{where}: {shown!r}"
-    return AnswerError(f"The {what} is not as it should be at {where or 'the top'}: {first['msg']}.", quote)

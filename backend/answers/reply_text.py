@@ -21,6 +21,7 @@ from ..types import MAX_TEXT
 from .found_object import FoundObject, open_quote
 from .object_patterns import OBJECT_START
 from .objects import read_object, strict_or_end
+from .other_tags import OTHER_TAG, OtherTags
 
 __all__ = [
     "TAG",
@@ -36,8 +37,8 @@ __all__ = [
 ]
 
 TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think(?:ing)?|thought|reasoning|answer)\s*>", re.IGNORECASE)
-"""Agents of other families call their thoughts otherwise; what is thought is no answer by any name."""
-TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
+"""The usual names; what other families call their thoughts is in other_tags.py."""
+TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}|{OTHER_TAG.pattern}", re.IGNORECASE)
 MAX_ANSWERS = 20
 MAX_BRACKETS = 5_000
 """Most opening brackets in a reply; a plan of the most steps has about 100."""
@@ -117,6 +118,11 @@ def spoken(text: str) -> str:
     return " ".join(word for place in places for word in place.content.split())
 
 
+def is_usual(tag: re.Match[str]) -> bool:
+    """Whether a tag has one of the usual names (TAG)."""
+    return tag.group(2) is not None
+
+
 def tag_name(tag: re.Match[str]) -> str:
     """`answer` or `think`, whatever a thought is called there; with a slash before it where it ends."""
     return tag.group(1) + ("answer" if tag.group(2).lower() == "answer" else "think")
@@ -131,38 +137,54 @@ class _Splitter:
         self._answers: list[Place] = []
         self._outside: list[Place] = []
         self._thoughts: list[Place] = []
+        self._others = OtherTags(text)
+        self._drafts: list[Place] = []
         self._first_answer_end = 0
         self._reasoning: str | None = None
 
     def split(self) -> SplitReply:
-        text, position, begins_with = self._text, 0, ""
-        outside_from, tags = 0, 0
+        text, position, outside_from = self._text, 0, 0
+        begins_with: str | None = None
         while tag := self._tag_after(position):
-            name, position = tag_name(tag), tag.end()
-            if not tags and not text[: tag.start()].strip():
-                begins_with = name
-            tags += 1
+            name, position = self._name(tag), tag.end()
+            if not name:
+                continue
+            if begins_with is None and is_usual(tag):
+                begins_with = "" if text[: tag.start()].strip() else name
             self._add_outside(outside_from, tag.start())
             if name == "answer":
                 position = self._answer(tag.end())
             elif name == "think":
-                closing = self._closing_thought(tag.end(), tag.group(2).lower())
+                closing = self._closing_thought(tag)
                 if closing is None:
                     if self._reasoning is None:
                         self._reasoning = text[tag.end() :]
                     outside_from = len(text)
                     break
                 position = closing.end()
-                self._thought(tag.end(), closing.start(), begins_with)
+                if is_usual(tag):
+                    self._thought(tag.end(), closing.start(), begins_with or "")
+                else:
+                    self._drafts.append(Place(text, tag.end(), closing.start()))
             elif name == "/think" and self._reasoning is None:
-                self._thought(None, tag.start(), begins_with)
+                self._thought(None, tag.start(), begins_with or "")
             outside_from = position
         self._add_outside(outside_from, len(text), closed=False)
+        if self._reasoning is None and self._drafts:
+            self._reasoning = self._drafts[0].content
         return SplitReply(
             reasoning=_unframed(self._reasoning or ""),
             places=tuple(self._answers or self._outside),
-            thoughts=tuple(self._thoughts),
+            thoughts=(*self._thoughts, *self._drafts),
         )
+
+    def _name(self, tag: re.Match[str]) -> str:
+        """What a tag is, as `tag_name` has it; empty for a mark within the text."""
+        if is_usual(tag):
+            return tag_name(tag)
+        if self._others.closing(tag) is not None or self._others.is_open(tag):
+            return "think"
+        return "/think" if self._others.is_end(tag) else ""
 
     def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
         """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first
@@ -183,6 +205,13 @@ class _Splitter:
         if len(self._answers) == MAX_ANSWERS:
             raise AnswerError(f"The reply has more than {MAX_ANSWERS} <answer> tags.", self._text[:200])
         after = self._tag_after(begin)
+        while after is not None and not is_usual(after):
+            closing = self._others.closing(after)
+            if closing is not None and "{" in self._text[after.end() : closing.start()]:
+                raise AnswerError(
+                    "An answer stands within other tags.", self._text[after.start() : closing.end()]
+                )
+            after = self._tag_after(after.end())
         end = after.start() if after else len(self._text)
         self._answers.append(Place(self._text, begin, end, tagged=True, closed=after is not None))
         if after is not None and after.group(1) and after.group(2).lower() == "answer":
@@ -195,9 +224,11 @@ class _Splitter:
         if begin < end:
             self._outside.append(Place(self._text, begin, end, closed=closed))
 
-    def _closing_thought(self, position: int, opened: str) -> re.Match[str] | None:
-        for tag in TAG.finditer(self._text, position):
-            if tag.group(1) and tag.group(2).lower() == opened:
+    def _closing_thought(self, opening: re.Match[str]) -> re.Match[str] | None:
+        if not is_usual(opening):
+            return self._others.closing(opening)
+        for tag in TAG.finditer(self._text, opening.end()):
+            if tag.group(1) and tag.group(2).lower() == opening.group(2).lower():
                 return tag
         return None
 

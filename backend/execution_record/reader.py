@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..answers.published_plan import shift_of
+from ..answers.plan_shapes import shift_of
 from ..errors import JournalError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..answers.published_plan import words_of
+from ..answers.plan_shapes import words_of
 from ..errors import JournalError
 from ..journal.files import first_fault
 from ..pictures import Picture

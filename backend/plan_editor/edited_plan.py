@@ -12,6 +12,7 @@ import re
 
 from pydantic import Field, ValidationError
 
+from ..answers.unfit import reason_of
 from ..errors import SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
 
@@ -92,7 +93,7 @@ def make_step(fields: dict[str, object], line: int) -> Step:
         if first["type"] == "string_too_long":
             reason = f"longer than {MAX_TEXT} characters"
         elif where:
-            reason = first["msg"]
+            reason = reason_of(first)
         else:
             reason = "nothing to draw and nothing to say"
         raise PlanTextError(

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from ..answers.published_plan import shift_of, words_of
+from ..answers.plan_shapes import shift_of, words_of
+from ..answers.unfit import reason_of
 from ..types import MAX_STEPS
 from .edited_plan import (
     DIGEST,
@@ -118,7 +119,7 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
         first = error.errors(include_url=False)[0]
         given = value.get("step_number", value.get("number", number))
         field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
-        raise PlanTextError(f", step {str(given)[:20]}{field}: {first['msg']}.", line=line) from error
+        raise PlanTextError(f", step {str(given)[:20]}{field}: {reason_of(first)}.", line=line) from error
     instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
     fields = entry.model_dump(exclude={"locked", "settings"}) | {
         "settings": {name: _as_written(value) for name, value in (entry.settings or {}).items()},

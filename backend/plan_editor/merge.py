@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..answers.unfit import reason_of
 from ..types import MAX_STEPS, Plan, Step, Value
 from .edited_plan import EditedPlan, EditedStep, PlanTextError, checked_text
 from .json_form import read_json
@@ -95,7 +96,7 @@ def _plan(steps: Sequence[EditedStep], rest: Mapping[str, str]) -> Plan:
     try:
         return Plan(steps=tuple(one.step for one in steps), **rest)
     except ValidationError as error:
-        raise PlanTextError(f"This is no plan: {error.errors(include_url=False)[0]['msg']}.") from error
+        raise PlanTextError(f"This is no plan: {reason_of(error.errors(include_url=False)[0])}.") from error
 
 
 def _note_of_edits(edits: EditedPlan, base: EditedPlan | None) -> str:

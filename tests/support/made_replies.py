@@ -11,6 +11,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from support.doubtful_replies import doubtful_text
+
 LONG = 100_000
 """Characters of the long replies."""
 PLAIN = (
@@ -20,7 +22,7 @@ PLAIN = (
     'a sign that says "open"',
     "a / b, 3 < 4",
     "two\nlines",
-    "...",
+    "wait for it ...",
     "a “blue” boat",
 )
 SAID = {True: ("true", "True"), False: ("false", "False")}
@@ -227,8 +229,36 @@ def _still_says(text: str, made: Made) -> bool | None:
     return None if lost_close and made.kind != "first" and "<think>" in text else made.says
 
 
+def doubtful(rng: random.Random) -> Made:
+    """A reply of which the answer is easily mistaken."""
+    text, says, kind = doubtful_text(rng)
+    return Made(text, says, kind, whole=False)
+
+
+def held(rng: random.Random) -> Made:
+    """A reply in the grammar of verdicts (answers/grammar.py), as a model that is held to it writes one."""
+    says, python = rng.random() < 0.6, rng.random() < 0.4
+    quote = "'" if python else '"'
+    key, name = (f"{quote}{one}{quote}" for one in ("previous_step_success", "refine_prompt"))
+    refined = literal(words(rng, 0.5).replace("<", "(").replace(">", ")"), quote)
+    space = rng.choice((" ", "", "\n"))
+    answer = (
+        f"<answer>{{{space}{key}:{space.strip()} {SAID[says][python]},{space}{name}: {refined}}}</answer>"
+    )
+    thought = reasoning(rng, says).replace("<", "(").replace(">", ")")
+    form = rng.choice(("held, tags", "held, thinking", "held, first", "held, answer"))
+    text = {
+        "held, tags": f"<think>{thought}</think>\n{answer}",
+        "held, thinking": f"{thought}</think>\n{answer}",
+        "held, first": f"{answer}\n<think>{thought}</think>",
+        "held, answer": answer,
+    }[form]
+    return Made(text, says, form, thinking=form == "held, thinking")
+
+
 def make(rng: random.Random) -> Made:
-    return whole(rng) if rng.random() < 0.5 else damaged(rng)
+    kind = rng.random()
+    return whole(rng) if kind < 0.4 else damaged(rng) if kind < 0.7 else doubtful(rng)
 
 
 def long_replies() -> dict[str, str]:

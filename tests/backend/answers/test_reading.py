@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interleave_thinker.backend.answers.agent_texts import is_placeholder
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.answers.reply_text import TAG
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict
 
-# The word that models write for nothing, and tags within the reasoning, are refused (tested below), and
+# The word that models write for nothing, placeholders, and tags within the reasoning are refused, and
 # Hypothesis tries words that it finds in the sources.
-texts = st.text(max_size=60).filter(lambda text: text.strip().lower() not in ("none", "null"))
+texts = st.text(max_size=60).filter(
+    lambda text: text.strip().lower() not in ("none", "null") and not is_placeholder(text)
+)
 thoughts = texts.filter(lambda text: TAG.search(text) is None)
 optional = st.none() | texts
 # Pieces that real replies are made of, in any order: most of what a parser can trip over.
@@ -135,6 +138,10 @@ WILD_VERDICTS = {
     "other keys": f'{{"confidence": 0.3, {WHOLE}, "note": ["a", {{"b": 1}}]}}',
     "twice the same": f"<answer>{{{WHOLE}}}</answer><answer>{{{WHOLE}}}</answer>",
     "verdict in the thinking": f'<think>Is {{"previous_step_success": true}} right? No.</think>{{{WHOLE}}}',
+    "camel case": '{"previousStepSuccess": false, "refinePrompt": "make the boat blue"}',
+    "thought of an unknown name": f'<analysis>Is {{"success": true}} right?</analysis>\n{{{WHOLE}}}',
+    "envelope that agrees": f'{{"success": false, {WHOLE}, "data": "{{\'success\': false}}"}}',
+    "end of a text's mark": f"<s><answer>{{{WHOLE}}}</answer></s>",
     "tags in capitals": f"<THINK>It is red.</THINK><Answer>{{{WHOLE}}}</Answer>",
     "line break in a string": "{'success': false, 'refine_prompt': 'make the boat blue'\n}",
 }
@@ -165,7 +172,7 @@ def test_what_is_quoted_in_a_text_never_decides(quoted: str, frame: str) -> None
     for value in (
         {"success": False, "refine_prompt": quoted},
         {"refine_prompt": quoted, "success": False},
-        {"note": [{"a": quoted}], "success": False, "refine_prompt": quoted},
+        {"note": [{"a": f"a poster: {quoted}"}], "success": False, "refine_prompt": quoted},
     ):
         for body in (json.dumps(value), repr(value), json.dumps(value, indent=1)):
             verdict = read_verdict(frame.format(body))
@@ -205,6 +212,13 @@ def test_an_empty_refined_prompt_keeps_the_prompt(word: str) -> None:
 )
 def test_a_reply_that_stops_at_a_true_verdict_is_whole(text: str) -> None:
     assert read_verdict(text) == Verdict(success=True, refined_prompt="", reasoning="good")
+
+
+def many_times_encoded(times: int) -> str:
+    text = f"{{{WHOLE}}}"
+    for _ in range(times):
+        text = json.dumps(text)
+    return text
 
 
 NEVER_GUESSED = {
@@ -274,6 +288,34 @@ NEVER_GUESSED = {
     "alone in a thought of another name": '<reasoning>\n{"success": true}\n</reasoning>\nThere is no hat.',
     "in an open thought of another name": '<thinking>Were it\n{"success": true}\nthen there',
     "in a thought that names another's end": '<think>Not </thinking>\n{"success": true}\nNo.</think> No hat.',
+    "in an envelope": '{"success": true, "data": {"previous_step_success": false, "refine_prompt": "x"}}',
+    "in the envelope of a tool": (
+        '<answer>{"tool": "judge", "success": true, "output": {"previous_step_success": false}}</answer>'
+    ),
+    "in an envelope, encoded": json.dumps({"success": True, "data": f"{{{WHOLE}}}"}),
+    "in an envelope, encoded as a literal": json.dumps({"success": True, "data": "{'success': False}"}),
+    "in an envelope, encoded twice": json.dumps({"success": True, "data": json.dumps(f"{{{WHOLE}}}")}),
+    "in an envelope, as a reply": json.dumps({"success": True, "text": f"<answer>{{{WHOLE}}}</answer>"}),
+    "in an envelope, within words": json.dumps({"success": True, "text": f"It says {{{WHOLE}}}, so no."}),
+    "in an envelope, in a list": json.dumps(
+        {"success": True, "refine_prompt": "", "a": [{"b": [f"{{{WHOLE}}}"]}]}
+    ),
+    "envelope that failed": '{"success": false, "refine_prompt": "x", "data": {"isSuccessful": true}}',
+    "encoded eight times": json.dumps({"success": True, "data": many_times_encoded(8)}),
+    "corrected in camel case": (
+        '{"previous_step_success": true, "refine_prompt": ""}\nCorrection: {"previousStepSuccess": false}'
+    ),
+    "corrected under a similar name": '{"previous_step_success": true}\n{"step_success": false}',
+    "corrected under an opposite name": '{"previous_step_success": true}\n{"failed": true}',
+    "corrected by a prompt": '{"success": true}\n{"passed": false, "refinePrompt": "add the hat"}',
+    "in a thought of an unknown name": '<analysis>\n{"success": true}\n</analysis>\nThere is no hat.',
+    "in a thought in brackets": '[THINK]\n{"success": true}\n[/THINK]\nThere is no hat.',
+    "in an open thought of an unknown name": '<scratchpad>\n{"success": true}\nThere is no hat.',
+    "before the end of an unknown thought": '\n{"success": true}\n</reflection>\nThere is no hat.',
+    "in a thought within the answer": '<answer><draft>\n{"success": true}\n</draft>\nNo hat.</answer>',
+    "the form's prompt": '{"success": false, "refine_prompt": "The Prompt to Draw With."}',
+    "a prompt of dots": '{"success": false, "refine_prompt": "..."}',
+    "a prompt that is too long": json.dumps({"success": False, "refine_prompt": "a " * 20_000}),
     "many brackets": "[" * 6000 + '\n{"success": true}',
     "too long": '{"success": true, "refine_prompt": "' + "a" * MAX_TEXT + '"}',
     "too deep": '{"success": ' * 500,
@@ -296,6 +338,12 @@ def test_the_error_quotes_the_offending_part() -> None:
         )
     with pytest.raises(AnswerError, match="step_number"):
         read_plan('{"execution_plan": [{"step_number": "first", "prompt": "a"}]}')
+
+
+@pytest.mark.parametrize("prompt", ["...", "the prompt to draw with", "a " * 20_000])
+def test_the_prompt_beside_a_true_verdict_is_not_looked_at(prompt: str) -> None:
+    """A reply that stops at True has none."""
+    assert read_verdict(json.dumps({"previous_step_success": True, "refine_prompt": prompt})).success is True
 
 
 STEP = {
@@ -375,6 +423,14 @@ BAD_PLANS = {
     "two plans": f"{json.dumps(BOTH)} {json.dumps({'execution_plan': [STEP]})}",
     "prompt is a number": '{"execution_plan": [{"step_number": 1, "prompt": 5}]}',
     "verdict": '{"previous_step_success": true}',
+    "the form's prompt": json.dumps({"execution_plan": [STEP | {"prompt": "What the image model is told"}]}),
+    "the form's words": json.dumps(
+        {"execution_plan": [STEP | {"auxiliary_text": "words for the reader, or null."}]}
+    ),
+    "the form's title": json.dumps({"execution_plan": [STEP | {"step_name": "a short title"}]}),
+    "dots": json.dumps({"execution_plan": [STEP | {"prompt": "..."}]}),
+    "a type as prompt": json.dumps({"execution_plan": [STEP | {"prompt": "string or null"}]}),
+    "prompt too long": json.dumps({"execution_plan": [STEP | {"prompt": "a " * 20_000}]}),
     "too many": json.dumps({"execution_plan": [{"step_number": n, "prompt": "a"} for n in range(1, 103)]}),
 }
 
@@ -384,6 +440,42 @@ def test_a_plan_is_never_guessed(text: str) -> None:
     with pytest.raises(AnswerError) as caught:
         read_plan(text)
     assert caught.value.quote
+
+
+UNFIT = {
+    "no steps": ({"execution_plan": []}, "execution_plan is an empty list; it must have at least 1 entries."),
+    "no list": ({"execution_plan": 5}, "execution_plan is 5; it must be a list."),
+    "step is a text": (
+        {"execution_plan": ["a"]},
+        "execution_plan[0] is 'a'; it must be an object with keys.",
+    ),
+    "number is a word": (
+        {"execution_plan": [STEP | {"step_number": "first"}]},
+        "execution_plan[0].step_number is 'first'; it must be a whole number.",
+    ),
+    "number is missing": (
+        {"execution_plan": [STEP, {"prompt": "a"}]},
+        "execution_plan[1].step_number; it is missing.",
+    ),
+    "number is negative": (
+        {"execution_plan": [STEP | {"step_number": -1}]},
+        "execution_plan[0].step_number is -1; it must be at least 0.",
+    ),
+    "prompt is a number": (
+        {"execution_plan": [STEP | {"prompt": 5}]},
+        "execution_plan[0].prompt is 5; it must be a text.",
+    ),
+    "empty step": ({"execution_plan": [STEP | {"prompt": None, "instruction": None}]}, "step 1 has neither"),
+}
+
+
+@pytest.mark.parametrize(("plan", "said"), UNFIT.values(), ids=UNFIT.keys())
+def test_what_is_wrong_is_said_without_names_of_the_program(plan: object, said: str) -> None:
+    with pytest.raises(AnswerError) as caught:
+        read_plan(json.dumps(plan))
+    assert said in str(caught.value)
+    for name in ("_StepAnswer", "Tuple", "Input should", "valid dictionary", "Value error"):
+        assert name not in str(caught.value)
 
 
 @settings(max_examples=300, deadline=None)

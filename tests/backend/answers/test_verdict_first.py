@@ -43,7 +43,7 @@ def test_either_order_is_written_and_read(verdict: Verdict) -> None:
 
 def test_true_is_known_after_the_first_words() -> None:
     text = write_verdict(Verdict(success=True, refined_prompt="a house", reasoning="all there"), True)
-    watch, read = VerdictWatch(), 0
+    watch, read = VerdictWatch(held=True), 0
     while not watch.settled:
         watch.add(text[read])
         read += 1
@@ -61,7 +61,9 @@ def test_the_packs_sets_differ_in_the_critic_alone() -> None:
         assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
         assert one.critic.partition(FORM_BEGINS)[0] == own.critic.partition(FORM_BEGINS)[0]
         form = one.critic.partition("exactly this form")[2].partition("\n")[2]
-        assert read_verdict(form.replace("true or false", "false"))
+        assert read_verdict(
+            form.replace("true or false", "false").replace("the prompt to draw with", "a house")
+        )
     with pytest.raises(SettingsError, match="verdict-first"):
         named_prompt_set("silent")
 

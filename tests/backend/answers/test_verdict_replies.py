@@ -6,8 +6,8 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.made_replies import whole
-from support.read_replies import counted, from_model, pieces_of
+from support.made_replies import held, make
+from support.read_replies import counted, from_model, from_server, pieces_of
 
 from interleave_thinker.backend.answers.reading import read_verdict
 
@@ -23,9 +23,18 @@ def test_a_reply_says_what_it_says_or_nothing(seed: int) -> None:
 def test_an_early_stop_is_made_and_gives_what_the_whole_reply_gives() -> None:
     rng, stops = random.Random(5), 0
     for _ in range(300):
-        made = whole(rng)
-        reply = from_model(made, pieces_of(rng, made.text))
+        made = held(rng)
+        reply = from_model(made, pieces_of(rng, made.text), is_held=True)
         assert read_verdict(reply.whole).success is made.says
         stops += reply.finish == "verdict"
         assert reply.finish == "end" or (made.says and made.text.startswith(reply.text))
     assert stops > 80
+
+
+def test_a_reply_that_is_held_to_nothing_is_read_to_its_end() -> None:
+    rng = random.Random(6)
+    for _ in range(300):
+        made = make(rng)
+        pieces = pieces_of(rng, made.text)
+        for reply in (from_model(made, pieces), from_server(made, pieces, True)):
+            assert (reply.text, reply.finish == "verdict") == (made.text, False)

@@ -1,0 +1,74 @@
+"""Checks the texts of an answer that are drawn or shown: placeholders of a template, and length.
+
+Small models repeat the form that they are shown, and its example texts are never content. The list has those
+of the pack's templates of all times: a test compares it with the present ones, and nothing is removed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import AnswerError
+
+MAX_PROMPT = 8_000
+"""Longest prompt, in characters, that an agent may write. The encoders of image models read 512 to 1,024
+tokens, about 4,000 characters; hosts encode a longer text whole, in a time that grows with its square."""
+
+PLACEHOLDERS = (
+    "a short title",
+    "what this step is to show, in one sentence",
+    "what the image model is told, or null",
+    "words for the reader, or null",
+    "the prompt to draw with",
+    "1. what happens in the first step",
+    "2. what happens in the second step",
+    "style, place, looks",
+    "what is true after step {last}",
+    "string",
+    "string or null",
+    "str or null",
+    "text or null",
+    "your prompt here",
+)
+LONGEST = 200
+"""Characters of a text that may be a placeholder."""
+SLOT = re.compile(r"\{\w+\}")
+NOT_LETTERS = re.compile(r"[\W\d_]+")
+OR_NULL = re.compile(r"\W*\bor\s+(?:null|none|empty|\"\")\W*$", re.IGNORECASE)
+ONLY_DOTS = re.compile(r"\W*(?:\.\.\.|…)\W*")
+
+
+def _normal(text: str) -> str:
+    """A text as it is compared: its letters alone, without an "or null" at its end."""
+    return NOT_LETTERS.sub("", OR_NULL.sub("", SLOT.sub("", text))).casefold()
+
+
+_NORMAL = frozenset(map(_normal, PLACEHOLDERS))
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text is an example of a template, whatever its case, spaces and punctuation, or only dots."""
+    if len(text) > LONGEST:
+        return False
+    return _normal(text) in _NORMAL or ONLY_DOTS.fullmatch(text) is not None
+
+
+def check_text(name: str, text: str | None) -> None:
+    """Raise AnswerError if a text is a placeholder."""
+    if text and is_placeholder(text):
+        raise AnswerError(
+            f"{name} repeats the example of the form instead of words of its own.",
+            text,
+            "Replace it by the content.",
+        )
+
+
+def check_prompt(name: str, text: str | None) -> None:
+    """Raise AnswerError if a prompt is a placeholder or too long to be drawn with."""
+    check_text(name, text)
+    if text and len(text) > MAX_PROMPT:
+        raise AnswerError(
+            f"{name} has {len(text)} characters; a prompt may have at most {MAX_PROMPT}.",
+            text,
+            "Write a shorter one.",
+        )

@@ -1,0 +1,58 @@
+"""Tags of other names than think and answer: what stands between `<analysis>` and `</analysis>` is a thought.
+
+Models of other families have names of their own for their thoughts, in angle brackets, `[THINK]` or
+`◁think▷`. So the name does not matter. An answer that stands between such tags is a draft and never the
+answer, and one that is opened at the beginning of a line and never closed is a thought to the end. Marks that
+come without an end, such as `<image>`, are part of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+
+OTHER_TAG = re.compile(
+    r"(?P<opens>[<\[◁])(?P<bar>\|?)(?P<end>/?)(?P<name>[^\W\d_][\w:.-]{0,40})(?:\s[^<>\[\]\n]{0,120})?\|?[>\]▷]"
+)
+MARKS = frozenset(
+    ("answer", "s", "bos", "eos", "pad", "unk", "br", "hr", "p", "img", "image", "video", "audio")
+)
+"""Names that are no thoughts: marks of images, of a text's beginning and end, line breaks."""
+MAX_INDENT = 60
+
+
+class OtherTags:
+    """The tags of other names within one reply."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._closings: dict[tuple[str, str], list[re.Match[str]]] = {}
+        for tag in OTHER_TAG.finditer(text):
+            if tag["end"]:
+                self._closings.setdefault(_kind(tag), []).append(tag)
+
+    def closing(self, tag: re.Match[str]) -> re.Match[str] | None:
+        """The next tag that closes this one; None if there is none, and for a mark."""
+        if tag["end"] or tag["name"].lower() in MARKS:
+            return None
+        found = self._closings.get(_kind(tag), [])
+        place = bisect_left(found, tag.end(), key=lambda one: one.start())
+        return found[place] if place < len(found) else None
+
+    def is_open(self, tag: re.Match[str]) -> bool:
+        """Whether a tag without a closing one begins a thought: it begins a line, and is no mark."""
+        before = self._text[max(0, tag.start() - MAX_INDENT) : tag.start()].rpartition("\n")[2]
+        return not tag["end"] and _is_tag(tag) and not before.strip()
+
+    def is_end(self, tag: re.Match[str]) -> bool:
+        """Whether a tag that nothing opened ends a thought that the prompt had opened."""
+        return bool(tag["end"]) and _is_tag(tag)
+
+
+def _is_tag(tag: re.Match[str]) -> bool:
+    """Whether a tag is written `<name>` and is no mark; `[name]` and `<|name|>` count in pairs alone."""
+    return tag["opens"] == "<" and not tag["bar"] and tag["name"].lower() not in MARKS
+
+
+def _kind(tag: re.Match[str]) -> tuple[str, str]:
+    return tag["opens"], tag["name"].lower()

@@ -1,0 +1,125 @@
+"""Every verdict within a reply's objects, whatever its depth, encoding or spelling.
+
+An envelope has a `success` of its own ("the tool ran"), and the judgement is deeper: in an object, a list or
+a text that encodes one as JSON or as a Python literal, maybe several times. Models also correct themselves in
+another spelling. So each of these counts as a further answer, and answers that differ are no verdict. Only
+the refined prompt is not searched, since it may quote anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..errors import AnswerError
+from ..types import Verdict
+from .found_object import FoundObject
+from .objects import read_object
+from .plan_shapes import normal_key
+from .reply_text import find_objects, split_reply
+
+VERDICT_KEYS = ("previous_step_success", "success")
+REFINE_KEYS = ("refine_prompt", "refined_prompt")
+DIFFER = "The reply holds several verdicts that differ."
+MAX_ENCODED = 6
+"""How many times a text within a text is decoded."""
+# A verdict as it may stand anywhere in a text, but for a form that names both words.
+STATED_VERDICT = re.compile(
+    r"succe(?:ss(?:ful)?|eded)\\{0,99}[\"'“”]?\s*(?:[:=]|is\b|should be\b)"
+    r"\s*\\{0,99}[\"'“”]?\s*(true|false)\b"
+    r"(?!\s*[\"'“”]?\s*(?:or\b|/|\|))",
+    re.IGNORECASE,
+)
+VERDICT_LIKE = re.compile(r"succe(?:ss|ed)")
+VERDICT_ITSELF = re.compile(r"succe(?:ss|ssful|ssfully|ed|eds|eded)$")
+FAILURE_LIKE = re.compile(r"fail|unsucce|(?:^|_)(?:no|not|non)_.*succe")
+REFINED_LIKE = re.compile(r"refined?_?prompt")
+ENCODED = re.compile(r"\s*[{\[<`\"']")
+
+
+def bool_from_word(value: object) -> object:
+    """True or False for the words `true` and `false` in any case; any other value as it is."""
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return {"true": True, "false": False}.get(word, value)
+
+
+def is_envelope_like(found: FoundObject) -> bool:
+    """Whether an answer has a bare `success` and no refined prompt: its texts may hold the judgement."""
+    names = {normal_key(key) for key in found.value}
+    return VERDICT_KEYS[0] not in names and not any(REFINED_LIKE.search(name) for name in names)
+
+
+def check_other_verdicts(
+    verdict: Verdict, answers: Iterable[FoundObject], others: Iterable[FoundObject]
+) -> None:
+    """Raise AnswerError if anything within these objects of a reply disagrees with its verdict.
+
+    Args:
+        verdict: The verdict that was read.
+        answers: The objects that it was read from.
+        others: The other objects of the reply. One with a refined prompt and no verdict looks like an answer
+            that cannot be read.
+    """
+    for one in answers:
+        for name, value in _statements(one.value):
+            if _differs(verdict, name, value):
+                raise AnswerError(DIFFER, f"{name}: {value!r} in {one.raw}")
+    for one in others:
+        stated = list(_statements(one.value))
+        if any(_differs(verdict, name, value) for name, value in stated) or (
+            stated and all(REFINED_LIKE.search(name) for name, _ in stated)
+        ):
+            raise AnswerError(DIFFER, one.raw)
+
+
+def _differs(verdict: Verdict, name: str, value: Any) -> bool:
+    """Whether what is stated under this normalized name is not the verdict, or not known to be it."""
+    if REFINED_LIKE.search(name):
+        refined = (
+            value if isinstance(value, str) and value.strip().lower() not in ("", "none", "null") else ""
+        )
+        return not verdict.success and bool(refined) and refined != verdict.refined_prompt
+    said = bool_from_word(value)
+    if FAILURE_LIKE.search(name):
+        return isinstance(said, bool) and said is verdict.success
+    if isinstance(said, bool):
+        return said is not verdict.success
+    return VERDICT_ITSELF.search(name) is not None
+
+
+def _statements(value: Any, decoded: int = 0) -> Iterator[tuple[str, Any]]:
+    """All members within a value that look like a verdict or a refined prompt, by normalized name."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            name = normal_key(key)
+            is_refined = REFINED_LIKE.search(name) is not None
+            if is_refined or VERDICT_LIKE.search(name) or FAILURE_LIKE.search(name):
+                yield name, item
+            if not (is_refined and isinstance(item, str)):
+                yield from _statements(item, decoded)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _statements(item, decoded)
+    elif isinstance(value, str) and ENCODED.match(value):
+        if decoded == MAX_ENCODED:
+            raise AnswerError(f"The answer has texts that are encoded more than {MAX_ENCODED} times.", value)
+        inner = [one for item in _decoded(value) for one in _statements(item, decoded + 1)]
+        yield from inner
+        if "{" in value and all(REFINED_LIKE.search(name) for name, _ in inner):
+            # Like an object, and not readable: what it states counts all the same.
+            yield from (("success", stated.group(1)) for stated in STATED_VERDICT.finditer(value))
+
+
+def _decoded(text: str) -> list[Any]:
+    """What a text encodes as a whole: an object, a list, a text, or a reply with tags or fences; else
+    nothing."""
+    body = text.strip()
+    try:
+        if body[0] in "<`":
+            return [one.value for place in split_reply(body).places for one in find_objects(place)]
+        source = f'{{"text": {body}}}'
+        found = read_object(source, 0, len(source))
+    except AnswerError:
+        return []
+    return [] if found.open_depth or found.end < len(source) else list(found.value.values())

@@ -1,0 +1,41 @@
+"""Texts that a template shows as examples are never content."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend import prompts
+from interleave_thinker.backend.answers.agent_texts import is_placeholder
+from interleave_thinker.backend.answers.long_plan import read_outline
+from interleave_thinker.backend.errors import AnswerError
+
+FORM = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+VALUE = re.compile(r"[:\[,] \"((?:[^\"\\]|\\.)*)\"(?!:)")
+TEMPLATES = sorted(Path(prompts.__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_every_example_of_every_template_is_known(path: Path) -> None:
+    (form,) = FORM.findall(path.read_text(encoding="utf-8").replace(", or null", " or null"))
+    examples = VALUE.findall(form.replace('["', '[ "'))
+    assert examples, form
+    for example in examples:
+        assert is_placeholder(example), example
+        assert is_placeholder(f" {example.upper()} !")
+        assert not is_placeholder(f"{example} a red boat")
+
+
+@pytest.mark.parametrize("text", ["Boat", "Step 1", "1.", "?!", "a ...", "wait for it ...", "\U0001f389", ""])
+def test_other_texts_are_content(text: str) -> None:
+    assert not is_placeholder(text)
+
+
+def test_an_outline_that_repeats_the_form_is_refused() -> None:
+    lines = '["1. what happens in the first step", "2. what happens in the second step"]'
+    with pytest.raises(AnswerError, match="repeats the example"):
+        read_outline(f'<answer>{{"outline": {lines}, "always": "rain"}}</answer>')
+    with pytest.raises(AnswerError, match="repeats the example"):
+        read_outline('<answer>{"outline": ["1. A walk"], "always": "Style, place, looks"}</answer>')
