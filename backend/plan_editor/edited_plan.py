@@ -85,6 +85,11 @@ def rising(steps: list[EditedStep]) -> tuple[EditedStep, ...]:
 
 def make_step(fields: dict[str, object], line: int) -> Step:
     """A step of these fields; raises PlanTextError for the first field that cannot be so."""
+    for name, value in fields.items():
+        # An escape in JSON may hold half a character, which a value would replace without a word.
+        if isinstance(value, str) and HALF_A_CHARACTER.search(value):
+            message = f", step {fields['number']}, {name}: the text contains half a character."
+            raise PlanTextError(message, "Type it again.", line)
     try:
         return Step.model_validate(fields)
     except ValidationError as error:
