@@ -26,7 +26,7 @@ from comfy_api.latest import io, ui
 
 from ...backend.errors import JournalError, SettingsError
 from ...backend.files.names import name_fault
-from ..inputs.name_tokens import NamedNode, named_nodes, with_tokens
+from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
 from .folders import output_folder
 
 LONGEST_PREFIX = 200
@@ -47,12 +47,49 @@ class NewName:
         return self.folder / f"{self.stem}{ending}"
 
 
-def new_name(prefix: str, hidden: io.HiddenHolder | None = None) -> NewName:
-    """The next free name `PREFIX_00001_` below the output folder; %date:yyyy-MM-dd%, %year% and the like are
-    filled in, and %Node.widget% from the graph that is running (`hidden`). Raises SettingsError for a prefix
-    that is no safe name or leads outside."""
+def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int, int] = (0, 0)) -> NewName:
+    """The next free name `PREFIX_00001_` below the output folder.
+
+    Args:
+        prefix: Beginning of the name, with sub-folders before it. %date:yyyy-MM-dd%, %year%, %width% and the like
+            are filled in, and %Node.widget%.
+        hidden: The graph that is running, for %Node.widget%.
+        size: Width and height in pixels of the saved images, for %width% and %height%.
+
+    Raises:
+        SettingsError: The prefix is not a safe name, or leads outside.
+        JournalError: The folder cannot be made.
+    """
     output = folder_paths.get_output_directory()
     prefix = with_tokens(prefix, datetime.now(), graph_of(hidden))
+    check_name(prefix)
+    try:
+        folder, name, counter, _, _ = folder_paths.get_save_image_path(prefix.replace("\\", "/"), output, *size)
+    except OSError as error:
+        raise JournalError(f"Nothing can be saved under {prefix!r} ({error.strerror or error}).") from error
+    except Exception as error:  # the host raises a bare Exception for a prefix that leads outside
+        raise SettingsError(f"{prefix[:80]!r} leads out of the output folder.") from error
+    return NewName(Path(folder), f"{name}_{counter:05}_")
+
+
+def prefix_fault(prefix: str | None) -> bool | str:
+    """Return the error of a name prefix before anything runs, True if it has none: the result of a node's
+    `validate_inputs`.
+
+    Marks count as one character, since their values are not known yet. `None` is a prefix on a wire; `new_name` checks
+    it, and the filled-in marks, when the node runs.
+    """
+    try:
+        if prefix is not None:
+            check_name(MARK.sub("0", prefix))
+    except SettingsError as error:
+        return str(error)
+    return True
+
+
+def check_name(prefix: str) -> None:
+    """Raise SettingsError if this prefix is not a safe name, leads out of the output folder, or leads through a
+    file."""
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
     if (
@@ -64,15 +101,17 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None) -> NewName:
             f"{prefix[:80]!r} cannot be the beginning of a file name.",
             "Use letters, digits and / for sub-folders, for example stories/boat.",
         )
-    try:
-        folder, name, counter, _, _ = folder_paths.get_save_image_path("/".join(parts), output)
-    except OSError as error:
-        raise JournalError(f"Nothing can be saved under {prefix!r} ({error.strerror or error}).") from error
-    except Exception as error:  # the host raises a bare Exception for a prefix that leads outside
-        raise SettingsError(f"{prefix[:80]!r} leads out of the output folder.") from error
-    if len(name.encode()) > LONGEST_NAME:
-        raise SettingsError(f"The name {name[:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
-    return NewName(Path(folder), f"{name}_{counter:05}_")
+    if len(parts[-1].encode()) > LONGEST_NAME:
+        raise SettingsError(f"The name {parts[-1][:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
+    output = Path(os.path.abspath(folder_paths.get_output_directory()))
+    folder = Path(os.path.abspath(output.joinpath(*parts[:-1]) if parts[0] else "/".join(parts[:-1])))
+    if not folder.is_relative_to(output):
+        raise SettingsError(f"{prefix[:80]!r} leads out of the output folder.", "Begin it with a name.")
+    for place in (folder, *folder.parents):
+        if place.is_dir():
+            return
+        if place.exists():
+            raise SettingsError(f"{prefix[:80]!r} leads through {place.name!r}, a file.", "Choose another name.")
 
 
 def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:

@@ -127,6 +127,10 @@ class Export(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, filename_prefix: str | None = None) -> bool | str:
+        return host.prefix_fault(filename_prefix)
+
+    @classmethod
     def execute(
         cls, trajectory: Trajectory, format: str, filename_prefix: str, **options: Any
     ) -> io.NodeOutput:
@@ -139,10 +143,16 @@ class Export(io.ComfyNode):
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
-        path = write_export(trajectory, kind, host.new_name(filename_prefix, cls.hidden), options)
+        name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
+        path = write_export(trajectory, kind, name, options)
         note = font_note(trajectory) if kind in DRAWN else ""
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         return io.NodeOutput(str(path), ui=display_of(path, kind))
+
+
+def image_size(trajectory: Trajectory) -> tuple[int, int]:
+    """Width and height in pixels of the first kept image, for the name of a file; (0, 0) without one."""
+    return next((result.image.size for result in trajectory.results if result.image), (0, 0))
 
 
 def display_of(path: Path, kind: str) -> dict[str, Any]:

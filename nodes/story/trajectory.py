@@ -15,7 +15,7 @@ from ...backend.types import Trajectory
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
-from .export import display_of, write_export
+from .export import display_of, image_size, write_export
 from .saved_runs import find_choice, load_choice, stamp, trajectory_names
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
@@ -72,11 +72,15 @@ class SaveTrajectory(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, filename_prefix: str | None = None) -> bool | str:
+        return host.prefix_fault(filename_prefix)
+
+    @classmethod
     def execute(cls, trajectory: Trajectory, filename_prefix: str, form: str = FOLDER) -> io.NodeOutput:
         check_connected("Save Trajectory", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
             raise SettingsError(f"There is no form {form!r}.", f"Known: {FOLDER}, {ONE_FILE}.")
-        name = host.new_name(filename_prefix, cls.hidden)
+        name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())
             shown: dict[str, Any] = {"text": (str(path),)}

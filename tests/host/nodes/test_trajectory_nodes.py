@@ -211,19 +211,40 @@ def test_a_record_shows_no_image_from_outside_its_folder(host: ComfyServer) -> N
     assert "secret.png" not in before
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    ["../out", "/tmp/out", "a/../../out", "..", "", ".hidden", "a\0b", "C:\\out", "x" * 300, "a/", "a/./b"],
-)
-def test_nothing_is_written_outside_the_output_folder(
+PREFIXES = (
+    "../out", "/tmp/out", "a/../../out", "..", "", ".hidden", "a\0b", "C:\\out", "x" * 300, "x" * 150, "a/", "a/./b",
+    "%date:yyyy%/../../out", "host.db/out",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_name_that_leads_outside_is_refused_before_anything_runs(
     host: ComfyServer, run: Trajectory, prefix: str
 ) -> None:
+    (host.base / "output" / "host.db").touch()
     before = {path for path in host.base.parent.rglob("*") if "output" not in path.parts}
     for kind, inputs in (("InterleaveSaveTrajectory", {}), ("InterleaveExport", export())):
-        with pytest.raises(HostError, match=r"file name|too long|leads out"):
-            host.run(graph(name_of(host, run), kind, **inputs | {"filename_prefix": prefix}))
+        made = graph(name_of(host, run), kind, **inputs | {"filename_prefix": prefix})
+        del made["report"]
+        with pytest.raises(HostError, match=r"file name|too long|leads") as refused:
+            host.queue(made)
+        (fault,) = json.loads(refused.value.details)["node_errors"]["out"]["errors"]
+        assert fault["extra_info"]["input_name"] == "filename_prefix"
+        on_a_wire = made | {"name": node("PrimitiveString", value=prefix)}
+        on_a_wire["out"] = node(kind, **made["out"]["inputs"] | {"filename_prefix": ["name", 0]})
+        with pytest.raises(HostError, match=r"file name|too long|leads"):
+            host.run(on_a_wire)
     after = {path for path in host.base.parent.rglob("*") if "output" not in path.parts}
     assert {path for path in after - before if "__pycache__" not in path.parts} == set()
+
+
+def test_a_name_has_the_size_of_the_storys_images(host: ComfyServer, run: Trajectory) -> None:
+    image = next(result.image for result in run.results if result.image)
+    name = "sized/%width%x%height%"
+    for kind, inputs in (("InterleaveSaveTrajectory", {}), ("InterleaveExport", export())):
+        made = graph(name_of(host, run), kind, **inputs | {"filename_prefix": name})
+        path = Path(host.run(made)["out"]["text"][0])
+        assert path.name.startswith(f"{image.size[0]}x{image.size[1]}_"), path
 
 
 def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, run: Trajectory) -> None:
