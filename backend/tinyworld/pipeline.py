@@ -20,7 +20,7 @@ from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from PIL import Image
 
 from ..checkpoints.model_folder import check_files, check_weights
-from ..errors import SettingsError
+from ..errors import GeneratorError, SettingsError
 from .codec import CellCodec
 from .drawing import PAGE
 
@@ -148,7 +148,12 @@ class TinyWorldPipeline(DiffusionPipeline):
             sigma = self.scheduler.sigmas[index]
             clean = self.predict(state, source, sigma.expand(len(prompts)), text, mask)
             state = self.scheduler.step((state - clean) / sigma, timestep, state, return_dict=False)[0]
-        pages = ((self.codec.decode(state).clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
+        decoded = self.codec.decode(state)
+        if not torch.isfinite(decoded).all():
+            raise GeneratorError(
+                "The pixels are not finite numbers (NaN or infinite).", "Use another checkpoint: its weights are broken."
+            )
+        pages = ((decoded.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
         return [Image.fromarray(page.permute(1, 2, 0).cpu().numpy()) for page in pages]
 
 

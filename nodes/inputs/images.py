@@ -17,46 +17,58 @@ from ...backend.files.image_decoding import MAX_PIXELS
 from ...backend.pictures import Picture
 
 LOOK = "Look at what is connected to it."
+OVERFLOWED = (
+    "The model or its VAE overflowed: load it in bfloat16 or float32 (ComfyUI's option --fp32-vae for the VAE)."
+)
 
 
 def to_pictures(batch: object) -> tuple[Picture, ...]:
-    """Pictures of an image batch `[B, H, W, C]` of floats, values 0..1, C of 3 or 4; raises SettingsError for
-    anything else that is connected, and for images that no file of a run could be read with."""
+    """Pictures of an image batch (see `checked_batch`), values 0..1. One channel is grey, a second or fourth one is
+    how solid a pixel is.
+
+    Raises:
+        SettingsError: Something else is connected, an image could not be read back from a run's files, or a pixel
+            is NaN or infinite.
+    """
     return tuple(_picture(one) for one in checked_batch(batch))
 
 
 def checked_batch(batch: object) -> torch.Tensor:
-    """The same if it is an image batch; raises SettingsError if not."""
+    """The image batch as `(count, height, width, channels)` with 1 to 4 channels. The frames of a video,
+    `(videos, frames, height, width, channels)`, become images, as the host's VAE Decode does it. Raises SettingsError
+    for anything else."""
     if not isinstance(batch, torch.Tensor):
         found = "Nothing" if batch is None else f"A value of the kind {type(batch).__name__:.60}"
         raise SettingsError(f"{found} is connected where an image is wanted.", LOOK)
-    if batch.ndim != 4 or batch.shape[-1] not in (3, 4):
+    if batch.ndim not in (4, 5) or batch.shape[-1] not in (1, 2, 3, 4):
         raise SettingsError(
-            f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, 3] is wanted."
+            f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, channels] with 1 to 4 "
+            "channels is wanted.",
+            LOOK,
         )
-    count, height, width, _ = batch.shape
-    if not count * height * width or not batch.is_floating_point() or batch.is_meta:
+    if not batch.numel() or not batch.is_floating_point() or batch.is_meta:
         raise SettingsError(
             f"Images of shape {tuple(batch.shape)} and type {batch.dtype} cannot be used: an image has "
             "pixels, of floating point.",
             LOOK,
         )
+    height, width = batch.shape[-3:-1]
     if height * width > MAX_PIXELS:
         raise SettingsError(
             f"An image of {width}x{height} pixels is connected; at most {MAX_PIXELS} are read.",
             "Scale it down first.",
         )
-    return batch
+    return batch.flatten(0, -4)
 
 
 def _picture(image: torch.Tensor) -> Picture:
     # numpy has no bfloat16, and reads nothing that is still being learned.
     floats = image.detach().cpu()
     floats = floats.float() if floats.dtype is torch.bfloat16 else floats
-    with np.errstate(invalid="ignore"):
-        # A model that overflowed gives NaN, and black pixels for it, here as in the host's Save Image.
-        pixels = np.clip(255.0 * floats.numpy(), 0, 255).astype(np.uint8)
-    return Picture(Image.fromarray(pixels))
+    if not torch.isfinite(floats).all():
+        raise SettingsError("An image has pixels that are not finite numbers (NaN or infinite).", OVERFLOWED)
+    pixels = np.clip(255.0 * floats.numpy(), 0, 255).astype(np.uint8)
+    return Picture(Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
 
 
 def to_batch(image: Image.Image) -> torch.Tensor:

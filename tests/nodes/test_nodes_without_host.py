@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import warnings
 from importlib import metadata
 from pathlib import Path
 
@@ -51,17 +50,37 @@ def test_images_of_every_kind_of_float_are_read_and_nothing_else() -> None:
     kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
     for batch in (*(grey.to(kind) for kind in kinds), torch.nn.Parameter(grey)):
         assert [picture.image.getpixel((0, 0)) for picture in to_pictures(batch)] == [(127, 127, 127)] * 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        to_pictures(torch.full((1, 4, 6, 3), float("nan")))
     wrong = [
-        None, 5, "image", [grey], {"samples": grey}, grey[0], grey[..., :1], grey[:0], grey[:, :0],
+        None, 5, "image", [grey], {"samples": grey}, grey[0], grey[..., :0], grey[:0], grey[:, :0],
+        grey[None, None], grey[None, :0], torch.zeros(1, 4, 6, 5), torch.zeros(1, 16, 16),
         grey.byte(), grey.bool(), grey.to(torch.complex64), torch.empty(1, 4, 6, 3, device="meta"),
         torch.zeros(1, 1, 1, 3).expand(1, 60_000, 60_000, 3),
     ]  # fmt: skip
     for value in wrong:
         with pytest.raises(SettingsError):
             to_pictures(value)
+
+
+def test_images_of_one_to_four_channels_and_frames_of_a_video_are_read() -> None:
+    pixels = torch.tensor([[[[0.2, 1.0], [0.8, 0.0]]]])
+    shades = [51, 204]
+    for batch in (pixels[..., :1], pixels[..., :1].expand(-1, -1, -1, 3), pixels[None, ..., :1]):
+        (picture,) = to_pictures(batch)
+        assert [picture.image.getpixel((x, 0)) for x in (0, 1)] == [(shade,) * 3 for shade in shades]
+    for batch in (pixels, torch.cat([pixels[..., :1].expand(-1, -1, -1, 3), pixels[..., 1:]], -1)):
+        (picture,) = to_pictures(batch)
+        assert [picture.image.getpixel((x, 0)) for x in (0, 1)] == [(51,) * 3, (255,) * 3]
+    video = torch.arange(6).reshape(2, 3, 1, 1, 1) / 255.0 * torch.ones(2, 3, 4, 6, 3) + 0.001
+    assert [picture.image.getpixel((0, 0)) for picture in to_pictures(video)] == [(n,) * 3 for n in range(6)]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_a_pixel_that_is_no_finite_number_is_an_error(value: float, kind: torch.dtype) -> None:
+    batch = torch.full((2, 4, 6, 3), 0.5)
+    batch[1, 3, 5, 2] = value
+    with pytest.raises(SettingsError, match="NaN or infinite.*overflowed"):
+        to_pictures(batch.to(kind))
 
 
 def test_a_mask_is_one_of_numbers_and_nothing_else() -> None:

@@ -23,7 +23,7 @@ from ...values import shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline
-from .kinds import PipelinePair, arguments_of
+from .kinds import PipelinePair, arguments_of, images_of
 from .options import PipelineOptions, check_strength
 
 OUT_OF_MEMORY = re.compile(
@@ -205,20 +205,20 @@ class DiffusersGenerator:
             try:
                 with self._one_at_a_time, torch.inference_mode():
                     self._stop_if_interrupted()
-                    output = pipeline(**arguments)
+                    images, is_blacked_out = images_of(pipeline, arguments)
             except RuntimeError as error:
                 self._explain_memory(error, arguments)
                 raise
-        if any(getattr(output, "nsfw_content_detected", None) or ()):
+        if is_blacked_out:
             raise GeneratorError(
                 f"{type(pipeline).__name__}'s safety checker blacked the image out.",
                 "Change the prompt or the seed.",
             )
-        if len(output.images) != len(prompts):
+        if len(images) != len(prompts):
             raise GeneratorError(
-                f"{type(pipeline).__name__} gave {len(output.images)} images for {len(prompts)} prompts."
+                f"{type(pipeline).__name__} gave {len(images)} images for {len(prompts)} prompts."
             )
-        return [Picture(image) for image in output.images]
+        return [Picture(image) for image in images]
 
     def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
         shown = [one.image for one in (*((source,) if source else ()), *self._beside)]

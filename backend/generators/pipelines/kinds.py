@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import SettingsError
+from ...errors import GeneratorError, SettingsError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 EditMode = Literal["reference", "img2img"]
 Batching = Literal["none", "one source", "any source"]
@@ -112,6 +115,32 @@ def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> 
 def arguments_of(pipeline: Any) -> set[str]:
     """Names of the arguments that a pipeline's call takes."""
     return set(inspect.signature(type(pipeline).__call__).parameters) - {"self"}
+
+
+def images_of(pipeline: Any, arguments: dict[str, Any]) -> tuple[list[Image.Image], bool]:
+    """Call a pipeline; return its images and whether its safety checker blacked one out.
+
+    Floats are asked for where the pipeline can give them, and become bytes as diffusers itself makes them: only floats
+    show that a model overflowed.
+
+    Raises:
+        GeneratorError: A pixel is NaN or infinite.
+    """
+    import numpy as np
+    from diffusers.image_processor import VaeImageProcessor
+
+    if "output_type" in arguments_of(pipeline):
+        arguments = {**arguments, "output_type": "np"}
+    output = pipeline(**arguments)
+    images = output.images
+    if isinstance(images, np.ndarray):
+        if not np.isfinite(images).all():
+            raise GeneratorError(
+                f"{type(pipeline).__name__} gave pixels that are not finite numbers (NaN or infinite).",
+                "The model overflowed: choose the dtype bfloat16 or float32.",
+            )
+        images = VaeImageProcessor.numpy_to_pil(images)
+    return list(images), any(getattr(output, "nsfw_content_detected", None) or ())
 
 
 def _twin(pipeline: Any, finder: str) -> Any | None:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from support import tiny_pipelines
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.pipelines import kinds
 from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
@@ -92,6 +94,32 @@ def test_draws_and_edits(build: Build, name: str, mode: str, options: dict, tmp_
     assert generator.draw("seven green ducks at night", scene(), 5) != edited, "the prompt matters"
     assert generator.draw("a red boat", scene(1), 5) != edited, "the source matters"
     assert edited != drawn
+
+
+@pytest.mark.parametrize(
+    "name", ["stable_diffusion", "flux2_klein", "flux_kontext", "qwen_image_edit_plus", "longcat_image_edit"]
+)
+def test_the_bytes_of_an_image_are_those_that_diffusers_makes(
+    build: Build, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = open_tiny(build(name), steps=2)
+    drawn = generator.draw("a red boat", scene(), 5)
+    official = kinds.arguments_of
+    monkeypatch.setattr(kinds, "arguments_of", lambda pipeline: official(pipeline) - {"output_type"})
+    assert generator.draw("a red boat", scene(), 5) == drawn
+
+
+@pytest.mark.parametrize("name", ["stable_diffusion", "flux2_klein", "qwen_image_edit_plus"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_pixels_of_a_model_that_overflowed_are_an_error(build: Build, name: str, value: float) -> None:
+    generator = open_tiny(build(name), size="64x64", steps=2)
+    pipeline = generator._pair.edit
+    model = pipeline.unet if name == "stable_diffusion" else pipeline.transformer
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.copy_(torch.full_like(weights, value))
+    with pytest.raises(GeneratorError, match="NaN or infinite.*float32"):
+        generator.draw("a red boat", scene(), 5)
 
 
 def test_text_to_image_follows_seed_and_prompt(build: Build) -> None:
