@@ -151,7 +151,8 @@ class TinyWorldPipeline(DiffusionPipeline):
         decoded = self.codec.decode(state)
         if not torch.isfinite(decoded).all():
             raise GeneratorError(
-                "The pixels are not finite numbers (NaN or infinite).", "Use another checkpoint: its weights are broken."
+                "The pixels are not finite numbers (NaN or infinite).",
+                "Use another checkpoint: its weights are broken.",
             )
         pages = ((decoded.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
         return [Image.fromarray(page.permute(1, 2, 0).cpu().numpy()) for page in pages]

@@ -16,7 +16,7 @@ from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.validation import only_text
+from ..inputs.validation import fault_of, only_text
 from .managed_chat import ManagedChat
 from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
@@ -96,12 +96,11 @@ class RemoteAgent(io.ComfyNode):
         # The host shows what is returned once for every input asked for here, so it is one: a key that was
         # pasted where its name belongs would stand in the report of an error that execute raises. None is an
         # input on a wire.
-        try:
+        def check() -> None:
             only_text("Remote Agent", key_variable=key_variable or "")
             check_variable((key_variable or "").strip())
-        except SettingsError as error:
-            return str(error)
-        return True
+
+        return fault_of(check)
 
     @classmethod
     def execute(

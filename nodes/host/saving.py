@@ -27,6 +27,7 @@ from comfy_api.latest import io, ui
 from ...backend.errors import JournalError, SettingsError
 from ...backend.files.names import name_fault
 from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
+from ..inputs.validation import fault_of
 from .folders import output_folder
 
 LONGEST_PREFIX = 200
@@ -51,8 +52,8 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int
     """The next free name `PREFIX_00001_` below the output folder.
 
     Args:
-        prefix: Beginning of the name, with sub-folders before it. %date:yyyy-MM-dd%, %year%, %width% and the like
-            are filled in, and %Node.widget%.
+        prefix: Beginning of the name, with sub-folders before it. %date:yyyy-MM-dd%, %year%, %width% and the
+            like are filled in, and %Node.widget%.
         hidden: The graph that is running, for %Node.widget%.
         size: Width and height in pixels of the saved images, for %width% and %height%.
 
@@ -64,7 +65,9 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int
     prefix = with_tokens(prefix, datetime.now(), graph_of(hidden))
     check_name(prefix)
     try:
-        folder, name, counter, _, _ = folder_paths.get_save_image_path(prefix.replace("\\", "/"), output, *size)
+        folder, name, counter, _, _ = folder_paths.get_save_image_path(
+            prefix.replace("\\", "/"), output, *size
+        )
     except OSError as error:
         raise JournalError(f"Nothing can be saved under {prefix!r} ({error.strerror or error}).") from error
     except Exception as error:  # the host raises a bare Exception for a prefix that leads outside
@@ -76,20 +79,15 @@ def prefix_fault(prefix: str | None) -> bool | str:
     """Return the error of a name prefix before anything runs, True if it has none: the result of a node's
     `validate_inputs`.
 
-    Marks count as one character, since their values are not known yet. `None` is a prefix on a wire; `new_name` checks
-    it, and the filled-in marks, when the node runs.
+    Marks count as one character, since their values are not known yet. `None` is a prefix on a wire;
+    `new_name` checks it, and the filled-in marks, when the node runs.
     """
-    try:
-        if prefix is not None:
-            check_name(MARK.sub("0", prefix))
-    except SettingsError as error:
-        return str(error)
-    return True
+    return prefix is None or fault_of(lambda: check_name(MARK.sub("0", prefix)))
 
 
 def check_name(prefix: str) -> None:
-    """Raise SettingsError if this prefix is not a safe name, leads out of the output folder, or leads through a
-    file."""
+    """Raise SettingsError if this prefix is not a safe name, leads out of the output folder, or leads through
+    a file."""
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
     if (
@@ -111,7 +109,9 @@ def check_name(prefix: str) -> None:
         if place.is_dir():
             return
         if place.exists():
-            raise SettingsError(f"{prefix[:80]!r} leads through {place.name!r}, a file.", "Choose another name.")
+            raise SettingsError(
+                f"{prefix[:80]!r} leads through {place.name!r}, a file.", "Choose another name."
+            )
 
 
 def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:

@@ -17,33 +17,34 @@ from ...backend.files.image_decoding import MAX_PIXELS
 from ...backend.pictures import Picture
 
 LOOK = "Look at what is connected to it."
-OVERFLOWED = (
-    "The model or its VAE overflowed: load it in bfloat16 or float32 (ComfyUI's option --fp32-vae for the VAE)."
-)
+OVERFLOWED = "The model or its VAE overflowed: load it in bfloat16 or float32 (VAE: ComfyUI's --fp32-vae)."
 
 
 def to_pictures(batch: object) -> tuple[Picture, ...]:
-    """Pictures of an image batch (see `checked_batch`), values 0..1. One channel is grey, a second or fourth one is
-    how solid a pixel is.
+    """Return the pictures of an image batch (see `checked_batch`), values 0..1.
+
+    One channel is gray. A second or fourth channel is opacity.
 
     Raises:
-        SettingsError: Something else is connected, an image could not be read back from a run's files, or a pixel
-            is NaN or infinite.
+        SettingsError: Something else is connected, an image could not be read back from a run's files, or a
+            pixel is NaN or infinite.
     """
     return tuple(_picture(one) for one in checked_batch(batch))
 
 
 def checked_batch(batch: object) -> torch.Tensor:
-    """The image batch as `(count, height, width, channels)` with 1 to 4 channels. The frames of a video,
-    `(videos, frames, height, width, channels)`, become images, as the host's VAE Decode does it. Raises SettingsError
-    for anything else."""
+    """Return the image batch as `(count, height, width, channels)` with 1 to 4 channels.
+
+    The frames of a video, `(videos, frames, height, width, channels)`, become images, as in the host's VAE
+    Decode. Raises SettingsError for anything else.
+    """
     if not isinstance(batch, torch.Tensor):
         found = "Nothing" if batch is None else f"A value of the kind {type(batch).__name__:.60}"
         raise SettingsError(f"{found} is connected where an image is wanted.", LOOK)
     if batch.ndim not in (4, 5) or batch.shape[-1] not in (1, 2, 3, 4):
         raise SettingsError(
-            f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, channels] with 1 to 4 "
-            "channels is wanted.",
+            f"Images of shape {tuple(batch.shape)} cannot be used; [count, height, width, channels] with "
+            "1 to 4 channels is wanted.",
             LOOK,
         )
     if not batch.numel() or not batch.is_floating_point() or batch.is_meta:

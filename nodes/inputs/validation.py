@@ -8,14 +8,29 @@ other error of the pack's.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.errors import SettingsError
+from ...backend.errors import InterleaveError, SettingsError
 from ...backend.journal.files import first_fault
 
 Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def fault_of(check: Callable[[], object]) -> bool | str:
+    """Return the result of a node's `validate_inputs`: the message of the error that `check` raises, or True.
+
+    The host asks before anything runs, so a wrong value is not found only after a whole story. It reports the
+    message once for each parameter of `validate_inputs` and leaves out its own checks of these inputs. An
+    input on a wire is `None`.
+    """
+    try:
+        check()
+    except InterleaveError as error:
+        return str(error)
+    return True
 
 
 def checked(kind: type[Settings], node: str, **values: Any) -> Settings:

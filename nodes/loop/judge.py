@@ -28,7 +28,7 @@ from ..inputs.connected import AGENT, check_connected
 from ..inputs.images import only_picture
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.validation import in_range
+from ..inputs.validation import fault_of, in_range
 
 OWN_WORD = 0.0
 LONGEST_TEXTS = 80_000
@@ -111,6 +111,10 @@ class Judge(io.ComfyNode):
                 ),
             ],
         )
+
+    @classmethod
+    def validate_inputs(cls, instruction: str | None = None) -> bool | str:
+        return instruction is None or fault_of(lambda: check_texts(instruction, ""))
 
     @classmethod
     def execute(

@@ -22,7 +22,7 @@ from ..inputs.connected import AGENT, check_connected
 from ..inputs.request import asked_request, images_input
 from ..inputs.run_folder import planning_folder
 from ..inputs.sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
-from ..inputs.validation import checked, in_range
+from ..inputs.validation import checked, fault_of, in_range
 from .outline_text import plan_text
 
 SHOWN = 200
@@ -121,6 +121,11 @@ class Planner(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, request: str | None = None, images: Any = None) -> bool | str:
+        # The host hands over grown inputs whether they are asked for or not.
+        return request is None or fault_of(lambda: check_wish(request))
+
+    @classmethod
     def execute(
         cls,
         agent: ChatModel,
@@ -131,9 +136,8 @@ class Planner(io.ComfyNode):
         **options: Any,
     ) -> io.NodeOutput:
         check_connected("Planner", AGENT, agent=agent)
+        check_wish(request)
         asked = asked_request(request, images)
-        if not asked.text.strip():
-            raise SettingsError("The request is empty.", "Write what is to be shown and told.")
         in_range("Planner", 0, 2**48, seed=seed)
         in_range("Planner", 0.0, 2.0, temperature=temperature)
         from ...backend.agents.planner import Planner as PlanningAgent
@@ -153,6 +157,13 @@ class Planner(io.ComfyNode):
             request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest
         )
         return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown)
+
+
+def check_wish(request: str) -> None:
+    """Raise SettingsError for a request that is empty, or that no agent could be asked with."""
+    if not request.strip():
+        raise SettingsError("The request is empty.", "Write what is to be shown and told.")
+    asked_request(request, None)
 
 
 def planned(

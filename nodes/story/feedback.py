@@ -19,6 +19,7 @@ from .. import host
 from ..inputs.connected import AGENT, TRAJECTORY, check_connected, check_optional
 from ..inputs.run_folder import PARENT, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket, TrajectorySocket
+from ..inputs.validation import fault_of
 
 if TYPE_CHECKING:
     from ...backend.feedback.rows import FeedbackData
@@ -91,6 +92,12 @@ class FeedbackNode(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, word: str | None = None, better_prompt: str | None = None) -> bool | str:
+        if word is None or better_prompt is None:
+            return True
+        return fault_of(lambda: spoken(1, 0, word, better_prompt, ""))
+
+    @classmethod
     def execute(
         cls,
         trajectory: Trajectory,
@@ -113,15 +120,25 @@ class FeedbackNode(io.ComfyNode):
 def feedback_of(
     trajectory: Trajectory, step: int, attempt: int, word: str, better_prompt: str, reason: str
 ) -> Feedback:
-    """What the widgets say. Raises SettingsError if there is no such step, or a better prompt is missing or
-    too long."""
+    """What the widgets say. Raises SettingsError if there is no such step, and as `spoken` does."""
+    return spoken(
+        step,
+        chosen_attempt(trajectory, step) if attempt == CHOSEN else attempt - 1,
+        word,
+        better_prompt,
+        reason,
+    )
+
+
+def spoken(step: int, index: int, word: str, better_prompt: str, reason: str) -> Feedback:
+    """The feedback on the attempt of this index. Raises SettingsError if the word is unknown, or a better
+    prompt is missing or too long."""
     if word not in (ACCEPT, REJECT, BETTER, TAKE_BACK):
         raise SettingsError(
             f"There is no word {word!r}.", f"Known: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
         )
     if word == BETTER and not better_prompt.strip():
         raise SettingsError("The better prompt is empty.", "Write it, or choose reject.")
-    index = chosen_attempt(trajectory, step) if attempt == CHOSEN else attempt - 1
     values: dict[str, Any] = {"step": step, "attempt": index}
     if word != TAKE_BACK:
         values |= {"accepted": word == ACCEPT, "note": reason.strip() or None}

@@ -15,6 +15,7 @@ from ...backend.types import Trajectory
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
+from ..inputs.validation import fault_of
 from .export import display_of, image_size, write_export
 from .saved_runs import find_choice, load_choice, stamp, trajectory_names
 
@@ -128,11 +129,7 @@ class LoadTrajectory(io.ComfyNode):
     @classmethod
     def validate_inputs(cls, story: str) -> bool | str:
         # Asked for here, the host leaves its own check of the list out: a story may be newer than the page.
-        try:
-            find_choice(story, story_roots())
-        except InterleaveError as error:
-            return str(error)
-        return True
+        return fault_of(lambda: find_choice(story, story_roots()))
 
     @classmethod
     def execute(cls, story: str) -> io.NodeOutput:

@@ -79,7 +79,7 @@ def test_images_of_one_to_four_channels_and_frames_of_a_video_are_read() -> None
 def test_a_pixel_that_is_no_finite_number_is_an_error(value: float, kind: torch.dtype) -> None:
     batch = torch.full((2, 4, 6, 3), 0.5)
     batch[1, 3, 5, 2] = value
-    with pytest.raises(SettingsError, match="NaN or infinite.*overflowed"):
+    with pytest.raises(SettingsError, match=r"NaN or infinite.*overflowed"):
         to_pictures(batch.to(kind))
 
 

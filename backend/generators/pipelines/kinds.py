@@ -120,8 +120,8 @@ def arguments_of(pipeline: Any) -> set[str]:
 def images_of(pipeline: Any, arguments: dict[str, Any]) -> tuple[list[Image.Image], bool]:
     """Call a pipeline; return its images and whether its safety checker blacked one out.
 
-    Floats are asked for where the pipeline can give them, and become bytes as diffusers itself makes them: only floats
-    show that a model overflowed.
+    Floats are requested where the pipeline can return them, since bytes do not show that a model overflowed.
+    They are converted to bytes by diffusers' own function.
 
     Raises:
         GeneratorError: A pixel is NaN or infinite.

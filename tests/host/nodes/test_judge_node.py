@@ -79,12 +79,20 @@ def test_a_reply_that_cannot_be_read_is_an_error_that_shows_it(host: ComfyServer
         host.run(judged("What a lovely picture!", "Such a lovely picture!"))
 
 
+def test_a_missing_instruction_is_refused_before_anything_runs(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match="no instruction") as refused:
+        host.queue(judged(verdict(True), instruction="  "))
+    faults = json.loads(refused.value.details)["node_errors"]["judge"]["errors"]
+    assert [fault["extra_info"]["input_name"] for fault in faults] == ["instruction"]
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
-    [({"instruction": "  "}, "no instruction"), ({"after": "@many"}, "after has 3 images")],
+    [({"instruction": "@blank"}, "no instruction"), ({"after": "@many"}, "after has 3 images")],
 )
 def test_what_cannot_be_judged_says_so(host: ComfyServer, inputs: dict[str, str], message: str) -> None:
     graph = judged(verdict(True), **inputs)
+    graph["blank"] = node("PrimitiveString", value="  ")
     graph["many"] = node("EmptyImage", width=64, height=64, batch_size=3, color=BLACK)
     with pytest.raises(HostError, match=message):
         host.run(graph)

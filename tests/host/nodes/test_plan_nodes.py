@@ -249,7 +249,16 @@ def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> 
 )
 def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
     with pytest.raises(HostError, match=reason) as error:
-        host.run(planned(reply("a"), request=request_text))
+        host.queue(planned(reply("a"), request=request_text))
+    faults = [
+        one for each in json.loads(error.value.details)["node_errors"].values() for one in each["errors"]
+    ]
+    assert [one["extra_info"]["input_name"] for one in faults] == ["request"]
+    assert "\n" not in faults[0]["details"].strip()
+    on_a_wire = planned(reply("a")) | {"words": node("PrimitiveString", value=request_text)}
+    on_a_wire["planner"]["inputs"]["request"] = ["words", 0]
+    with pytest.raises(HostError, match=reason) as error:
+        host.run(on_a_wire)
     assert "\n" not in str(error.value).strip()
 
 

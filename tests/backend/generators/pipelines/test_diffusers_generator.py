@@ -118,7 +118,7 @@ def test_pixels_of_a_model_that_overflowed_are_an_error(build: Build, name: str,
     with torch.no_grad():
         for weights in model.parameters():
             weights.copy_(torch.full_like(weights, value))
-    with pytest.raises(GeneratorError, match="NaN or infinite.*float32"):
+    with pytest.raises(GeneratorError, match=r"NaN or infinite.*float32"):
         generator.draw("a red boat", scene(), 5)
 
 
