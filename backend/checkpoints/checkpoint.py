@@ -177,6 +177,6 @@ def _from_hub(name: str, download: bool) -> Path:
             raise ChatError(f"{name!r} could not be downloaded ({type(error).__name__}: {error}).") from error
         raise ChatError(
             f"There is no folder {name!r}, and no such model in the local cache.",
-            "Give a folder, or allow the download (--download).",
+            "Give a folder, or set download.",
         ) from error
     return Path(folder)

@@ -98,11 +98,11 @@ class Journal:
             if before != _request_record(request):
                 raise JournalError(
                     f"{str(self.folder)!r} holds the run of another request ({_short(before.text)!r}).",
-                    "Choose another --out folder.",
+                    "Choose another folder, or move this one away.",
                 )
         elif not all(is_left_over(found[name]) for name in entries):
             raise JournalError(
-                f"{str(self.folder)!r} is not empty and holds no run.", "Choose another --out folder."
+                f"{str(self.folder)!r} is not empty and holds no run.", "Choose another folder, or move this one away."
             )
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
@@ -204,7 +204,7 @@ class Journal:
         one."""
         record = self._found_record()
         if record is None:
-            raise JournalError(f"{str(self.folder)!r} holds no run.", "Give the --out folder of one.")
+            raise JournalError(f"{str(self.folder)!r} holds no run.", "Give the folder of a run.")
         return record
 
     def request(self) -> Request:

@@ -254,5 +254,5 @@ def _what_to_lower(parts: Sequence[Part], bottleneck: str) -> tuple[str, ...]:
     part = next(one for one in parts if one.name == bottleneck)
     model = "take a smaller image model"
     slower = "let ComfyUI keep a part of the image model in main memory, which is slower"
-    size = "draw smaller images (--size)"
+    size = "draw smaller images (size)"
     return (size, model, slower) if part.work > part.weights else (model, slower, size)

@@ -188,7 +188,7 @@ def test_another_request_needs_another_folder(tmp_path: Path, scripts: Scripts) 
     call("run", "one", "--out", tmp_path / "out", *story)
     result = call("run", "two", "--out", tmp_path / "out", *story)
     assert result.exit_code == 1
-    assert "Choose another --out" in result.output
+    assert "Choose another folder" in result.output
 
 
 def test_json_is_one_object_a_line(tmp_path: Path, scripts: Scripts) -> None:

@@ -151,7 +151,7 @@ class LlamaCppChat:
                     f"llama.cpp's server {how}: {said}.", "The next reply starts it again."
                 ) from error
             if "context" in error.message:
-                error.hint = "Raise the context (--context), or show the agent fewer or smaller images."
+                error.hint = "Raise context, or show the agent fewer or smaller images."
             raise
 
 

@@ -120,7 +120,7 @@ def _projector_beside(model: Path) -> Path | None:
         names = ", ".join(path.name for path in candidates[:6])
         raise ChatError(
             f"It is not clear which projector belongs to {model.name!r}: {names}.",
-            "Name one (--mmproj), or keep each model in a folder of its own.",
+            "Keep each model in a folder of its own, with its projector.",
         )
     return min(candidates, key=_preference)
 

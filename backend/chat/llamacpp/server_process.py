@@ -34,7 +34,7 @@ VARIABLE = "LLAMA_SERVER"
 KEY_VARIABLE = "LLAMA_API_KEY"
 HOW_TO_GET = (
     "Install llama.cpp (a release of github.com/ggml-org/llama.cpp, `brew install llama.cpp` or "
-    f"`winget install llama.cpp`), or name the program: in the variable {VARIABLE}, or with --llama-server."
+    f"`winget install llama.cpp`), or name the program in the environment variable {VARIABLE}."
 )
 LISTENS = re.compile(r"(?:listening|hostname).{0,40}127\.0\.0\.1(?::|, port: )(\d{1,5})\b")
 DEVICE = re.compile(r"^ +\w[^:]*: .+$", re.MULTILINE)
@@ -228,11 +228,11 @@ def hint_for(said: str) -> str:
     text = said.lower()
     if OTHER_PROJECTOR.search(text):
         return (
-            "The projector is one of another model: name the mmproj file of this very model (--mmproj), or "
-            "keep each model in a folder of its own."
+            "The projector is one of another model: keep each model in a folder of its own, with its mmproj "
+            "file."
         )
     if NO_MEMORY.search(text):
-        return "Leave the card free for it, put fewer layers on it (--gpu-layers), or lower --context."
+        return "Leave the card free for it, lower gpu_layers (0: none on it), or lower context."
     if "unknown model architecture" in text or "unknown projector" in text or "argument" in text:
         return "Update llama.cpp: this version does not know it."
     if "failed to load" in text or "magic" in text or "tensor" in text or "clip" in text:

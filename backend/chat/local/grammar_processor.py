@@ -126,7 +126,7 @@ class GrammarProcessor:
             problem = self._matcher.get_error().splitlines()[0][:200]
             raise ChatError(
                 f"The reply cannot be constrained to its grammar ({problem}).",
-                "Switch that off with --constrained-decoding never.",
+                "Set constrained_decoding to never, or use another agent.",
             )
 
 

@@ -34,7 +34,7 @@ class PictureFolder:
         if folder.is_symlink():
             raise JournalError(
                 f"{str(folder)!r} is a link, through which no pictures are written.",
-                "Remove it, or give another folder: --out.",
+                "Remove the link, or choose another folder.",
             )
         if picture.digest not in self._paths:
             relative = f"{self._name}/{stem}.png"

@@ -54,7 +54,7 @@ def find_folder(argument: str, download: bool) -> Path:
             ) from error
         raise SettingsError(
             f"Model {argument!r} is neither a folder here nor, whole, in the local model cache.",
-            "Give a folder, or allow its download: --download.",
+            "Give a folder, or set download.",
         ) from error
     return Path(found)
 

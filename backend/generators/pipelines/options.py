@@ -114,7 +114,7 @@ class PipelineOptions(Value):
         if self.mask is None and not self.mask_later and pair.kind.needs_mask:
             raise SettingsError(
                 f"{edits} repaints a part of an image.",
-                "Give a mask that is white there ('mask' of the node, --mask FILE).",
+                "Give a mask that is white there.",
             )
         if pair.kind.edit == "img2img":
             check_strength(self.steps, self.strength)

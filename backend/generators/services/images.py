@@ -202,7 +202,7 @@ class ImagesGenerator(ServiceClient):
             if value is not None and name not in extras:
                 raise SettingsError(
                     f"{self._where} does not say that it takes {name}.",
-                    f"Leave it out, or name what it takes: --extras {name},...",
+                    f"Leave it out, or name in extras what the server takes: {name},...",
                 )
         return {FIELDS[name]: value for name, value in asked_for.items() if value is not None}
 

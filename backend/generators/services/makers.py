@@ -52,7 +52,7 @@ class Makers:
                 said = "; ".join(f"{url}: {one.name!r}" for url, one in sorted(self._found.items()))
                 raise SettingsError(
                     f"The services hold different models ({said[:1000]}).",
-                    "Name services of one model, or say --mixed if an image may come from any of them.",
+                    "Name services of one model, or set mixed if an image may come from any of them.",
                 )
             self._agreed = found
 

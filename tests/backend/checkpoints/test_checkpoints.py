@@ -109,7 +109,7 @@ def test_damaged_checkpoints_are_refused_in_words(
 def test_what_is_not_there_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ChatError, match="no checkpoint folder"):
         find_checkpoint(str(tmp_path / "nowhere"))
-    with pytest.raises(ChatError, match="--download"):
+    with pytest.raises(ChatError, match="set download"):
         find_checkpoint("nobody/no-such-model-here")
 
 

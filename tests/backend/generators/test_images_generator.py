@@ -131,9 +131,9 @@ def test_extras_can_be_named(service: ImagesService, hosted: ImagesService) -> N
     generator = open_generator(spec(service), extras="seed")
     assert service.pages == ["/v1/models"] and is_repeatable(generator)
     assert not is_repeatable(open_generator(spec(service), extras="none"))
-    with pytest.raises(SettingsError, match=r"does not say that it takes steps.*--extras steps"):
+    with pytest.raises(SettingsError, match=r"does not say that it takes steps.*in extras.*steps,"):
         open_generator(spec(service), extras="seed", steps=4)
-    with pytest.raises(SettingsError, match=r"takes steps.*--extras"):
+    with pytest.raises(SettingsError, match=r"takes steps.*in extras"):
         open_generator(spec(hosted), steps=4)
     with pytest.raises(SettingsError, match="no extra 'colour'"):
         open_generator(spec(service), extras="colour")

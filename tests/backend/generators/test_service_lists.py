@@ -283,7 +283,7 @@ def test_services_of_different_models_are_refused_unless_they_may_be_mixed(
     services: list[ImageService],
 ) -> None:
     services[1].health = {"identity": "painter/2"}
-    with pytest.raises(SettingsError, match=r"different models.*painter/2.*--mixed"):
+    with pytest.raises(SettingsError, match=r"different models.*painter/2.*set mixed"):
         open_generator(spec(*services))
     mixed = open_generator(spec(*services), mixed=True)
     again = open_generator(spec(*reversed(services)), mixed=True)

@@ -88,7 +88,7 @@ def test_the_projector_is_the_one_whose_name_fits(
     if taken:
         assert projector_name(tmp_path / model) == taken
     else:
-        with pytest.raises(ChatError, match="--mmproj"):
+        with pytest.raises(ChatError, match=r"mmproj-.*gguf|own, with its projector"):
             find_gguf(str(tmp_path / model))
     for name in beside:
         assert projector_name(tmp_path / model, str(tmp_path / name)) == name

@@ -48,7 +48,7 @@ def test_a_cancelled_reply_leaves_a_server_that_answers(chat: Any) -> None:
 
 
 def test_a_question_that_is_too_long_says_what_to_do(chat: Any) -> None:
-    with pytest.raises(ChatError, match=r"--context"):
+    with pytest.raises(ChatError, match=r"Raise context"):
         chat.reply(question(20, text="a word " * 4000), SHORT)
 
 
