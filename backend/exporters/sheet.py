@@ -88,8 +88,18 @@ def contact_sheet(
     """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side, or
     the story alone for an audience; above them the title, if `telling` has one.
 
-    `cell` is a picture's longer side in pixels (48..2048, made smaller where the sheet would pass 12,000
-    pixels), `columns` defaults to a near-square sheet. Raises SettingsError.
+    Args:
+        trajectory: The run.
+        columns: Pictures side by side. The default makes a nearly square sheet, which is also used where the
+            given number would need smaller cells.
+        cell: Longer side of a picture in pixels, 48..2048. It becomes smaller if the sheet would be more than
+            12,000 pixels wide or high.
+        show: Which pictures.
+        captions: Whether each picture has its text below it.
+        telling: The title and the language of the sheet's own words.
+
+    Raises:
+        SettingsError: An argument is out of its range, or the sheet is too large with the smallest cells.
     """
     if not MIN_CELL <= cell <= MAX_CELL:
         raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, but is {cell}.")
@@ -107,9 +117,12 @@ def contact_sheet(
         groups = [_attempt_cards(each, trajectory.settings, words) for each in steps]
     number = sum(len(group) for group in groups)
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
-    columns = min(number, columns or max(longest, _near_square(number)))
-    rows = _flow(groups, columns)
-    return _Sheet(rows, columns, cell, captions, telling.title.strip()).draw()
+    balanced = max(longest, _near_square(number))
+    layouts = [
+        _Sheet(_flow(groups, tried), tried, cell, captions, telling.title.strip())
+        for tried in dict.fromkeys(min(number, one) for one in (columns or balanced, balanced))
+    ]
+    return max(layouts, key=lambda layout: layout.side).draw()
 
 
 class _Sheet:
@@ -125,16 +138,15 @@ class _Sheet:
         tallest = max((p.size[1] / p.size[0] for p in pictures), default=1.0)
         self._shape = min(1.0, widest), min(1.0, tallest)
         self._measure(cell)
-        side = max(self._width, self._height)
-        while side > MAX_SIDE and cell > MIN_CELL:
-            cell = max(MIN_CELL, int(cell * MAX_SIDE / side * 0.98))
+        while self._is_too_large and cell > MIN_CELL:
+            cell = max(MIN_CELL, int(cell * MAX_SIDE / max(self._width, self._height) * 0.98))
             self._measure(cell)
-            side = max(self._width, self._height)
-        if side > MAX_SIDE:
-            raise SettingsError(
-                f"The sheet would be {self._width}x{self._height} pixels with the smallest cells.",
-                "Give it more columns, or leave them out.",
-            )
+        self.side = 0 if self._is_too_large else cell
+        """Longer side of a picture in pixels, 0 if the sheet is too large even with the smallest ones."""
+
+    @property
+    def _is_too_large(self) -> bool:
+        return max(self._width, self._height) > MAX_SIDE
 
     def _measure(self, cell: int) -> None:
         self._cell = max(1, round(cell * self._shape[0])), max(1, round(cell * self._shape[1]))
@@ -152,7 +164,12 @@ class _Sheet:
         self._height = self._top + sum(height + self._gap for height in self._row_heights)
 
     def draw(self) -> Image.Image:
-        """The finished image."""
+        """Return the finished image. Raises SettingsError if it would be too large."""
+        if not self.side:
+            raise SettingsError(
+                f"The sheet would be {self._width}x{self._height} pixels with the smallest cells.",
+                "Export the story as a page, or a part of it as a sheet.",
+            )
         sheet = Image.new("RGB", (self._width, self._height), PAPER)
         canvas = ImageDraw.Draw(sheet)
         _write(canvas, self._title, self._gap, self._gap, INK)

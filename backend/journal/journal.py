@@ -102,7 +102,8 @@ class Journal:
                 )
         elif not all(is_left_over(found[name]) for name in entries):
             raise JournalError(
-                f"{str(self.folder)!r} is not empty and holds no run.", "Choose another folder, or move this one away."
+                f"{str(self.folder)!r} is not empty and holds no run.",
+                "Choose another folder, or move this one away.",
             )
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:

@@ -47,9 +47,19 @@ def test_a_sheet_too_large_gets_smaller_cells() -> None:
     assert 9_000 < max(image.size) <= 12_000
 
 
-def test_a_sheet_that_cannot_be_made_small_enough_is_refused() -> None:
-    with pytest.raises(SettingsError, match="more columns"):
-        sheet.contact_sheet(make_trajectory(99), columns=1, show="attempts")
+@pytest.mark.parametrize(
+    ("steps", "columns", "cell"), [(50, 2, 480), (50, 2, 400), (99, 1, 320), (99, 3, 360)]
+)
+@pytest.mark.parametrize("show", ["chosen", "attempts", "audience"])
+def test_a_long_story_is_no_ribbon(steps: int, columns: int, cell: int, show: str) -> None:
+    image = sheet.contact_sheet(make_trajectory(steps), columns, cell, show)  # type: ignore[arg-type]
+    assert image == sheet.contact_sheet(make_trajectory(steps), None, cell, show)  # type: ignore[arg-type]
+    assert 1 / 1.5 < image.width / image.height < 1.5
+
+
+def test_given_columns_are_kept_while_the_cells_are() -> None:
+    image = sheet.contact_sheet(make_trajectory(12, text_step=False), columns=2, cell=320)
+    assert image.width == 20 + 2 * (320 + 20)
 
 
 def test_long_captions_are_cut_with_an_ellipsis(tmp_path: Path) -> None:
