@@ -8,6 +8,7 @@ overwrite each other.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 RESERVED = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\.|$)", re.IGNORECASE
@@ -18,6 +19,23 @@ NOWHERE = re.compile(r"[\x00/\ud800-\udfff]")
 NOT_ON_WINDOWS = re.compile(r'[\x00-\x1f<>:"|?*\\]')
 LONGEST = 255
 """Bytes of a name on Linux, UTF-16 units on Windows and macOS: no more of either."""
+
+SLUG_LETTERS, SLUG_BYTES = 40, 80
+KEPT = "LMN"
+"""First letters of the Unicode categories that a slug keeps: letters and numbers of any script, and marks."""
+
+
+def slug(text: str) -> str:
+    """Return the beginning of a text as part of a file name, "" if no letter or digit is left.
+
+    Letters and digits of any script stay and everything else becomes a hyphen. The result has at most
+    SLUG_LETTERS characters and SLUG_BYTES bytes. Something unique must follow it, such as a digest: different
+    texts can have the same slug, and alone it can be a reserved name.
+    """
+    plain = unicodedata.normalize("NFC", text.lower())
+    kept = "".join(sign if unicodedata.category(sign)[0] in KEPT else "-" for sign in plain)
+    short = re.sub("-+", "-", kept)[:SLUG_LETTERS]
+    return short.encode()[:SLUG_BYTES].decode(errors="ignore").strip("-")
 
 
 def name_fault(name: str, windows: bool = True) -> str:

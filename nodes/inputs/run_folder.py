@@ -13,13 +13,13 @@ import re
 from pathlib import Path
 
 from ...backend.errors import JournalError, SettingsError
+from ...backend.files.names import name_fault, slug
 from ...backend.journal.journal import Journal
 from ...backend.journal.picks import CHOICES
 from ...backend.types import Request
 
 PARENT = "interleave-thinker"
-LONGEST_NAME = 40
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+LONGEST_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None
 
@@ -56,8 +56,12 @@ def _folder_of(output: Path, request: Request) -> Path:
     content = hashlib.blake2b(request.text.encode(), digest_size=5)
     for image in request.images:
         content.update(image.digest.encode())
-    slug = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_NAME].strip("-")
-    return output / PARENT / f"{slug or 'story'}-{content.hexdigest()}"
+    parent, ending = output / PARENT, content.hexdigest()
+    # Older versions kept only a-z and digits; their folders keep their names.
+    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_OLD_NAME].strip("-")
+    old_name, name = (f"{beginning or 'story'}-{ending}" for beginning in (old, slug(request.text)))
+    is_there = old_name != name and next(parent.glob(f"{old_name}*"), None) is not None
+    return parent / (old_name if is_there else name)
 
 
 def known_run(output: Path, name: str) -> Path:
@@ -65,7 +69,7 @@ def known_run(output: Path, name: str) -> Path:
     folder."""
     parent = output / PARENT
     folder = parent / name
-    inside = NAME.fullmatch(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
+    inside = not name_fault(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
     if not inside:
         raise SettingsError(f"There is no run {name[:100]!r} in {str(parent)!r}.")
     return folder

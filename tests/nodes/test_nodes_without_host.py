@@ -227,6 +227,27 @@ def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Pa
     assert run_folder(tmp_path, Request(text="a", images=(image,))) != run_folder(tmp_path, Request(text="a"))
 
 
+def test_runs_in_other_scripts_can_be_told_apart_and_old_ones_are_found(tmp_path: Path) -> None:
+    boat, house = Request(text="一只红色的小船"), Request(text="一座小房子")
+    new = run_folder(tmp_path, boat)
+    assert new.name.startswith("一只红色的小船-") and run_folder(tmp_path, house).name.startswith(
+        "一座小房子-"
+    )
+    new.mkdir(parents=True)
+    assert known_run(tmp_path, new.name) == new
+    old = new.with_name(new.name.replace("一只红色的小船", "story"))
+    save_trajectory(make_trajectory(1, size=16, request=boat.text), old.with_name(f"{old.name}-seed-7"))
+    assert run_folder(tmp_path, boat, 7) == old.with_name(f"{old.name}-seed-7")
+    assert run_folder(tmp_path, house).name.startswith("一座小房子-")
+
+
+@pytest.mark.parametrize("name", ["..", "a/../b", "/etc", "a\\b", "", "gone", "a\0b"])
+def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "interleave-thinker" / "b").mkdir(parents=True)
+    with pytest.raises(SettingsError, match="There is no run"):
+        known_run(tmp_path, name)
+
+
 # Broken libraries
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.files.names import name_fault
+from interleave_thinker.backend.files.names import SLUG_BYTES, SLUG_LETTERS, name_fault, slug
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,24 @@ def test_names_that_windows_does_not_take(name: str, reason: str) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "\udcff", "ü" * 128])
 def test_names_that_no_system_takes(name: str) -> None:
     assert name_fault(name, windows=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("A red boat, at dawn!", "a-red-boat-at-dawn"),
+        ("<image> Draw it", "image-draw-it"),
+        ("一只红色的小船,在黎明。", "一只红色的小船-在黎明"),
+        ("सुबह की नाव", "सुबह-की-नाव"),
+        ("Cafe\u0301 au lait", "caf\u00e9-au-lait"),
+        ('a<b>c:d"e/f\\g|h?i*j\x00\ud800.', "a-b-c-d-e-f-g-h-i-j"),
+        ("x" * 5000, "x" * 40),
+        ("船" * 5000, "船" * 26),
+        ("🚢" * 9, ""),
+        ("", ""),
+    ],
+)
+def test_a_slug_keeps_the_letters_of_any_script(text: str, kept: str) -> None:
+    assert slug(text) == kept
+    assert len(kept) <= SLUG_LETTERS and len(kept.encode()) <= SLUG_BYTES
+    assert not name_fault(f"{kept}-0a1b2c")

@@ -247,6 +247,27 @@ def test_a_name_has_the_size_of_the_storys_images(host: ComfyServer, run: Trajec
         assert path.name.startswith(f"{image.size[0]}x{image.size[1]}_"), path
 
 
+def test_a_run_has_the_letters_of_its_request(host: ComfyServer) -> None:
+    drawn = host.run(
+        {
+            "planned": node("InterleaveTestPlan", request="一只红色的小船", prompts="a red boat"),
+            "generator": node("InterleaveTinyWorldGenerator"),
+            "loop": node(
+                "InterleaveCriticLoop", plan="@planned", generator="@generator", max_attempts=1,
+                accept_at=0.0, keep="best", source="previous", on_failure="keep", seed=0,
+            ),
+        }
+    )["loop"]  # fmt: skip
+    (image,) = drawn["images"]
+    run = image["subfolder"].split("/")[1]
+    assert run.startswith("一只红色的小船-") and host.image(image).size == (96, 96)
+    query = {"run": run, "picture": Path(image["filename"]).stem, "size": "64"}
+    assert host.download("/interleave-thinker/thumbnail", query).format == "WEBP"
+    story = f"output/interleave-thinker/{run}"
+    outputs = host.run(graph(story, "InterleaveSaveTrajectory", filename_prefix="船"))
+    assert Path(outputs["out"]["text"][0]).name == "船_00001_"
+
+
 def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, run: Trajectory) -> None:
     name = name_of(host, run)
     said = [
