@@ -147,7 +147,7 @@ class ServiceGenerator(io.ComfyNode):
             inputs=[
                 io.String.Input(
                     "url",
-                    default="http://127.0.0.1:8000",
+                    default="http://127.0.0.1:8011",
                     tooltip="Address of the service, or several with commas between them: services of one "
                     "model share the draws. A key comes from the environment variable "
                     f"INTERLEAVE_GENERATOR_KEY; name services on other machines in {GENERATOR_URL} too.",
