@@ -43,7 +43,7 @@ WITHOUT_APP = {"feedback_round_trip": "its second half is unmuted on the canvas 
 
 def completed(workflow: dict[str, Any], name: str) -> dict[str, Any]:
     """The template with all of it, in the front end's own form."""
-    nodes = [colored(with_named_values(node)) for node in workflow["nodes"]]
+    nodes = [colored(with_named_values(with_own_names(node))) for node in workflow["nodes"]]
     app = {} if name in WITHOUT_APP else {"linearData": shown_in_app(workflow), "linearMode": False}
     kept = {key: value for key, value in workflow["extra"].items() if not key.startswith("linear")}
     return {**workflow, "nodes": nodes, "extra": {**kept, "ds": view(workflow), **app}}
@@ -68,6 +68,16 @@ def view(workflow: dict[str, Any]) -> dict[str, Any]:
     height = SCREEN[1] - MARGINS[1] - MARGINS[3]
     scale = math.floor(100 * min(width / (right - left), height / (bottom - top))) / 100
     return {"scale": scale, "offset": [round(MARGINS[0] / scale - left), round(MARGINS[1] / scale - top)]}
+
+
+def with_own_names(node: dict[str, Any]) -> dict[str, Any]:
+    """The node without the labels that front ends make of its inputs' ids (`image0`), which hide the names that the
+    pack gives them in every language."""
+    inputs = [
+        {key: value for key, value in one.items() if key != "label" or not one["name"].endswith(f".{value}")}
+        for one in node.get("inputs", [])
+    ]
+    return node | {"inputs": inputs} if "inputs" in node else node
 
 
 def colored(node: dict[str, Any]) -> dict[str, Any]:
