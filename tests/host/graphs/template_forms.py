@@ -71,8 +71,8 @@ def view(workflow: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_own_names(node: dict[str, Any]) -> dict[str, Any]:
-    """The node without the labels that front ends make of its inputs' ids (`image0`), which hide the names that the
-    pack gives them in every language."""
+    """The node without labels made of its inputs' ids (`image0`), as front ends make them: they hide the
+    names in the pack's locales."""
     inputs = [
         {key: value for key, value in one.items() if key != "label" or not one["name"].endswith(f".{value}")}
         for one in node.get("inputs", [])
