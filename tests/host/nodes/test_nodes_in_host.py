@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_every_node_is_offered(host: ComfyServer) -> None:
             assert options.get("tooltip"), f"{name}.{key} has no tooltip"
     agents = info["InterleaveLoadAgent"]["input"]["required"]["agent"][1]["options"]
     assert agents[:2] == ["tiny world planner", "tiny world critic"]
+
+
+def test_servers_of_agents_and_of_images_have_addresses_of_their_own(host: ComfyServer) -> None:
+    info = host.get("/object_info")
+    agents = info["InterleaveRemoteAgent"]["input"]["required"]["base_url"][1]["default"]
+    images = info["InterleaveServiceGenerator"]["input"]["required"]["url"][1]["default"]
+    assert urlsplit(agents).port == 8000 and urlsplit(images).port == 8011, "those of vLLM and of serve"
 
 
 def test_a_step_is_redrawn_until_the_critic_accepts(host: ComfyServer) -> None:
