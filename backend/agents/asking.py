@@ -74,7 +74,7 @@ class Agent:
             raise SettingsError(
                 "The critic judges images, and its model sees none: there is no projector beside its .gguf "
                 "file.",
-                "Put the mmproj file of the same model into its folder, or name it (--mmproj).",
+                "Put the mmproj file of the same model into its folder.",
             )
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()

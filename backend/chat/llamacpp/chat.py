@@ -116,8 +116,7 @@ class LlamaCppChat:
             model = self._server.files.model
             raise ChatError(
                 f"{str(model)!r} has no projector beside it, and without one it sees no images.",
-                f"Put the mmproj file of the same model (mmproj-....gguf) into {str(model.parent)!r}, or "
-                "name it (--mmproj).",
+                f"Put the mmproj file of the same model (mmproj-....gguf) into {str(model.parent)!r}.",
             )
         while not self._server.lock.acquire(timeout=WAIT_SECONDS):
             waiting()

@@ -137,9 +137,9 @@ def test_a_model_of_text_alone_plans_requests_without_images(tmp_path: Path) -> 
     (model.parent / "mmproj-tiny-F16.gguf").unlink()
     chat: Any = open_chat(f"llamacpp:{model}", llama_server=str(program))
     assert chat.server.files.projector is None and chat.server.size == model.stat().st_size
-    with pytest.raises(ChatError, match=r"no projector beside it.*--mmproj"):
+    with pytest.raises(ChatError, match=r"no projector beside it.*mmproj-"):
         chat.reply(question(200), PLAIN)
-    with pytest.raises(SettingsError, match=r"judges images.*--mmproj"):
+    with pytest.raises(SettingsError, match=r"judges images.*mmproj"):
         Critic(chat)
     assert starts_of(program) == []
     assert Planner(chat).chat is chat
@@ -205,7 +205,7 @@ def test_it_is_started_once_with_a_key_of_its_own_and_stops_with_its_last_agent(
     [
         ("dies", r"ended as it started.*failed to load model.*mmproj belong together"),
         ("no memory", r"out of memory.*Leave the card free"),
-        ("other projector", r"mismatch between text model.*one of another model.*--mmproj"),
+        ("other projector", r"mismatch between text model.*one of another model.*its mmproj file"),
         ("old", r"invalid argument.*Update llama\.cpp"),
         ("ends", r"ended while it answered.*GGML_ASSERT.*starts it again"),
     ],
