@@ -82,7 +82,7 @@ def prefix_fault(prefix: str | None) -> bool | str:
     Marks count as one character, since their values are not known yet. `None` is a prefix on a wire;
     `new_name` checks it, and the filled-in marks, when the node runs.
     """
-    return prefix is None or fault_of(lambda: check_name(MARK.sub("0", prefix)))
+    return prefix is None or fault_of(lambda: check_name(MARK.sub("0", prefix)), filename_prefix=prefix)
 
 
 def check_name(prefix: str) -> None:

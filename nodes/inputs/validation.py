@@ -19,14 +19,15 @@ from ...backend.journal.files import first_fault
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-def fault_of(check: Callable[[], object]) -> bool | str:
+def fault_of(check: Callable[[], object], **texts: object) -> bool | str:
     """Return the result of a node's `validate_inputs`: the message of the error that `check` raises, or True.
 
     The host asks before anything runs, so a wrong value is not found only after a whole story. It reports the
     message once for each parameter of `validate_inputs` and leaves out its own checks of these inputs. An
-    input on a wire is `None`.
+    input on a wire is `None`, and a program can send any value where text belongs: `texts` are checked first.
     """
     try:
+        only_text("This node", **texts)
         check()
     except InterleaveError as error:
         return str(error)

@@ -114,7 +114,7 @@ class Judge(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, instruction: str | None = None) -> bool | str:
-        return instruction is None or fault_of(lambda: check_texts(instruction, ""))
+        return instruction is None or fault_of(lambda: check_texts(instruction, ""), instruction=instruction)
 
     @classmethod
     def execute(

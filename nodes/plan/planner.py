@@ -123,7 +123,7 @@ class Planner(io.ComfyNode):
     @classmethod
     def validate_inputs(cls, request: str | None = None, images: Any = None) -> bool | str:
         # The host hands over grown inputs whether they are asked for or not.
-        return request is None or fault_of(lambda: check_wish(request))
+        return request is None or fault_of(lambda: check_wish(request), request=request)
 
     @classmethod
     def execute(

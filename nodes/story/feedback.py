@@ -95,7 +95,7 @@ class FeedbackNode(io.ComfyNode):
     def validate_inputs(cls, word: str | None = None, better_prompt: str | None = None) -> bool | str:
         if word is None or better_prompt is None:
             return True
-        return fault_of(lambda: spoken(1, 0, word, better_prompt, ""))
+        return fault_of(lambda: spoken(1, 0, word, better_prompt, ""), word=word, better_prompt=better_prompt)
 
     @classmethod
     def execute(
