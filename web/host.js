@@ -39,9 +39,23 @@ export function rootGraph() {
   return app.rootGraph ?? app.graph;
 }
 
-/** Queue the graph once; false if the host did not take it. */
-export async function queueGraph() {
-  return (await app.queuePrompt(0, 1)) !== false;
+/** The graph in the form that is queued: nodes of all subgraphs by their execution ids. */
+export async function flatGraph() {
+  return (await app.graphToPrompt()).output;
+}
+
+/** Whether nodes of a class show or save something, so that they can be asked for. */
+export function isOutputClass(name) {
+  return Boolean(globalThis.LiteGraph?.registered_node_types?.[name]?.nodeData?.output_node);
+}
+
+/**
+ * Queue the graph once for these of its output nodes (execution ids) alone; false if the host did not take it. Seeds that
+ * change with every run stay as they are.
+ */
+export async function queueOutputs(ids) {
+  // Front ends take the ids as they are; newer ones read them under a name, too.
+  return (await app.queuePrompt(0, 1, Object.assign([...ids], { queueNodeIds: [...ids] }))) !== false;
 }
 
 /** Leave out the images that the front end would show on a node by itself. */

@@ -3,7 +3,8 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
-import { holdsElements, laysOutNodes, queueGraph, rootGraph, showNoImages } from "./host.js";
+import { flatGraph, holdsElements, isOutputClass, laysOutNodes, queueOutputs, rootGraph, showNoImages } from "./host.js";
+import { branchOf } from "./live/branch.js";
 import { Requests } from "./live/requests.js";
 import { runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
@@ -13,6 +14,7 @@ const EVENT = "interleave-thinker";
 const VERSION = 1;
 const NODES = ["InterleaveCriticLoop", "InterleaveTryClose"];
 const RUN_PROPERTY = "interleave_run";
+const RUNS = "interleave_runs";
 const IDLE_HEIGHT = 36;
 const LEAST_HEIGHT = 260;
 const FIRST_HEIGHT = 460;
@@ -54,9 +56,17 @@ function shownFor(node) {
   return shown;
 }
 
+/** Queue the story of a node alone; false if the host did not take it. */
+async function queueStory(node) {
+  const graph = await flatGraph();
+  const paths = pathsOf(node).filter((path) => path in graph);
+  const targets = paths.flatMap((path) => branchOf(graph, path, isOutputClass, (name) => NODES.includes(name)));
+  return targets.length > 0 && (await queueOutputs(new Set(targets)));
+}
+
 function attach(node) {
   const state = new RunState();
-  const view = new RunView(state, requests, { again: () => queueGraph() });
+  const view = new RunView(state, requests, { again: () => queueStory(node) });
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,
@@ -67,6 +77,13 @@ function attach(node) {
   widget.serialize = false;
   // The host's own previews would show the same images a second time, below.
   showNoImages(node);
+  const executed = node.onExecuted;
+  node.onExecuted = function (output, ...values) {
+    executed?.call(this, output, ...values);
+    const run = output?.[RUNS]?.at(-1);
+    // A run that was followed is here already; of one in its cache the host sends the display alone.
+    if (run && run !== state.run) recallRun(node, run).catch(warn);
+  };
   const removed = node.onRemoved;
   node.onRemoved = function (...values) {
     removed?.apply(this, values);
@@ -115,13 +132,31 @@ async function recall(node) {
   }
   const run = shown.state.run || node.properties?.[RUN_PROPERTY];
   if (!received.messages.length && run) received = await requests.run(run);
-  // What came over the wire in the meantime is newer.
+  restore(node, shown, received, known);
+}
+
+/** Show a run as its folder has it. */
+async function recallRun(node, run) {
+  const shown = shownFor(node);
+  if (!shown) return;
+  const known = shown.state.version;
+  const received = await requests.run(run);
+  if (received.messages.length) node.properties[RUN_PROPERTY] = run;
+  restore(node, shown, received, known);
+}
+
+/** Show what the server knows of a run; what came over the wire since the state had the version `known` is newer. */
+function restore(node, shown, received, known) {
   if (!received.messages.length || shown.state.version !== known) return;
   const wasEmpty = shown.state.isEmpty;
   shown.state.restore(received);
   makeRoom(node, wasEmpty, shown.state);
   shown.view.update();
   runChanged();
+}
+
+function warn(error) {
+  console.warn("InterleaveThinker:", error);
 }
 
 /** The prompt failed or was interrupted. A loop of ours says so itself; nodes of others between Try Open and Try Close do not. */
@@ -135,7 +170,7 @@ function stopAll() {
 }
 
 function recallAll() {
-  for (const node of views.keys()) recall(node).catch((error) => console.warn("InterleaveThinker:", error));
+  for (const node of views.keys()) recall(node).catch(warn);
 }
 
 // Where the host lays nodes out itself it has no way to leave its own preview out, so it does not learn of ours. This has to be

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..errors import Cancelled, SettingsError
 from ..journal.journal import Journal
-from ..journal.store import DrawKey, Drawn, InMemoryStore, PlanKey, RunStore
+from ..journal.store import DrawKey, Drawn, InMemoryStore, Judged, JudgeKey, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
@@ -218,6 +218,10 @@ class _TrialJournal(Journal):
         super().__init__(folder)
         self._trial = trial
         self.given: Drawn | None = None
+        self._failed: dict[JudgeKey, Judged] = {}
+        """Judgements that failed since these tries began. Every further try replays the records: asked again in
+        the middle, the critic could answer, and another draw would be wanted under the number of one that was
+        made."""
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory of the request, of which `trajectory` are some steps."""
@@ -237,6 +241,14 @@ class _TrialJournal(Journal):
         except BaseException:
             self.end()
             raise
+
+    def judged(self, key: JudgeKey) -> Judged | None:
+        return super().judged(key) or self._failed.get(key)
+
+    def keep_judged(self, judged: Judged) -> None:
+        super().keep_judged(judged)
+        if judged.verdict is None:
+            self._failed[judged.key] = judged
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         # Called again for every try; the files are written once.

@@ -24,6 +24,7 @@ from ..types import (
     UnusedSetting,
     Value,
 )
+from .completeness import lacks
 
 TITLE_LENGTH = 80
 LIKELY = 0.985
@@ -58,8 +59,8 @@ class StoryStep(Value):
 
 class Summary(Value):
     """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and
-    how many a person picked, wall seconds, and how many of the drawn steps nobody judged;
-    `unused` are settings without effect."""
+    how many a person picked, wall seconds, how many of the drawn steps nobody judged, and how many of the
+    planned steps are not complete; `unused` are settings without effect."""
 
     steps: int
     images: int
@@ -69,11 +70,15 @@ class Summary(Value):
     seconds: float
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
+    incomplete_steps: int = 0
 
     @property
     def sentence(self) -> str:
         """All of it in one line."""
-        parts = [_count(self.steps, "step"), f"{_count(self.images, 'image')} drawn"]
+        parts = [_count(self.steps, "step")]
+        if self.incomplete_steps:
+            parts.append(f"{_count(self.incomplete_steps, 'step')} not complete")
+        parts.append(f"{_count(self.images, 'image')} drawn")
         if self.drawn_steps and self.unjudged_steps == self.drawn_steps:
             parts.append(f"{_count(self.drawn_steps, 'picture')}, not judged")
         elif self.drawn_steps:
@@ -159,6 +164,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         seconds=sum(attempt.seconds for attempt in attempts),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
+        incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
     )
 
 

@@ -19,6 +19,8 @@ from ...backend.journal.picks import CHOICES
 from ...backend.types import Request
 
 PARENT = "interleave-thinker"
+RUNS = "interleave_runs"
+"""Under which a node's display names the runs that it shows, for a browser that has not followed them."""
 LONGEST_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None
@@ -75,28 +77,37 @@ def known_run(output: Path, name: str) -> Path:
     return folder
 
 
-class ChoiceWatch:
-    """Notices when a user's choice has made the cached result of a node out of date.
+class RunWatch:
+    """Notices when the cached result of a node is out of date: by a user's choice, or since its run is not
+    complete.
 
-    The host keeps a node's result as long as its inputs are the same, and a choice is none of them. `edition`
-    of a node rises by one whenever choices.json of a run that the node has carried out was changed since, and
-    never otherwise.
+    The host keeps a node's result as long as its inputs are the same, and neither of these is one. `edition` of a
+    node rises by one whenever choices.json of a run that the node has carried out was changed since, or its latest
+    run was not complete, and never otherwise. It never falls, so an incomplete result is not found again in a
+    cache that keeps several results of a node. A node is known by its id: the host must not hand its result to
+    another node (`not_idempotent`), of which nothing is known here.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[Path, Stamp]] = {}
         self._editions: dict[str, int] = {}
+        self._incomplete: set[str] = set()
 
     def runs(self, node: str, folder: Path) -> None:
         """The node is about to carry out the run in this folder."""
         self._seen.setdefault(node, {})[folder] = _stamp(folder)
 
+    def incomplete(self, node: str) -> None:
+        """The node has carried out a run that is not complete: the next check makes another edition."""
+        self._incomplete.add(node)
+
     def edition(self, node: str) -> int:
-        """Number of times that choices of the node's runs have changed, 0 for an unknown node."""
+        """Number of times that a result of the node went out of date, 0 for an unknown node."""
         seen = self._seen.get(node, {})
         changed = {folder: now for folder, before in seen.items() if (now := _stamp(folder)) != before}
-        if changed:
+        if changed or node in self._incomplete:
             seen.update(changed)
+            self._incomplete.discard(node)
             self._editions[node] = self._editions.get(node, 0) + 1
         return self._editions.get(node, 0)
 

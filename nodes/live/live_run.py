@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...backend.errors import InterleaveError
@@ -25,6 +25,7 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
+from ...backend.report.completeness import Lack, lacks
 from ...backend.types import Attempt, Plan, RunSettings, StopReason, Trajectory
 from .messages import (
     LINE_BYTES,
@@ -116,7 +117,7 @@ class LiveRun:
         elif isinstance(event, StepFinished):
             self._finish_step(event)
         if isinstance(event, Finished):
-            self._send_run("cancelled" if was_cancelled(event.trajectory) else "finished")
+            self._finish(event.trajectory)
         else:
             self._send_run("running")
 
@@ -184,12 +185,17 @@ class LiveRun:
         self._forget(step)
         self._show(step_done(event.result))
 
+    def _finish(self, trajectory: Trajectory) -> None:
+        missing = lacks(trajectory)
+        ended = "incomplete" if missing else "finished"
+        self._send_run("cancelled" if was_cancelled(trajectory) else ended, missing)
+
     def _forget(self, step: int) -> None:
         """Nothing of this step is on its way."""
         self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
         self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
-    def _send_run(self, status: str) -> None:
+    def _send_run(self, status: str, missing: Mapping[Lack, list[int]] | None = None) -> None:
         self.status = status
         self._show(
             RunShown.model_validate(
@@ -200,6 +206,7 @@ class LiveRun:
                     "status": status,
                     "share": round(1.0 if status == "finished" else self.view.share, 4),
                     "line": clip(self.view.line, LINE_BYTES),
+                    "missing": missing or {},
                 }
             )
         )

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...backend.feedback.log import Feedback
 from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
+from ...backend.report.completeness import Lack
 from ...backend.report.outcomes import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.prompt_diff import changes
 from ...backend.report.reasoning import reasoning_shown
@@ -47,16 +48,20 @@ class Image(Part):
 
 
 class RunShown(Part):
-    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of
-    text."""
+    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text, and
+    once it has ended the steps that are not complete, by what they lack.
+
+    `incomplete`: it ended by itself, and the next run can do more.
+    """
 
     kind: Literal["run"] = "run"
     run: str
     steps: list[int]
     tries: int
-    status: Literal["running", "finished", "cancelled", "failed"]
+    status: Literal["running", "finished", "incomplete", "cancelled", "failed"]
     share: float = Field(ge=0.0, le=1.0)
     line: str
+    missing: dict[Lack, list[int]] = {}
 
     @property
     def key(self) -> str:

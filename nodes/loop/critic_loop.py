@@ -11,6 +11,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
+from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
@@ -20,7 +21,7 @@ from ..agents.strictness import accept_at_of
 from ..inputs.candidates_input import candidates_input
 from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
-from ..inputs.run_folder import ChoiceWatch, run_folder
+from ..inputs.run_folder import RUNS, RunWatch, run_folder
 from ..inputs.sockets import (
     CATEGORY,
     AgentSocket,
@@ -37,7 +38,7 @@ OWN_WORD = 0.0
 NO_LIMIT = 0.0
 FIELDS = RunSettings.model_fields
 
-choices = ChoiceWatch()
+watch = RunWatch()
 
 
 class CriticLoop(io.ComfyNode):
@@ -54,6 +55,7 @@ class CriticLoop(io.ComfyNode):
             "queue it again after a crash or a change, and only what is new is drawn.",
             search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
+            not_idempotent=True,
             hidden=[io.Hidden.unique_id],
             inputs=[
                 PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
@@ -140,7 +142,7 @@ class CriticLoop(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, **inputs: Any) -> int:
-        return choices.edition(cls.hidden.unique_id or "")
+        return watch.edition(cls.hidden.unique_id or "")
 
     @classmethod
     def execute(
@@ -158,9 +160,12 @@ class CriticLoop(io.ComfyNode):
         own = {"accept_at": accept_at_of(critic, accept_at), "time_budget": time_budget or None}
         policy = checked(RunSettings, "Critic Loop", **own, **settings)
         folder = run_folder(host.output_folder(), plan.request, policy.seed)
-        choices.runs(cls.hidden.unique_id or "", folder)
+        node = cls.hidden.unique_id or ""
+        watch.runs(node, folder)
         with host.host_interrupts():
             trajectory = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
+        if not is_complete(trajectory):
+            watch.incomplete(node)
         return results(trajectory, folder)
 
 
@@ -176,7 +181,10 @@ def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
         trajectory,
         report(trajectory),
         image_texts(trajectory.results) if images else host.nothing(),
-        ui=host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
+        ui={
+            **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
+            RUNS: (folder.name,),
+        },
     )
 
 

@@ -18,6 +18,7 @@ from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import in_range
+from .incomplete import incomplete_line, shown_incomplete
 
 FORMATS = {
     "page (HTML)": "page",
@@ -145,9 +146,10 @@ class Export(io.ComfyNode):
         options["metadata"] = host.graph_metadata(cls.hidden)
         name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
         path = write_export(trajectory, kind, name, options)
-        note = font_note(trajectory) if kind in DRAWN else ""
+        notes = (incomplete_line(trajectory), font_note(trajectory) if kind in DRAWN else "")
+        note = " · ".join(filter(None, notes))
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
-        return io.NodeOutput(str(path), ui=display_of(path, kind))
+        return io.NodeOutput(str(path), ui=display_of(path, kind) | shown_incomplete(trajectory))
 
 
 def image_size(trajectory: Trajectory) -> tuple[int, int]:

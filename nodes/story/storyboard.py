@@ -14,6 +14,7 @@ from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.images import to_batch
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import in_range
+from .incomplete import incomplete_line, shown_incomplete
 
 
 class Storyboard(io.ComfyNode):
@@ -69,6 +70,7 @@ class Storyboard(io.ComfyNode):
         check_connected("Storyboard", TRAJECTORY, trajectory=trajectory)
         in_range("Storyboard", 0, 100, columns=columns)
         in_range("Storyboard", 48, 2048, cell=cell)
-        host.NodeProgress().say(font_note(trajectory) if captions else "")
+        notes = (incomplete_line(trajectory), font_note(trajectory) if captions else "")
+        host.NodeProgress().say(" · ".join(filter(None, notes)))
         sheet = to_batch(contact_sheet(trajectory, columns or None, cell, show, captions))
-        return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls))
+        return io.NodeOutput(sheet, ui=host.shown_images([sheet], cls) | shown_incomplete(trajectory))

@@ -17,6 +17,7 @@ from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import fault_of
 from .export import display_of, image_size, write_export
+from .incomplete import incomplete_line, shown_incomplete
 from .saved_runs import find_choice, load_choice, stamp, trajectory_names
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
@@ -88,8 +89,8 @@ class SaveTrajectory(io.ComfyNode):
         else:
             path = write_export(trajectory, "zip", name, {"metadata": host.graph_metadata(cls.hidden)})
             shown = display_of(path, "zip")
-        host.NodeProgress().say(f"saved: {path}")
-        return io.NodeOutput(trajectory, str(path), ui=shown)
+        host.NodeProgress().say(f"saved: {path}\n{incomplete_line(trajectory)}".strip())
+        return io.NodeOutput(trajectory, str(path), ui=shown | shown_incomplete(trajectory))
 
 
 class LoadTrajectory(io.ComfyNode):

@@ -28,11 +28,11 @@ from ..host import expansion
 from ..host.internals import settle_changes
 from ..inputs.candidates_input import candidates_input
 from ..inputs.connected import AGENT, check_connected, check_optional
-from ..inputs.run_folder import ChoiceWatch, run_folder
+from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
-from .next_try import Carried, Story, begin, go_on, only_batch
+from .next_try import Carried, Story, begin, go_on, only_batch, watch
 from .open import TRY, OpenedTry, TrySocket
 from .results import closed_outputs
 from .shown import ShownTries, target_at
@@ -40,9 +40,6 @@ from .subgraph import Body, body_digest, find_body, image_nodes
 
 OWN_WORD = 0.0
 FIELDS = RunSettings.model_fields
-
-choices = ChoiceWatch()
-
 
 _asked: dict[str, tuple[float, ShownTries]] = {}
 """When the first try of a Try Close, by its id, was asked for, and where it is shown."""
@@ -66,6 +63,7 @@ class TryClose(io.ComfyNode):
             is_output_node=True,
             is_input_list=True,
             enable_expand=True,
+            not_idempotent=True,
             hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],
             inputs=[
                 io.Image.Input(
@@ -137,7 +135,7 @@ class TryClose(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, **inputs: Any) -> int:
-        return choices.edition(cls.hidden.unique_id or "")
+        return watch.edition(cls.hidden.unique_id or "")
 
     @classmethod
     def execute(
@@ -153,7 +151,7 @@ class TryClose(io.ComfyNode):
         body = find_body(graph, name, expansion.is_output_class)
         stories = stories_of(opened, graph, body, settings_of(critic[0], settings), image)
         for story in stories:
-            choices.runs(name, story.tries.folder)
+            watch.runs(name, story.tries.folder)
         target = cls.target(body)
         began, shown = _asked.pop(name, (time.monotonic(), None))
         first = stories[0]
@@ -166,7 +164,10 @@ class TryClose(io.ComfyNode):
             shown or begin(first, critic[0], target),
             began,
         )
-        return go_on(cls, carried, first.images, None)
+        output = go_on(cls, carried, first.images, None)
+        # Of a result in its cache the host shows what this node said, and nothing of the further tries.
+        output.ui = output.ui or {RUNS: tuple(story.tries.folder.name for story in stories)}
+        return output
 
     @classmethod
     def target(cls, body: Body) -> LiveTarget:

@@ -19,17 +19,23 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.loop.external import Given, NextTry, Tries, Wanted
 from ...backend.pictures import Picture
+from ...backend.report.completeness import is_complete
 from ...backend.types import Trajectory
 from .. import host
 from ..agents.interruptible import critic_with
 from ..agents.managed_chat import others_leave
 from ..host import expansion
 from ..inputs.images import to_pictures
+from ..inputs.run_folder import RunWatch
 from ..live.live_run import LiveTarget
 from .open import OpenedTry
 from .results import closed_outputs, results
 from .shown import ShownTries
 from .subgraph import Body, FurtherTry, lay_out
+
+
+watch = RunWatch()
+"""Of all Try Close."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,18 @@ def go_on(
         done = (*carried.done, missing)
         if len(done) == len(carried.stories):
             folders = [story.tries.folder for story in carried.stories]
+            if not all(map(_is_complete, carried.stories, done)):
+                watch.incomplete(carried.body.closed)
             return results(list(zip(done, folders, strict=True)))
         story = carried.stories[len(done)]
         shown = begin(story, carried.critic, carried.target)
         carried = replace(carried, done=done, wanted=story.wanted, shown=shown, began=time.monotonic())
         images = story.images
+
+
+def _is_complete(story: Story, trajectory: Trajectory) -> bool:
+    """Whether the steps that were to be tried are complete; the plan's others belong to other nodes."""
+    return is_complete(trajectory, [step.number for step in story.tries.trial.steps])
 
 
 def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | Wanted:

@@ -19,6 +19,7 @@ from ...backend.report.text import report
 from ...backend.types import StopReason, Trajectory
 from .. import host
 from ..inputs.images import to_batch
+from ..inputs.run_folder import RUNS
 from ..inputs.sockets import TrajectorySocket
 
 
@@ -82,4 +83,11 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
         ]
         for column, values in zip(columns, row, strict=True):
             column += values
-    return io.NodeOutput(*columns, ui={**host.shown_files(files), "text": tuple(columns[1])})
+    return io.NodeOutput(
+        *columns,
+        ui={
+            **host.shown_files(files),
+            "text": tuple(columns[1]),
+            RUNS: tuple(folder.name for _, folder in ended),
+        },
+    )

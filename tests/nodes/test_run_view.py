@@ -16,7 +16,7 @@ from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
-from interleave_thinker.nodes.inputs.run_folder import PARENT, ChoiceWatch, known_run
+from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live import thumbnails
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
@@ -127,7 +127,7 @@ def test_a_steps_allowance_holds_for_any_number_of_tries() -> None:
 
 
 def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> None:
-    watch = ChoiceWatch()
+    watch = RunWatch()
     mine, other = tmp_path / "mine", tmp_path / "other"
     for folder in (mine, other):
         folder.mkdir()

@@ -51,7 +51,7 @@ export class Card {
 
 /** What goes on at a step in a word; undefined for one that is over. */
 export function doing(status, tries, running) {
-  if (status === "waiting") return say("waiting");
+  if (status === "waiting") return running ? say("waiting") : say("not reached");
   if (status !== "running") return undefined;
   if (!running) return say("stopped");
   return tries ? say("try {number}…", { number: tries }) : say("starting…");

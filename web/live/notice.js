@@ -1,15 +1,15 @@
-// What waits for the next run, in a line with a button that starts it: pictures that a person chose, steps that are to be drawn
-// again.
+// What waits for the next run, in a line with a button that starts it: what the run lacks, pictures that a person chose, steps
+// that are to be drawn again.
 
 import { say } from "../words.js";
 import { make, setText, show, textButton } from "./elements.js";
 
 export class Notice {
-  /** `again()` queues the graph. */
+  /** `again()` queues the story. */
   constructor(again) {
     this.pending = make("span");
     this.pending.setAttribute("role", "status");
-    this.again = textButton(say("Run again"), say("Queue the graph: only what follows from it is drawn"), again);
+    this.again = textButton(say("Run again"), say("Queue this story alone: only what is missing or follows from it is drawn"), again);
     this.element = make("div", "it-notice", { hidden: true }, this.pending, this.again);
   }
 
@@ -19,10 +19,11 @@ export class Notice {
     const freed = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
     const waiting = state.redrawsWaiting.filter((step) => !state.isAt(step));
     const steps = waiting.length ? waiting : [...chosen.map(([step]) => Number(step)), ...freed];
-    show(this.element, steps.length > 0 && (queued || !state.running));
+    const lacks = state.running ? [] : lackWords(state.about.missing ?? {});
+    show(this.element, lacks.length > 0 || (steps.length > 0 && (queued || !state.running)));
     show(this.again, !queued);
-    if (waiting.length) setText(this.pending, redrawWords(queued, waiting));
-    else if (steps.length) setText(this.pending, pendingWords(chosen.length > 0, steps));
+    const pending = waiting.length ? [redrawWords(queued, waiting)] : steps.length ? [pendingWords(chosen.length > 0, steps)] : [];
+    setText(this.pending, [...lacks, ...pending].join(" "));
   }
 }
 
@@ -31,6 +32,31 @@ function isOpen(state, step, digest) {
   const attempts = state.attempts.get(step) ?? [];
   const kept = attempts[state.steps.get(step)?.chosen];
   return attempts.some((one) => one?.image?.digest === digest) && kept?.image?.digest !== digest;
+}
+
+/** What a run lacks that has ended, in sentences; none if it is complete. */
+function lackWords(missing) {
+  const words = {
+    "not reached": (values) => say("Steps not reached: {steps}.", values),
+    "not drawn": (values) => say("Steps without an image: {steps}.", values),
+    "out of time": (values) => say("Steps that ran out of time: {steps}.", values),
+    "not judged": (values) => say("Steps that could not be judged: {steps}.", values),
+    "attempts failed": (values) => say("Steps with failed tries: {steps}.", values),
+    cancelled: (values) => say("Steps cancelled: {steps}.", values),
+  };
+  const said = Object.entries(missing).map(([lack, steps]) => words[lack]?.({ steps: ranges(steps) }));
+  return said.length ? [say("This story is not complete."), ...said.filter(Boolean)] : [];
+}
+
+/** Rising numbers as people write them: 2, 5–8. */
+function ranges(numbers) {
+  const pieces = [];
+  for (const number of numbers) {
+    const piece = pieces.at(-1);
+    if (piece?.[1] === number - 1) piece[1] = number;
+    else pieces.push([number, number]);
+  }
+  return pieces.map(([first, last]) => (first === last ? first : `${first}–${last}`)).join(", ");
 }
 
 /** What the next run takes over: a person's choices, or steps that are the critic's again. */

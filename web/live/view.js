@@ -13,7 +13,7 @@ import { Room } from "./room.js";
 const SMALL = 256;
 
 export class RunView {
-  /** `acts`: {again()} queues the graph once more; false, or a promise of it, says that the host did not take it. */
+  /** `acts`: {again()} queues the story once more; false, or a promise of it, says that the host did not take it. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     // Whole addresses: compared with what an image shows, an unchanged one is left alone.
@@ -121,7 +121,7 @@ export class RunView {
   #queueMissed() {
     if (this.askedOf !== this.state.id || this.state.running) return;
     this.askedOf = undefined;
-    if (this.state.about.status === "finished" && this.state.redrawsWaiting.length) this.#again();
+    if (["finished", "incomplete"].includes(this.state.about.status) && this.state.redrawsWaiting.length) this.#again();
   }
 
   async #again() {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .counted import COUNTED
 from .odd_values import ODD_NODES
+from .passing_failures import PASSING
 from .stand_ins import NODE_CLASS_MAPPINGS
 from .tiny_control import CONTROL_NODES
 from .tiny_families import FAMILY_NODES, show_encoders_less
@@ -18,7 +19,7 @@ from .tiny_weights import accept_tiny_weights, write_tiny_weights
 
 __all__ = ["NODE_CLASS_MAPPINGS"]
 
-NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES | CONTROL_NODES | ODD_NODES)
+NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES | CONTROL_NODES | ODD_NODES | PASSING)
 accept_tiny_weights()
 show_encoders_less()
 write_tiny_weights()

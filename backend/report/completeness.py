@@ -1,0 +1,72 @@
+"""What a run lacks: steps that were not reached, images that could not be generated, judgements that failed.
+
+A run ends with a trajectory whatever went wrong in it, so that nothing finished is lost. Whoever caches, shows or
+exports a run asks here whether it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from ..types import Attempt, StepResult, StopReason, Trajectory
+
+
+class Lack(str, Enum):
+    """Why a step is not complete."""
+
+    not_reached = "not reached"
+    not_drawn = "not drawn"
+    out_of_time = "out of time"
+    not_judged = "not judged"
+    attempts_failed = "attempts failed"
+    cancelled = "cancelled"
+
+
+def lacks(trajectory: Trajectory, numbers: Collection[int] | None = None) -> dict[Lack, list[int]]:
+    """Return the numbers of the steps that are not complete, by what they lack.
+
+    Args:
+        trajectory: The run.
+        numbers: Steps to look at. Default: all steps of the plan.
+
+    Returns:
+        Step numbers in order, grouped in the order of `Lack`; empty if the run is complete.
+    """
+    results = {result.step.number: result for result in trajectory.results}
+    planned = {step.number for step in trajectory.plan.steps} | set(results)
+    wanted = sorted(planned if numbers is None else planned & set(numbers))
+    found = {number: _lack(results.get(number)) for number in wanted}
+    grouped = {lack: [number for number, one in found.items() if one is lack] for lack in Lack}
+    return {lack: steps for lack, steps in grouped.items() if steps}
+
+
+def is_complete(trajectory: Trajectory, numbers: Collection[int] | None = None) -> bool:
+    """Return whether every step was carried out, and every attempt that its result depends on."""
+    return not lacks(trajectory, numbers)
+
+
+def _lack(result: StepResult | None) -> Lack | None:
+    if result is None:
+        return Lack.not_reached
+    ends = {
+        StopReason.error: Lack.not_drawn,
+        StopReason.budget: Lack.out_of_time,
+        StopReason.cancelled: Lack.cancelled,
+    }
+    if result.stop_reason in ends:
+        return ends[result.stop_reason]
+    failed = [attempt for attempt in _deciding(result) if attempt.error is not None]
+    if not failed:
+        return None
+    return Lack.not_judged if any(attempt.image for attempt in failed) else Lack.attempts_failed
+
+
+def _deciding(result: StepResult) -> list[Attempt]:
+    """Return the attempts that the result of a step depends on: of redraws that were asked for the newest."""
+    if result.stop_reason in (StopReason.picked, StopReason.text_only):
+        return []
+    redrawn = max((attempt.redraw.number for attempt in result.attempts if attempt.redraw), default=None)
+    if redrawn is not None:
+        return [one for one in result.attempts if one.redraw and one.redraw.number == redrawn]
+    return [] if result.stop_reason is StopReason.accepted else list(result.attempts)

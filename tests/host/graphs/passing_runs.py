@@ -1,0 +1,60 @@
+"""Graphs of runs that fail for a while, around nodes that write down when they run; "after" is what hangs on them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .klein import Graph, node
+from .replies import verdict
+from .try_pairs import pair
+
+STEPS = ("a house", "a tree", "a tree at night")
+
+
+def loop(
+    name: str, failures: int = 0, replies: list[Any] | None = None, away: int = 0, seconds: float = 0.0, **more: Any
+) -> Graph:
+    """A Critic Loop of three steps whose second and third fail `failures` times; with `replies` a critic that is
+    away `away` times."""
+    settings = {"max_attempts": 1, "accept_at": 0.0, "keep": "best", "source": "previous", "seed": 0}
+    graph = {
+        "plan": node("InterleaveTestPlan", request=name, prompts="\n".join(STEPS)),
+        "generator": node(
+            "InterleaveTestPassingGenerator", name=name, word="tree", failures=failures, seconds=seconds
+        ),
+        "loop": node(
+            "InterleaveCriticLoop",
+            plan="@plan",
+            generator="@generator",
+            **{**settings, "on_failure": "keep", **more},
+        ),
+        "after": node("InterleaveTestTint", image="@loop", strength=0.5),
+        "out": node("PreviewImage", images="@after"),
+        "board": node(
+            "InterleaveStoryboard", trajectory=["loop", 2], show="chosen", columns=0, cell=96, captions=True
+        ),
+    }
+    if replies is not None:
+        graph["critic"] = passing_critic(name, replies, away)
+        graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    return graph
+
+
+def passing_critic(name: str, replies: list[Any], away: int) -> dict[str, Any]:
+    """A critic whose server is away for the first `away` questions."""
+    return node(
+        "InterleaveTestPassingAgent", name=f"{name} critic", replies=json.dumps(replies), failures=away
+    )
+
+
+def tries(name: str, away: int) -> Graph:
+    """Two tries of a Try Close, the first of which is not judged while the critic is away."""
+    graph = pair(name, None, max_attempts=2)
+    refused = [verdict(False, "", 0.2)] * 2  # without a better prompt: what was tried since stays as it is
+    return {
+        **graph,
+        "agent": passing_critic(name, refused, away),
+        "after": node("InterleaveTestTint", image="@close", strength=0.25),
+        "out": node("PreviewImage", images="@after"),
+    }

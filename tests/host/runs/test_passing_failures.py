@@ -1,0 +1,122 @@
+"""A run that is not complete, queued again in the real host with each of its caches: it is never taken from the
+cache, and only what is missing is generated and judged. A complete one stays in the cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.host_home import HostHome
+
+from ..graphs.klein import Graph
+from ..graphs.passing_runs import loop, tries
+from ..graphs.replies import verdict
+from ..graphs.try_pairs import CACHES
+from ..server.rigs import answers_of
+
+Answers = dict[str, list[dict[str, Any]]]
+REFUSED = [verdict(False, "", 0.2)] * 6
+"""Of three steps, each with two tries that are judged."""
+
+
+def elsewhere(graph: Graph) -> Graph:
+    """The same graph, its loop inside a subgraph: its id is another one."""
+
+    def moved(value: Any) -> Any:
+        return ["7:loop", value[1]] if isinstance(value, list) and value[0] == "loop" else value
+
+    return {
+        ("7:loop" if name == "loop" else name): {
+            **one,
+            "inputs": {key: moved(value) for key, value in one["inputs"].items()},
+        }
+        for name, one in graph.items()
+    }
+
+
+def scenarios() -> dict[str, dict[str, Any]]:
+    made = {}
+    for cache in CACHES:
+        memory = loop(f"memory {cache}", failures=2)
+        judge = loop(f"judge {cache}", replies=REFUSED, away=1, max_attempts=2, candidates=2, keep="last")
+        pair = tries(f"tries {cache}", away=1)
+        made |= {
+            f"memory {cache}": {"cache": cache, "prompts": [memory] * 4},
+            f"judge {cache}": {"cache": cache, "prompts": [judge] * 3},
+            f"tries {cache}": {"cache": cache, "prompts": [pair] * 3},
+        }
+    other, moved = loop("another"), loop("moved", failures=2)
+    again = loop("in between", failures=2)
+    slow = loop("budget", seconds=2.5, time_budget=2.0)
+    return made | {
+        "in between": {"cache": "lru", "prompts": [again, other, again, other, again]},
+        "moved": {"cache": "lru", "prompts": [moved, elsewhere(moved), elsewhere(moved)]},
+        "budget": {"cache": "classic", "prompts": [slow] * 4},
+    }
+
+
+@pytest.fixture(scope="module")
+def answers(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return answers_of(host_home, tmp_path_factory.mktemp("passing"), scenarios())
+
+
+def ran(answers: Answers, name: str) -> list[list[str]]:
+    """The nodes and draws of every prompt of a scenario."""
+    assert [answer["error"] for answer in answers[name]] == [""] * len(answers[name])
+    return [answer["ran"] for answer in answers[name]]
+
+
+def made(lines: list[str]) -> list[str]:
+    """What was generated and judged."""
+    return [line for line in lines if line.startswith(("draw", "paint", "ask"))]
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_when_memory_is_free_again_the_missing_steps_are_generated(answers: Answers, cache: str) -> None:
+    first, second, *others = ran(answers, f"memory {cache}")
+    assert made(first) == ["draw a house"]
+    assert made(second) == ["draw a tree", "draw a tree at night"]
+    assert second.count("tint") == 3, "what hangs on the run is made again"
+    for later in others:
+        assert made(later) == [] and (cache == "none" or later == []), "a complete run is a cache hit"
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_when_the_server_is_back_the_missing_verdict_is_asked_for(answers: Answers, cache: str) -> None:
+    first, second, third = ran(answers, f"judge {cache}")
+    assert len(made(first)) == 6 + 5, made(first)
+    assert made(second) == ["ask"] and "tint" in second
+    assert made(third) == [] and (cache == "none" or third == [])
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_pair_is_judged_when_the_server_is_back(answers: Answers, cache: str) -> None:
+    first, second, third = ran(answers, f"tries {cache}")
+    assert [line.split()[0] for line in made(first)] == ["paint", "paint", "ask"]
+    assert made(second) == ["ask"] and "tint" in second
+    assert made(third) == [] and (cache == "none" or third == [])
+
+
+def test_a_cache_of_several_results_does_not_give_an_incomplete_one(answers: Answers) -> None:
+    first, other, again, *hits = ran(answers, "in between")
+    assert made(first) == ["draw a house"] and len(made(other)) == 3
+    assert made(again) == ["draw a tree", "draw a tree at night"]
+    assert hits == [[], []], "complete runs of a node, one after the other"
+
+
+def test_a_node_at_another_place_does_not_get_an_incomplete_result(answers: Answers) -> None:
+    first, second, third = ran(answers, "moved")
+    assert made(first) == ["draw a house"]
+    assert made(second) == ["draw a tree", "draw a tree at night"]
+    assert third == []
+
+
+def test_every_run_within_a_time_budget_goes_on(answers: Answers) -> None:
+    runs = ran(answers, "budget")
+    assert [made(lines) for lines in runs] == [
+        ["draw a house"],
+        ["draw a tree"],
+        ["draw a tree at night"],
+        [],
+    ]
+    assert runs[-1] == []

@@ -1,0 +1,92 @@
+"""Nodes for tests alone that fail for a while: a generator that runs out of memory, an agent whose server is away.
+
+Failures are counted by `name` in the process, so they pass however often the host makes the node's object anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from .counted import note
+from .stand_ins import CATEGORY, pack
+
+_failed = Counter[str]()
+
+
+def _fails(name: str, failures: int) -> bool:
+    """Whether the thing of this name has failures left; takes one of them."""
+    if _failed[name] >= failures:
+        return False
+    _failed[name] += 1
+    return True
+
+
+class PassingGenerator:
+    """A generator whose draws of prompts with the word `word` fail for the first `failures` times."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "generator"
+    RETURN_TYPES = ("INTERLEAVE_GENERATOR",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {
+                "name": ("STRING", {"default": ""}),
+                "word": ("STRING", {"default": ""}),
+                "failures": ("INT", {"default": 0}),
+                "seconds": ("FLOAT", {"default": 0.0}),
+            }
+        }
+
+    def generator(self, name: str, word: str, failures: int, seconds: float) -> tuple[Any]:
+        fake, errors = pack("backend.generators.fake"), pack("backend.errors")
+
+        class Passing(fake.FakeGenerator):
+            def draw(self, prompt: str, source: Any, seed: int) -> Any:
+                time.sleep(seconds)
+                if word in prompt and _fails(name, failures):
+                    raise errors.GeneratorError("Out of memory.", "Close other programs.")
+                note(f"draw {prompt}")
+                return super().draw(prompt, source, seed)
+
+        return (Passing(64),)
+
+
+class PassingAgent:
+    """An agent that gives the replies of a JSON list in turn, once its server has failed `failures` times."""
+
+    CATEGORY = CATEGORY
+    FUNCTION = "agent"
+    RETURN_TYPES = ("INTERLEAVE_AGENT",)
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {
+                "name": ("STRING", {"default": ""}),
+                "replies": ("STRING", {"multiline": True, "default": "[]"}),
+                "failures": ("INT", {"default": 0}),
+            }
+        }
+
+    def agent(self, name: str, replies: str, failures: int) -> tuple[Any]:
+        scripted, errors = pack("backend.chat.scripted"), pack("backend.errors")
+
+        class Passing(scripted.ScriptedChat):
+            def reply(self, *given: Any, **more: Any) -> Any:
+                if _fails(name, failures):
+                    raise errors.ChatError("The server does not answer.", "Start it.")
+                note("ask")
+                return super().reply(*given, **more)
+
+        chat = Passing(scripted.REPLIES.validate_json(replies))
+        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
+
+
+PASSING: dict[str, type] = {
+    "InterleaveTestPassingGenerator": PassingGenerator,
+    "InterleaveTestPassingAgent": PassingAgent,
+}
