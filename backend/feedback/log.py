@@ -20,6 +20,7 @@ from ..files.bounded_reader import parse_json
 from ..files.lock import SystemLock
 from ..journal.files import RunFiles, first_fault
 from ..journal.journal import RUN, TRAJECTORY
+from ..journal.picks import planned_prompt
 from ..pictures import DIGEST
 from ..types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
 
@@ -67,6 +68,7 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
         raise JournalError(
             f"{str(run)!r} holds no run.", "Feedback is kept in the folder of the run it is about."
         )
+    planned_prompt(files, feedback.step)  # an image may be of another step, and is not looked for
     if feedback.image is None:
         feedback = feedback.model_copy(update={"image": _image_of(files, feedback)})
     path = files.path(FEEDBACK)

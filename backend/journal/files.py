@@ -24,6 +24,7 @@ from ..files.bounded_reader import parse_json, read_bytes_if_any
 from ..pictures import MAX_BYTES, Picture
 
 PICTURES = "pictures"
+PLAN = "plan.json"
 MAX_JSON = 64 * 1024 * 1024
 MAX_CHECKED = 10_000
 """Picture files that are remembered as looked at: some hundred bytes each."""

@@ -43,14 +43,14 @@ from ..types import (
     Trajectory,
 )
 from .archive import run_files
-from .files import PICTURES
+from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import choices_in, fitting
 from .run_record import Planned, RequestRecord, RunRecord
 from .store import DrawKey, Drawn, Judged, JudgeKey, PlanKey
 
-RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
+RUN, TRAJECTORY = "run.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
 EXPORTED = "images"
 """Where exports into the run's own folder put their pictures."""

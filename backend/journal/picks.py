@@ -25,8 +25,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ..errors import JournalError
 from ..files.lock import SystemLock
 from ..pictures import DIGEST
-from ..types import MAX_STEPS, Several, Step, Text, Value, in_style
-from .files import PICTURES, RunFiles
+from ..types import MAX_STEPS, Plan, Several, Step, Text, Value, in_style
+from .files import PICTURES, PLAN, RunFiles
 
 CHOICES = "choices.json"
 LOCK = "choices.lock"
@@ -93,12 +93,31 @@ def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
     }
 
 
+def plan_in(files: RunFiles) -> Plan | None:
+    """The plan of a run, None before there is one; raises JournalError if it is damaged."""
+    hint = "Correct it there, or delete the file to have the plan made anew."
+    return files.read_model(Plan, PLAN, hint=hint)
+
+
+def planned_prompt(files: RunFiles, number: int) -> str:
+    """The prompt of a step in a run's plan. Raises JournalError if there is no such step or nothing of it is
+    drawn."""
+    plan = plan_in(files)
+    steps = {step.number: step.prompt for step in plan.steps if step.prompt} if plan else {}
+    if number not in steps:
+        known = ", ".join(str(one) for one in steps) or "none"
+        raise JournalError(
+            f"The run in {str(files.folder)!r} has no step {number} that is drawn.", f"Drawn steps: {known}."
+        )
+    return steps[number] or ""
+
+
 def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
     """Pick the image with this digest as a step's result, or (None) leave the step to the critic again.
 
     The next run of the folder takes it: later steps start from it, earlier ones are not drawn again. Raises
-    JournalError if the folder has no such picture, its choices.json is damaged or full, or others are picking
-    all the time.
+    JournalError if the folder has no such picture, its plan no such step that is drawn, its choices.json is
+    damaged or full, or others are picking all the time.
     """
     files = RunFiles(folder)
     if picture is not None and not (
@@ -110,6 +129,8 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
         )
     with changing(files):
         before = read_choices(folder)
+        if picture is not None or step not in before.steps:  # one that the plan has no more can be taken back
+            planned_prompt(files, step)
         steps = {number: digest for number, digest in before.steps.items() if number != step}
         if picture is not None:
             steps[step] = picture

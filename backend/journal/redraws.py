@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from ..errors import JournalError
 from ..pictures import DIGEST
-from ..types import MAX_BATCH, MAX_TEXT, Plan, Several
+from ..types import MAX_BATCH, MAX_TEXT, Several
 from .files import RunFiles
-from .journal import ATTEMPTS, PLAN, RUN
+from .journal import ATTEMPTS, RUN
 from .picks import (
     CHOICES,
     MAX_CHOICES,
@@ -27,6 +27,8 @@ from .picks import (
     RedrawRequest,
     changing,
     fitting,
+    plan_in,
+    planned_prompt,
     read_choices,
 )
 
@@ -45,7 +47,7 @@ def ask_redraw(
     files = RunFiles(folder)
     if not files.path(RUN).is_file():
         raise JournalError(f"{str(folder)!r} holds no run.", "Give the folder of one.")
-    planned = _planned(files, step)
+    planned = planned_prompt(files, step)
     drawn_with = (prompt or "").strip() or (_prompt_of(files, picture) if picture else planned)
     if len(drawn_with) > MAX_TEXT:
         raise JournalError(f"The prompt has {len(drawn_with)} characters; at most {MAX_TEXT} are read.")
@@ -70,25 +72,9 @@ def newest_redraws(folder: str | Path) -> dict[int, int]:
     Raises JournalError if a file of it is damaged.
     """
     choices = read_choices(folder)
-    plan = _plan(RunFiles(folder)) if choices.redraws else None
+    plan = plan_in(RunFiles(folder)) if choices.redraws else None
     asked = {step.number: fitting(choices, step) for step in (plan.steps if plan else ())}
     return {number: max(redraws) for number, redraws in asked.items() if redraws}
-
-
-def _plan(files: RunFiles) -> Plan | None:
-    hint = "Correct it there, or delete the file to have the plan made anew."
-    return files.read_model(Plan, PLAN, hint=hint)
-
-
-def _planned(files: RunFiles, number: int) -> str:
-    plan = _plan(files)
-    steps = {step.number: step.prompt for step in plan.steps if step.prompt} if plan else {}
-    if number not in steps:
-        known = ", ".join(str(one) for one in steps) or "none"
-        raise JournalError(
-            f"The run in {str(files.folder)!r} has no step {number} that is drawn.", f"Drawn steps: {known}."
-        )
-    return steps[number] or ""
 
 
 class _Key(BaseModel):

@@ -219,9 +219,9 @@ class _TrialJournal(Journal):
         self._trial = trial
         self.given: Drawn | None = None
         self._failed: dict[JudgeKey, Judged] = {}
-        """Judgements that failed since these tries began. Every further try replays the records: asked again in
-        the middle, the critic could answer, and another draw would be wanted under the number of one that was
-        made."""
+        """Judgements that failed since these tries began. Every further try replays the records: a critic
+        that was asked again in the middle could answer, and another draw would be wanted under the number
+        of one that was made."""
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory of the request, of which `trajectory` are some steps."""

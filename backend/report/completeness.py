@@ -1,7 +1,7 @@
 """What a run lacks: steps that were not reached, images that could not be generated, judgements that failed.
 
-A run ends with a trajectory whatever went wrong in it, so that nothing finished is lost. Whoever caches, shows or
-exports a run asks here whether it is complete.
+A run ends with a trajectory whatever went wrong in it, so that nothing finished is lost. Code that caches,
+shows or exports a run asks here whether it is complete.
 """
 
 from __future__ import annotations

@@ -3,7 +3,10 @@
 Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds
 up the server. Pages of other sites that the artist visits are refused here too: the host's own check is not
 there with --enable-cors-header and lets every origin pass where it is not asked by a loopback address. A body
-must be declared as JSON besides, which a form cannot do. Refusals are one line in `error`.
+must be declared as JSON besides, which a form cannot do. Where ComfyUI listens for this machine alone, it must
+also be called by a name of this machine or an IP address: any other name may be one that a page has made
+resolve to it (DNS rebinding). Where it listens for others, they call it as they like. Refusals are one line
+in `error`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
 from ...backend.errors import InterleaveError
+from ...backend.remote.called_name import called_name, is_address, is_this_machine
 
 MAX_BODY = 256 * 1024
 KEPT = "private, max-age=31536000, immutable"
@@ -63,6 +67,13 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
             return _refused(
                 403, "Only ComfyUI's own pages may ask this, and those that --enable-cors-header names."
             )
+        host = request.headers.get("Host", "")
+        if not _may_be_called(host):
+            return _refused(
+                403,
+                f"ComfyUI listens for this machine alone, and was called {host[:100]!r}. If that is the name "
+                "of a proxy, start ComfyUI with --enable-cors-header https://NAME, or with --listen.",
+            )
         try:
             given = await _given(request, route)
             answer = await asyncio.to_thread(route.answer, given)
@@ -78,6 +89,18 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
         return web.json_response(text=answer.model_dump_json())
 
     return handle
+
+
+def _may_be_called(host: str) -> bool:
+    """Whether the server may be called by the name in this Host header."""
+    if not all(is_this_machine(address.strip()) for address in args.listen.split(",")):
+        return True
+    try:
+        name = called_name(host)
+        named = urllib.parse.urlsplit(str(args.enable_cors_header or "")).hostname
+    except ValueError:
+        return False
+    return is_this_machine(name) or is_address(name) or name == named
 
 
 def _from_own_page(request: web.Request) -> bool:

@@ -81,11 +81,11 @@ class RunWatch:
     """Notices when the cached result of a node is out of date: by a user's choice, or since its run is not
     complete.
 
-    The host keeps a node's result as long as its inputs are the same, and neither of these is one. `edition` of a
-    node rises by one whenever choices.json of a run that the node has carried out was changed since, or its latest
-    run was not complete, and never otherwise. It never falls, so an incomplete result is not found again in a
-    cache that keeps several results of a node. A node is known by its id: the host must not hand its result to
-    another node (`not_idempotent`), of which nothing is known here.
+    The host keeps a node's result as long as its inputs are the same, and neither of these is one. `edition`
+    of a node rises by one whenever choices.json of a run that the node has carried out was changed since, or
+    its latest run was not complete, and never otherwise. It never falls, so an incomplete result is not found
+    again in a cache that keeps several results of a node. Nodes are told apart by their ids, so the host must
+    not give the result of one to another (`not_idempotent` in the node's schema).
     """
 
     def __init__(self) -> None:

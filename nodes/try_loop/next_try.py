@@ -33,7 +33,6 @@ from .results import closed_outputs, results
 from .shown import ShownTries
 from .subgraph import Body, FurtherTry, lay_out
 
-
 watch = RunWatch()
 """Of all Try Close."""
 

@@ -15,6 +15,7 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report.completeness import Lack
 from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live import thumbnails
@@ -73,7 +74,10 @@ def test_the_newest_messages_are_the_whole_state() -> None:
     assert state["attempt 3 0"].shown.outcome == "failed" and state["attempt 3 0"].shown.error
     assert state["attempt 3 1"].shown.outcome == "not understood"
     assert state["step 3"].shown.tone == "open" and "Never accepted" in state["step 3"].shown.sentence
-    assert state["run"].shown.status == "finished" and state["run"].shown.share == 1.0
+    run = state["run"].shown
+    assert (run.status, run.share, run.missing) == ("incomplete", 1.0, {Lack.attempts_failed: [3]})
+    assert run.model_dump(mode="json")["missing"] == {"attempts failed": [3]}
+    assert replayed("run", make_trajectory(2, text_step=False)).state()[-1].shown.status == "finished"
     assert replayed("run", make_trajectory(cut_short=True)).state()[-1].shown.status == "cancelled"
 
 
@@ -140,6 +144,17 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert (watch.edition("7"), watch.edition("7"), watch.edition("8")) == (1, 1, 0)
     (mine / "choices.json").unlink()
     assert watch.edition("7") == 2
+
+
+def test_a_result_of_a_run_that_is_not_complete_is_out_of_date(tmp_path: Path) -> None:
+    watch = RunWatch()
+    editions = [watch.edition("7")]
+    for is_incomplete in (True, True, False, True):
+        watch.runs("7", tmp_path)
+        if is_incomplete:
+            watch.incomplete("7")
+        editions += [watch.edition("7"), watch.edition("7")]
+    assert editions == [0, 1, 1, 2, 2, 2, 2, 3, 3] and watch.edition("8") == 0
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_summary_and_stop_sentences_hide_nothing() -> None:
     trajectory = make_trajectory()
     assert (
         wording.summarize(trajectory).sentence
-        == "5 steps · 6 images drawn · 2 of 4 pictures accepted · 7.3 s"
+        == "5 steps · 1 step not complete · 6 images drawn · 2 of 4 pictures accepted · 7.3 s"
     )
     assert [wording.stop_sentence(result) for result in trajectory.results] == [
         "Accepted at try 2",

@@ -122,6 +122,19 @@ def test_only_pictures_of_the_run_can_be_picked(tmp_path: Path, picture: str) ->
     assert read_choices(tmp_path).steps == {}
 
 
+@pytest.mark.parametrize("step", [999, 2**40])
+def test_only_steps_of_the_plan_can_be_picked_for(tmp_path: Path, step: int) -> None:
+    trajectory, _ = story(tmp_path)
+    picture = digest(trajectory, 1, 0)
+    for chosen in (picture, None):
+        with pytest.raises(JournalError, match=f"no step {step} that is drawn"):
+            pick(tmp_path, step, chosen)
+    assert not (tmp_path / CHOICES).exists()
+    # A step that the plan has no more is given back all the same.
+    (tmp_path / CHOICES).write_text(json.dumps({"steps": {str(step): picture}}))
+    assert pick(tmp_path, step, None).steps == {}
+
+
 def test_the_seed_rule(tmp_path: Path) -> None:
     assert [seed_of(0, 1, attempt, "every step") for attempt in range(3)] == [seed_of(0, 1, 0)] * 3
     assert len({seed_of(0, 1, attempt) for attempt in range(3)}) == 3

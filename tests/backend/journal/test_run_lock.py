@@ -24,6 +24,7 @@ from interleave_thinker.backend.journal import picks as journal_choices
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.lock import NAME, NOTE, FolderLock
 from interleave_thinker.backend.journal.picks import pick, read_choices
+from interleave_thinker.backend.types import Plan, Step
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
 
@@ -135,9 +136,16 @@ def test_a_link_in_the_locks_place_is_not_followed(tmp_path: Path, name: str) ->
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
+def forty_steps(folder: Path) -> str:
+    """A run whose plan has forty steps by now; returns the name of one of its pictures."""
+    tell(folder)
+    plan = Plan(steps=tuple(Step(number=number, prompt="a house") for number in range(1, 41)))
+    (folder / "plan.json").write_text(plan.model_dump_json())
+    return next((folder / "pictures").iterdir()).stem
+
+
 def test_of_many_picks_at_a_time_none_is_lost(tmp_path: Path) -> None:
-    tell(tmp_path / "run")
-    picture = next((tmp_path / "run" / "pictures").iterdir()).stem
+    picture = forty_steps(tmp_path / "run")
     with ThreadPoolExecutor(40) as pool:
         for _ in pool.map(lambda step: pick(tmp_path / "run", step, picture), range(1, 41)):
             pass
@@ -146,8 +154,7 @@ def test_of_many_picks_at_a_time_none_is_lost(tmp_path: Path) -> None:
 
 
 def test_picks_of_other_processes_are_kept_too(tmp_path: Path) -> None:
-    tell(tmp_path / "run")
-    picture = next((tmp_path / "run" / "pictures").iterdir()).stem
+    picture = forty_steps(tmp_path / "run")
     children = []
     for number in range(4):
         child = os.fork()
@@ -165,13 +172,12 @@ def test_picks_of_other_processes_are_kept_too(tmp_path: Path) -> None:
 
 
 def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell(tmp_path / "run")
-    picture = next((tmp_path / "run" / "pictures").iterdir()).stem
-    full = {"steps": dict.fromkeys(range(1, journal_choices.MAX_CHOICES + 1), picture)}
+    picture = forty_steps(tmp_path / "run")
+    full = {"steps": dict.fromkeys(range(2, journal_choices.MAX_CHOICES + 2), picture)}
     (tmp_path / "run" / journal_choices.CHOICES).write_text(json.dumps(full))
     with pytest.raises(InterleaveError, match="choices already"):
-        pick(tmp_path / "run", journal_choices.MAX_CHOICES + 1, picture)
-    pick(tmp_path / "run", 1, None)
+        pick(tmp_path / "run", 1, picture)
+    pick(tmp_path / "run", journal_choices.MAX_CHOICES, None)
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
     with pytest.raises(JournalError, match="being changed by others"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)

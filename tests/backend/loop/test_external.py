@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.small_agents import OneInThree
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external import (
@@ -25,7 +25,7 @@ from interleave_thinker.backend.loop.external import (
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
 
 PAINTER = FakeGenerator(32)
 REQUEST = Request(text="a story")
@@ -99,6 +99,38 @@ def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
     trajectory, asked = carried_out(trial, tmp_path, SETTINGS, Refuses())
     assert [wanted.attempt for wanted in asked] == [3, 4]
     assert trajectory.results[0].stop_reason is StopReason.tries_used_up
+
+
+def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: Path) -> None:
+    """Every try replays the records: asked again in the middle, the critic would want another draw of a
+    number that was made already, and a host that lays out the tries by their numbers would never end."""
+
+    class AwayOnce(OneInThree):
+        calls = 0
+
+        def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
+            self.calls += 1
+            if self.calls == 1:
+                raise ChatError("The server does not answer.")
+            return Verdict(success=False, refined_prompt="better")
+
+    trial, critic = trial_of_prompt("a boat", None, 3), AwayOnce()
+    settings = RunSettings(max_attempts=3, seed=3)
+    tries = Tries(trial, PAINTER.identity, settings, tmp_path)
+    asked: list[Wanted] = []
+    given: Given | None = None
+    while True:
+        try:
+            trajectory = tries.follow(critic, given, lambda event: None)
+            break
+        except NextTry as missing:
+            asked.append(missing.wanted)
+            image = PAINTER.draw(missing.wanted.prompt, missing.wanted.source, missing.wanted.seed)
+            given = Given(missing.wanted, (image,))
+    assert [(one.attempt, one.prompt) for one in asked] == [(0, "a boat"), (1, "a boat"), (2, "better")]
+    assert critic.calls == 3 and trajectory.results[0].attempts[0].error is not None
+    carried_out(trial, tmp_path, settings, critic)
+    assert critic.calls > 3, "the next run asks again"
 
 
 def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Graphs of runs that fail for a while, around nodes that write down when they run; "after" is what hangs on them."""
+"""Graphs of runs that fail for a while, around nodes that note when they run; "after" uses their images."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ STEPS = ("a house", "a tree", "a tree at night")
 
 
 def loop(
-    name: str, failures: int = 0, replies: list[Any] | None = None, away: int = 0, seconds: float = 0.0, **more: Any
+    name: str,
+    failures: int = 0,
+    replies: list[Any] | None = None,
+    away: int = 0,
+    seconds: float = 0.0,
+    **more: Any,
 ) -> Graph:
-    """A Critic Loop of three steps whose second and third fail `failures` times; with `replies` a critic that is
-    away `away` times."""
+    """A Critic Loop of three steps whose second and third fail `failures` times; with `replies` a critic that
+    is away `away` times."""
     settings = {"max_attempts": 1, "accept_at": 0.0, "keep": "best", "source": "previous", "seed": 0}
     graph = {
         "plan": node("InterleaveTestPlan", request=name, prompts="\n".join(STEPS)),

@@ -17,7 +17,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.types import Request
+from interleave_thinker.backend.types import Plan, Request, Step
 
 from ..server.comfy_server import ComfyServer
 
@@ -31,6 +31,17 @@ def open_host(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> 
     """A host whose own check of origins is off, since one page of another site is allowed."""
     base = tmp_path_factory.mktemp("open") / "base"
     server = ComfyServer(host_home, base, "--enable-cors-header", FRIEND)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def lan_host(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
+    """A host that listens for other machines, too."""
+    server = ComfyServer(host_home, tmp_path_factory.mktemp("lan") / "base", "--listen", "0.0.0.0")
     try:
         server.start()
         yield server
@@ -73,12 +84,24 @@ def own(host: ComfyServer) -> list[dict[str, str]]:
     return [
         {},
         {"Origin": host.url, "Sec-Fetch-Site": "same-origin"},
-        {"Origin": f"http://studio.lan:{port}", "Host": f"studio.lan:{port}"},
+        {"Origin": f"http://localhost:{port}", "Host": f"localhost:{port}"},
+        {"Origin": f"http://[::1]:{port}", "Host": f"[::1]:{port}"},
+        {"Origin": "http://192.168.1.5:9000", "Host": "192.168.1.5:9000"},
         {
             "Origin": "https://comfy.example.org",
             "Host": "10.0.0.5:8188",
             "X-Forwarded-Host": "comfy.example.org",
         },
+    ]
+
+
+def by_name(host: ComfyServer) -> list[dict[str, str]]:
+    """The same where ComfyUI listens for other machines, which call it by a name."""
+    port = host.url.rpartition(":")[2]
+    return [
+        {"Origin": f"http://studio.lan:{port}", "Host": f"studio.lan:{port}"},
+        {"Origin": "https://comfy.example.org", "Host": "comfy.example.org"},
+        {"Host": "studio.lan"},
     ]
 
 
@@ -91,6 +114,16 @@ FOREIGN = [
     {"Sec-Fetch-Site": "cross-site"},
     {"Sec-Fetch-Site": "cross-site", "Origin": "http://studio.lan:8188", "Host": "studio.lan:8188"},
 ]
+REBOUND = [
+    {"Host": "evil.example"},
+    {"Host": "evil.example:8188", "Origin": "http://evil.example:8188", "Sec-Fetch-Site": "same-origin"},
+    {"Host": "localhost.evil.example"},
+    {"Host": "evil.example", "X-Forwarded-Host": "localhost"},
+    {"Host": "studio.lan:8188", "Origin": "http://studio.lan:8188"},
+    {"Host": "["},
+    {"Host": ""},
+]
+"""What comes of a page whose name was made to resolve to this machine."""
 
 
 @pytest.mark.parametrize("which", ["host", "open_host"])
@@ -106,6 +139,29 @@ def test_pages_of_other_sites_are_refused(which: str, request: pytest.FixtureReq
     assert decided.steps and decided.redraws
 
 
+def test_names_of_other_machines_are_refused_where_it_listens_for_this_one(
+    host: ComfyServer, open_host: ComfyServer
+) -> None:
+    folder = a_run(host)
+    before = {path: path.read_bytes() for path in folder.glob("*.json*")}
+    for headers in REBOUND:
+        assert statuses(host, headers) == {403}, headers
+    answer = httpx.get(f"{host.url}{ROUTE}/run", params={"run": RUN}, headers=REBOUND[0])
+    assert "was called 'evil.example'" in answer.json()["error"] and "--listen" in answer.json()["error"]
+    assert {path: path.read_bytes() for path in folder.glob("*.json*")} == before
+    a_run(open_host)
+    named = {"Host": "friend.example", "Origin": FRIEND}
+    assert statuses(open_host, named) == {200}, "a proxy's name, given with --enable-cors-header"
+
+
+def test_a_host_that_listens_for_others_is_called_as_they_like(lan_host: ComfyServer) -> None:
+    a_run(lan_host)
+    for headers in (*own(lan_host), *by_name(lan_host)):
+        assert statuses(lan_host, headers) == {200}, headers
+    for headers in FOREIGN:
+        assert statuses(lan_host, headers) == {403}, headers
+
+
 def test_the_page_that_the_artist_named_is_answered(host: ComfyServer, open_host: ComfyServer) -> None:
     friend = {"Origin": FRIEND, "Sec-Fetch-Site": "cross-site"}
     assert statuses(open_host, friend) == {200}
@@ -114,6 +170,8 @@ def test_the_page_that_the_artist_named_is_answered(host: ComfyServer, open_host
 
 def test_forty_picks_at_once_are_all_kept(host: ComfyServer) -> None:
     picture = next((a_run(host) / "pictures").iterdir()).stem
+    plan = Plan(steps=tuple(Step(number=number, prompt="a house") for number in range(1, 41)))
+    (a_run(host) / "plan.json").write_text(plan.model_dump_json())
 
     def pick(step: int) -> int:
         body = {"run": RUN, "step": step, "picture": picture}

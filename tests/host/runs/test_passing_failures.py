@@ -1,5 +1,5 @@
-"""A run that is not complete, queued again in the real host with each of its caches: it is never taken from the
-cache, and only what is missing is generated and judged. A complete one stays in the cache."""
+"""A run that is not complete, queued again in the real host with each of its caches: it is never taken from
+the cache, and only what is missing is generated and judged. A complete one stays in the cache."""
 
 from __future__ import annotations
 
@@ -109,6 +109,12 @@ def test_a_node_at_another_place_does_not_get_an_incomplete_result(answers: Answ
     assert made(first) == ["draw a house"]
     assert made(second) == ["draw a tree", "draw a tree at night"]
     assert third == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "tries"])
+def test_a_result_in_the_cache_names_its_run(answers: Answers, kind: str) -> None:
+    shown = answers[f"{kind} classic"][-1]["outputs"]["loop" if kind == "memory" else "close"]
+    assert shown["interleave_runs"][0].startswith(f"{kind}-classic-")
 
 
 def test_every_run_within_a_time_budget_goes_on(answers: Answers) -> None:

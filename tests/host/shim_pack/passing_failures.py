@@ -1,6 +1,6 @@
-"""Nodes for tests alone that fail for a while: a generator that runs out of memory, an agent whose server is away.
+"""Nodes for tests alone that fail for a while: a generator without memory, an agent whose server is away.
 
-Failures are counted by `name` in the process, so they pass however often the host makes the node's object anew.
+Failures are counted by `name` in the process, so they pass however often the host makes the node's object.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from ....backend.errors import JournalError
 from ....backend.files.bounded_reader import read_bytes_if_any
-from ....backend.journal.journal import PLAN
+from ....backend.journal.files import PLAN
 from ....backend.types import Plan, RunSettings
 from ...data.trajectories.outcomes import Outcome, read_sample
 from ...data.trajectories.prompt_rows import Prompt

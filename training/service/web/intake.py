@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
-from ....backend.remote.server import THIS_MACHINE
+from ....backend.remote.called_name import called_name, is_this_machine
 from ..front import Front
 from ..holding import Share
 from ..pool import ServiceError
@@ -117,10 +117,10 @@ class Intake:
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
         try:
-            called, page = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc
+            called, page = called_name(host), urlsplit(origin).netloc
         except ValueError as error:
             raise Forbidden(f"Host or Origin is no address ({error}).") from error
-        if self._local_only and called not in THIS_MACHINE:
+        if self._local_only and not is_this_machine(called):
             raise Forbidden(
                 f"This service is for this machine alone, and was called {host[:100]!r}.",
                 "Give it a key (--key-env) or start it with --open.",
