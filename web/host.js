@@ -9,6 +9,7 @@ import { api } from "../../scripts/api.js";
 
 const VUE_NODES = "Comfy.VueNodes.Enabled";
 const LANGUAGE = "Comfy.Locale";
+const CHANGES = ["increment", "increment-wrap", "decrement", "randomize"];
 
 const said = new Set();
 
@@ -49,13 +50,37 @@ export function isOutputClass(name) {
   return Boolean(globalThis.LiteGraph?.registered_node_types?.[name]?.nodeData?.output_node);
 }
 
+/** The graph of a prompt that was queued, in its flat form; empty if the host does not know it any more. */
+export async function queuedGraph(prompt) {
+  const answer = await api.fetchApi(`/history/${encodeURIComponent(prompt)}`);
+  const entry = answer.ok ? (await answer.json())[prompt] : undefined;
+  return entry?.prompt?.[2] ?? {};
+}
+
+/** The widgets of a node whose values change with every run: [widget, the widget that says how]. */
+export function changingWidgets(node) {
+  const pairs = (node?.widgets ?? []).map((widget) => [widget, widget.linkedWidgets?.find((one) => CHANGES.includes(one.value))]);
+  return pairs.filter(([, control]) => control);
+}
+
+/** All nodes of a graph and of the subgraphs in it. */
+function allNodes(graph) {
+  return (graph?.nodes ?? []).flatMap((node) => [node, ...allNodes(node.subgraph)]);
+}
+
 /**
  * Queue the graph once for these of its output nodes (execution ids) alone; false if the host did not take it. Seeds that
- * change with every run stay as they are.
+ * change with every run stay as they are: newer front ends change those of nodes that do not run, too.
  */
 export async function queueOutputs(ids) {
-  // Front ends take the ids as they are; newer ones read them under a name, too.
-  return (await app.queuePrompt(0, 1, Object.assign([...ids], { queueNodeIds: [...ids] }))) !== false;
+  const controls = allNodes(rootGraph()).flatMap(changingWidgets).map(([, control]) => [control, control.value]);
+  for (const [control] of controls) control.value = "fixed";
+  try {
+    // Front ends take the ids as they are; newer ones read them under a name, too.
+    return (await app.queuePrompt(0, 1, Object.assign([...ids], { queueNodeIds: [...ids] }))) !== false;
+  } finally {
+    for (const [control, value] of controls) control.value = value;
+  }
 }
 
 /** Leave out the images that the front end would show on a node by itself. */

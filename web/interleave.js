@@ -3,8 +3,18 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
-import { flatGraph, holdsElements, isOutputClass, laysOutNodes, queueOutputs, rootGraph, showNoImages } from "./host.js";
-import { branchOf } from "./live/branch.js";
+import {
+  changingWidgets,
+  flatGraph,
+  holdsElements,
+  isOutputClass,
+  laysOutNodes,
+  queuedGraph,
+  queueOutputs,
+  rootGraph,
+  showNoImages,
+} from "./host.js";
+import { branchOf, neededFor } from "./live/branch.js";
 import { Requests } from "./live/requests.js";
 import { runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
@@ -56,17 +66,30 @@ function shownFor(node) {
   return shown;
 }
 
-/** Queue the story of a node alone; false if the host did not take it. */
-async function queueStory(node) {
+/** Give the nodes at these paths the seeds back that they had in a prompt, where these change with every run. */
+async function takeSeedsBack(paths, prompt) {
+  const queued = prompt ? await queuedGraph(prompt) : {};
+  for (const path of paths)
+    for (const [widget] of changingWidgets(nodeAt(path))) {
+      const before = queued[path]?.inputs?.[widget.name];
+      if (typeof before === "number") widget.value = before;
+    }
+}
+
+/** Queue the story of a node alone, with the seeds of the run that is shown; false if the host did not take it. */
+async function queueStory(node, state) {
   const graph = await flatGraph();
   const paths = pathsOf(node).filter((path) => path in graph);
-  const targets = paths.flatMap((path) => branchOf(graph, path, isOutputClass, (name) => NODES.includes(name)));
-  return targets.length > 0 && (await queueOutputs(new Set(targets)));
+  const isLoop = (name) => NODES.includes(name);
+  const targets = new Set(paths.flatMap((path) => branchOf(graph, path, isOutputClass, isLoop)));
+  if (!targets.size) return false;
+  await takeSeedsBack(new Set([...targets].flatMap((path) => [...neededFor(graph, path)])), state.about?.prompt);
+  return await queueOutputs(targets);
 }
 
 function attach(node) {
   const state = new RunState();
-  const view = new RunView(state, requests, { again: () => queueStory(node) });
+  const view = new RunView(state, requests, { again: () => queueStory(node, state) });
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,

@@ -3,8 +3,8 @@
 Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds
 up the server. Pages of other sites that the artist visits are refused here too: the host's own check is not
 there with --enable-cors-header and lets every origin pass where it is not asked by a loopback address. A body
-must be declared as JSON besides, which a form cannot do. Where ComfyUI listens for this machine alone, it must
-also be called by a name of this machine or an IP address: any other name may be one that a page has made
+must be declared as JSON besides, which a form cannot do. Where ComfyUI listens for this machine alone, it
+must also be called by a name of this machine or an IP address: any other name may be one that a page has made
 resolve to it (DNS rebinding). Where it listens for others, they call it as they like. Refusals are one line
 in `error`.
 """

@@ -60,8 +60,8 @@ def nowhere(message: Message) -> None:
 
 @dataclass(frozen=True)
 class LiveTarget:
-    """Where a run is shown: its node, the workflow in the browser, what takes the messages, and the host's
-    prompt where nodes of others draw: these may fail and nobody says so here."""
+    """Where a run is shown: its node, the workflow in the browser, what takes the messages, and the id of the
+    host's prompt: nodes of others that draw in it may fail and nobody says so here."""
 
     node: str = ""
     workflow: str | None = None
@@ -207,6 +207,7 @@ class LiveRun:
                     "share": round(1.0 if status == "finished" else self.view.share, 4),
                     "line": clip(self.view.line, LINE_BYTES),
                     "missing": missing or {},
+                    "prompt": self.prompt,
                 }
             )
         )

@@ -51,7 +51,8 @@ class RunShown(Part):
     """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text,
     and once it has ended the steps that are not complete, by what they lack.
 
-    `incomplete`: it ended by itself, and the next run can do more.
+    `incomplete`: it ended by itself, and the next run can do more. `prompt` is the id of the host's prompt that
+    it is part of.
     """
 
     kind: Literal["run"] = "run"
@@ -62,6 +63,7 @@ class RunShown(Part):
     share: float = Field(ge=0.0, le=1.0)
     line: str
     missing: dict[Lack, list[int]] = {}
+    prompt: str = ""
 
     @property
     def key(self) -> str:

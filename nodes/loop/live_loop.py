@@ -42,7 +42,10 @@ def carry_out(
     tries = most_tries(plan.plan, settings)
     judged = chat is not None and tries > 1
     target = LiveTarget(
-        progress.node, workflow, lambda message: host.publish(EVENT, message.model_dump(mode="json"))
+        progress.node,
+        workflow,
+        lambda message: host.publish(EVENT, message.model_dump(mode="json")),
+        prompt=host.running_prompt(),
     )
     live = LiveRun(folder.name, plan.plan, settings, judged, target)
     others_leave(chat)

@@ -9,17 +9,24 @@
  * `graph`: the graph in its flat form (id -> {class_type, inputs}); `isOutput(class)`; `isLoop(class)`.
  */
 export function branchOf(graph, start, isOutput, isLoop) {
-  const before = new Map(Object.entries(graph).map(([id, node]) => [id, originsOf(node, graph)]));
-  const needed = reached(start, (id) => before.get(id) ?? []);
-  const after = reached(start, (id) => [...before].filter(([, origins]) => origins.includes(id)).map(([one]) => one));
+  const needed = neededFor(graph, start);
+  const users = new Map();
+  for (const id of Object.keys(graph))
+    for (const origin of originsOf(graph, id)) users.set(origin, [...(users.get(origin) ?? []), id]);
+  const after = reached(start, (id) => users.get(id) ?? []);
   const isForeign = (id) => isLoop(graph[id].class_type) && !needed.has(id) && !after.has(id);
-  const fits = (id) => isOutput(graph[id].class_type) && ![...reached(id, (one) => before.get(one) ?? [])].some(isForeign);
+  const fits = (id) => isOutput(graph[id].class_type) && ![...neededFor(graph, id)].some(isForeign);
   return [start, ...[...after].filter((id) => id !== start && fits(id))];
 }
 
-function originsOf(node, graph) {
-  const links = Object.values(node.inputs ?? {}).filter((value) => Array.isArray(value) && value.length === 2);
-  return links.map(([id]) => String(id)).filter((id) => id in graph);
+/** The ids of a node and of all that it needs. */
+export function neededFor(graph, start) {
+  return reached(start, (id) => originsOf(graph, id));
+}
+
+function originsOf(graph, id) {
+  const links = Object.values(graph[id]?.inputs ?? {}).filter((value) => Array.isArray(value) && value.length === 2);
+  return links.map(([origin]) => String(origin)).filter((origin) => origin in graph);
 }
 
 /** `start` and all that `next` leads to from it. */
