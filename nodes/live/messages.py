@@ -51,8 +51,8 @@ class RunShown(Part):
     """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text,
     and once it has ended the steps that are not complete, by what they lack.
 
-    `incomplete`: it ended by itself, and the next run can do more. `prompt` is the id of the host's prompt that
-    it is part of.
+    `incomplete`: it ended by itself, and the next run can do more. `prompt` is the id of the host's prompt
+    that it is part of.
     """
 
     kind: Literal["run"] = "run"

@@ -52,6 +52,25 @@ CLOSE_UP = f"""() => {{
   app.canvas.setDirty(true, true);
 }}"""
 
+TALL = f"""async () => {{
+  const node = {LOOP};
+  node.setSize([620, 900]);
+  const place = (scale) => {{
+    app.canvas.ds.scale = scale;
+    app.canvas.ds.offset[0] = 420 / scale - node.pos[0];
+    app.canvas.ds.offset[1] = 90 / scale - node.pos[1];
+    app.canvas.setDirty(true, true);
+    return new Promise(placed => setTimeout(placed, 500));
+  }};
+  await place(1);
+  // Older front ends make a node higher than it was asked to be.
+  const bottom = document.querySelector('.it-live').getBoundingClientRect().bottom;
+  if (bottom > innerHeight - 20) await place((innerHeight - 110) / (bottom - 90));
+}}"""
+REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
+"""Older front ends place an API graph's nodes in Nodes 2.0 only when it is loaded again."""
+FINISHED = ".it-live[data-status=finished]"
+
 
 def opened(page: Any, name: str) -> None:
     """Open an example graph from the templates."""

@@ -17,8 +17,7 @@ from ..graphs.passing_runs import loop
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
-from .page import opened_graph, ran, screenshot
-from .test_redraw_browser import FINISHED, REOPENED, TALL
+from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
 
 INCOMPLETE = ".it-live[data-status=incomplete]"
 MISSING = "This story is not complete. Steps without an image: 2–3."

@@ -16,29 +16,11 @@ from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
-from .page import LOOP, opened_graph, ran, screenshot
+from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
 
 SIZE = (192, 128)
 OWN = "a red house with a green door"
-TALL = f"""async () => {{
-  const node = {LOOP};
-  node.setSize([620, 900]);
-  const place = (scale) => {{
-    app.canvas.ds.scale = scale;
-    app.canvas.ds.offset[0] = 420 / scale - node.pos[0];
-    app.canvas.ds.offset[1] = 90 / scale - node.pos[1];
-    app.canvas.setDirty(true, true);
-    return new Promise(placed => setTimeout(placed, 500));
-  }};
-  await place(1);
-  // Older front ends make a node higher than it was asked to be.
-  const bottom = document.querySelector('.it-live').getBoundingClientRect().bottom;
-  if (bottom > innerHeight - 20) await place((innerHeight - 110) / (bottom - 90));
-}}"""
-REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
-"""Older front ends place an API graph's nodes in Nodes 2.0 only when it is loaded again."""
 STARTED = "() => { app.queuePrompt(0, 1) }"
-FINISHED = ".it-live[data-status=finished]"
 
 
 def judged(request: str, **settings: Any) -> Graph:
