@@ -50,8 +50,7 @@ LONGER = 1.3
 MOST_RUNS = 64
 
 Send = Callable[[Message], None]
-Place = tuple[int, int]
-"""Numbers of a step and of one of its attempts."""
+Place = tuple[int, int]  # numbers of a step and of one of its attempts
 
 
 def nowhere(message: Message) -> None:
@@ -107,8 +106,7 @@ class LiveRun:
         elif isinstance(event, AttemptStarted):
             self._begin(event)
         elif isinstance(event, AttemptDrawn):
-            place = event.step.number, event.attempt
-            if place in self._attempts:
+            if (place := (event.step.number, event.attempt)) in self._attempts:
                 drawn = attempt_drawn(self._attempts[place], event.record, event.reused, event.of)
                 self._attempts[place] = drawn
                 self._show(drawn)
@@ -117,7 +115,9 @@ class LiveRun:
         elif isinstance(event, StepFinished):
             self._finish_step(event)
         if isinstance(event, Finished):
-            self._finish(event.trajectory)
+            missing = lacks(event.trajectory)
+            ended = "incomplete" if missing else "finished"
+            self._send_run("cancelled" if was_cancelled(event.trajectory) else ended, missing)
         else:
             self._send_run("running")
 
@@ -166,14 +166,12 @@ class LiveRun:
         self._show(begun)
 
     def _settle(self, event: AttemptJudged) -> None:
-        place = event.step.number, event.attempt
-        if place not in self._attempts:
+        if (place := (event.step.number, event.attempt)) not in self._attempts:
             return
         done = attempt_done(self._attempts[place], event.record, self._settings)
         self._attempts[place] = done
         self._words.pop(place, None)
-        with self._lock:
-            # The verdict holds the reasoning; the raw text was only for the time until then.
+        with self._lock:  # the verdict holds the reasoning; the raw text was only for the time until then
             self._state.pop(f"words {done.step} {done.attempt}", None)
         self._show(done)
 
@@ -184,11 +182,6 @@ class LiveRun:
                 self._show(attempt_done(shown, attempts[number], self._settings))
         self._forget(step)
         self._show(step_done(event.result))
-
-    def _finish(self, trajectory: Trajectory) -> None:
-        missing = lacks(trajectory)
-        ended = "incomplete" if missing else "finished"
-        self._send_run("cancelled" if was_cancelled(trajectory) else ended, missing)
 
     def _forget(self, step: int) -> None:
         """Nothing of this step is on its way."""

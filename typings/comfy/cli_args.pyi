@@ -1,5 +1,6 @@
 class _Arguments:
     cache_none: bool
     enable_cors_header: str | None
+    listen: str
 
 args: _Arguments

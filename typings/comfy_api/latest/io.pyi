@@ -73,6 +73,7 @@ class Schema:
 
 class NodeOutput:
     args: tuple[Any, ...]
+    ui: dict[str, Any] | None
     def __init__(
         self, *args: Any, ui: dict[str, Any] | None = None, expand: dict[str, Any] | None = None
     ) -> None: ...
