@@ -21,6 +21,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.services import client
 from interleave_thinker.backend.generators.services.published import HttpGenerator
 from interleave_thinker.backend.remote import balanced, endpoints
+from interleave_thinker.backend.remote.retrying import retry_after
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
 """So many that each of three services is surely asked."""
@@ -222,13 +223,13 @@ def test_waiting_for_a_model_can_be_cancelled(services: list[ImageService]) -> N
 
 @pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-5", "9" * 200, "Wed, 99 Foo 2026"])
 def test_a_retry_after_that_means_nothing_is_none(value: str) -> None:
-    assert balanced.retry_after(value) in (None, 0.0)
+    assert retry_after(value) in (None, 0.0)
 
 
 def test_a_retry_after_may_be_a_date() -> None:
     from email.utils import formatdate
 
-    assert 50 < (balanced.retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 61
+    assert 50 < (retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 61
 
 
 def test_a_draw_that_is_late_is_given_to_one_other(services: list[ImageService]) -> None:

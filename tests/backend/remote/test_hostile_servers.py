@@ -26,6 +26,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.remote import balanced, retrying
 from interleave_thinker.backend.remote.call import RemoteCall
 from interleave_thinker.backend.remote.key_mask import MARK, GrowingMask, KeyMask
@@ -258,9 +259,15 @@ def test_no_file_of_a_run_and_of_its_page_has_the_key(
     for number, generator in enumerate(generators):
         journal = Journal(tmp_path / f"run-{number}")
         settings = RunSettings(max_attempts=2)
-        *_, last = run(Request(text="a boat"), None, generator, critic, settings, journal=journal, plan=plan)
-        assert isinstance(last, Finished)
-        export_by_name("page", last.trajectory, tmp_path / f"page-{number}")
+        story = run(Request(text="a boat"), None, generator, critic, settings, journal=journal, plan=plan)
+        if "refusal" in name:
+            with pytest.raises(ChatError, match="Two judgements") as stopped:
+                list(story)
+            (tmp_path / "log.txt").write_text(str(stopped.value), encoding="utf-8")
+        else:
+            *_, last = story
+            assert isinstance(last, Finished)
+        export_by_name("page", load_trajectory(journal.folder), tmp_path / f"page-{number}")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 6
     half = len(KEY) // 2
