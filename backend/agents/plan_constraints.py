@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from ..errors import AnswerError
+from ..errors import AnswerError, ChatError, InterleaveError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
 from .asked_count import asked_count
 from .planner import IN_ONE_REPLY
@@ -80,16 +80,28 @@ def constrained_plan(
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,
 ) -> Plan:
-    """The plan of a request with the constraints. If two plans have another number of steps than asked, here
-    or in the request's own words, the nearest with a warning in it (of equally near ones the later), or
-    AnswerError with `exact_count`; raises whatever the planner raises."""
+    """Plan a request under constraints.
+
+    Returns:
+        The plan. If two plans have another number of steps than asked, here or in the request's own words,
+        the nearest (of equally near ones the later); if the second one fails, the first. `warning` says so.
+
+    Raises:
+        AnswerError: With `exact_count`, no plan has the number of steps.
+        InterleaveError: Whatever the planner raises at the first plan, or with `exact_count` at the second.
+    """
     named = 0 if constraints.step_count else _named_count(request.text)
     wanted, plans = constraints.step_count or named, list[Plan]()
     while len(plans) < 2:
         # The request says a number of its own once; asked again, it is told in the words for a set one.
         told = constraints.model_copy(update={"step_count": wanted}) if plans else constraints
         text = worded(request.text, told, len(plans[-1].steps) if plans else None)
-        plan = planner.plan(Request(text=text, images=request.images), on_token)
+        try:
+            plan = planner.plan(Request(text=text, images=request.images), on_token)
+        except (AnswerError, ChatError) as error:
+            if not plans or constraints.exact_count:
+                raise
+            return _finished(_of_another_length(plans[0], wanted, error), constraints)
         # A request may count its pictures alone.
         if wanted in (0, len(plan.steps)) or (
             named and wanted == sum(bool(step.prompt) for step in plan.steps)
@@ -105,6 +117,15 @@ def constrained_plan(
     nearest = min(reversed(plans), key=lambda plan: abs(len(plan.steps) - wanted))
     warning = f"{problem}. The plan of {len(nearest.steps)} is taken."
     return _finished(nearest.model_copy(update={"warning": warning}), constraints)
+
+
+def _of_another_length(plan: Plan, wanted: int, error: InterleaveError) -> Plan:
+    """The first plan where asking for another one failed."""
+    warning = (
+        f"{wanted} steps were asked for, but the agent planned {len(plan.steps)}. "
+        f"Asking again failed: {error.message}"
+    )
+    return plan.model_copy(update={"warning": warning})
 
 
 def _named_count(text: str) -> int:

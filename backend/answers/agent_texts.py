@@ -24,16 +24,15 @@ PLACEHOLDERS = (
     "2. what happens in the second step",
     "style, place, looks",
     "what is true after step {last}",
-    "string",
-    "string or null",
-    "str or null",
-    "text or null",
     "your prompt here",
 )
+TYPES = frozenset(("string", "str", "text"))
+"""Types of a value, as other tools' forms have them. `Text 1` is a text, so digits count here."""
 LONGEST = 200
 """Characters of a text that may be a placeholder."""
 SLOT = re.compile(r"\{\w+\}")
 NOT_LETTERS = re.compile(r"[\W\d_]+")
+NOT_IN_WORDS = re.compile(r"[\W_]+")
 OR_NULL = re.compile(r"\W*\bor\s+(?:null|none|empty|\"\")\W*$", re.IGNORECASE)
 ONLY_DOTS = re.compile(r"\W*(?:\.\.\.|…)\W*")
 
@@ -50,7 +49,8 @@ def is_placeholder(text: str) -> bool:
     """Whether a text is an example of a template, whatever its case, spaces and punctuation, or only dots."""
     if len(text) > LONGEST:
         return False
-    return _normal(text) in _NORMAL or ONLY_DOTS.fullmatch(text) is not None
+    named = NOT_IN_WORDS.sub("", OR_NULL.sub("", text)).casefold()
+    return _normal(text) in _NORMAL or named in TYPES or ONLY_DOTS.fullmatch(text) is not None
 
 
 def check_text(name: str, text: str | None) -> None:

@@ -11,7 +11,7 @@ from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, 
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.protocol import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.types import Request
 
 
@@ -45,6 +45,19 @@ def test_a_number_that_the_request_names_is_checked_too() -> None:
     assert f"In exactly 3 steps, not 5: {request.text}" in second
     plan = constrained_plan(Planner(ScriptedChat([reply(5), reply(5)])), request, PlanConstraints())
     assert plan.warning.startswith("3 steps were asked for, but the agent planned 5 and then 5.")
+
+
+def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
+    request = Request(text="A tale in exactly three steps.")
+    for second in ([], ["no plan", "no plan"]):
+        plan = constrained_plan(Planner(ScriptedChat([reply(5), *second])), request, PlanConstraints())
+        assert len(plan.steps) == 5
+        assert plan.warning.startswith(
+            "3 steps were asked for, but the agent planned 5. Asking again failed: "
+        )
+        chat = ScriptedChat([reply(5), *second])
+        with pytest.raises((AnswerError, ChatError)):
+            constrained_plan(Planner(chat), request, PlanConstraints(exact_count=True))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ def test_every_example_of_every_template_is_known(path: Path) -> None:
         assert not is_placeholder(f"{example} a red boat")
 
 
-@pytest.mark.parametrize("text", ["Boat", "Step 1", "1.", "?!", "a ...", "wait for it ...", "\U0001f389", ""])
+@pytest.mark.parametrize(
+    "text", ["Boat", "Step 1", "Text 1", "1.", "?!", "a ...", "wait for it ...", "\U0001f389", ""]
+)
 def test_other_texts_are_content(text: str) -> None:
     assert not is_placeholder(text)
 
@@ -39,3 +41,8 @@ def test_an_outline_that_repeats_the_form_is_refused() -> None:
         read_outline(f'<answer>{{"outline": {lines}, "always": "rain"}}</answer>')
     with pytest.raises(AnswerError, match="repeats the example"):
         read_outline('<answer>{"outline": ["1. A walk"], "always": "Style, place, looks"}</answer>')
+
+
+@pytest.mark.parametrize("text", ["string", "String or null", "<text>", "TEXT or null"])
+def test_the_type_of_a_value_is_not_content(text: str) -> None:
+    assert is_placeholder(text)

@@ -175,7 +175,7 @@ def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: b
         ({"model": "painter"}, "for the Images API"),
         ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not the URL of a service"),
         ({"url": "file:///etc/passwd"}, "not the URL of a service"),
-        ({"url": "http://127.0.0.1:9"}, "3 tries"),
+        ({"url": "http://127.0.0.1:9"}, "5 tries"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],
 )

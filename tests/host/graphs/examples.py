@@ -109,10 +109,12 @@ def small(name: str, side: int = 128) -> list[Change]:
         Change("PrimitiveStringMultiline", {"value": REQUEST}),
         Change("InterleaveCriticLoop", TWO_TRIES),
         Change("InterleaveTryClose", {"max_attempts": 2}),
-        *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
+        *([Change("InterleaveLoadAgent", SMALL_CRITIC)] if name in JUDGED else []),
     ]
 
 
+SMALL_CRITIC = {"agent": "tiny world critic", "max_pixels": 256 * 256}
+"""It reads 4,096 tokens, and upscaled images would be more."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
 SHOWN_IMAGES = {
     "qwen_image_edit_story": 1,

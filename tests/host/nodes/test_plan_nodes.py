@@ -220,7 +220,7 @@ def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
     [
         ("1. House\n  drow: a house", "Line 2, step 1: there is no field 'drow'"),
         ("2. End\n  do: nothing", "Line 1, step 2: nothing to draw and nothing to say"),
-        ('[{"prompt": 5}]', "Line 1, step 1, prompt: Input should be a valid string"),
+        ('[{"prompt": 5}]', "Line 1, step 1, prompt: it must be a text"),
         ("[" * 100_000, "is not JSON"),
         ("x" * 1_000_001, "has 1000001 characters"),
         ("1. a\n" * 101, "at most 100 steps"),
