@@ -21,6 +21,9 @@ from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
 
 IMAGE_MARK = "<image>"
+MAX_CUT_OFF = 2_000
+"""Characters of a reply that was cut off that the model is shown again: the rest would take the room of its
+second answer."""
 LONGER = "Allow longer answers: raise 'max_tokens' of the agent's node, or --{}-max-tokens."
 ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
 """Who gives which answers, as the command line's options begin."""
@@ -126,10 +129,11 @@ class Agent:
             return form.read(reply.whole), reply
         except AnswerError as error:
             problem = self._explained(error, reply)
+        cut_off = reply.finish == "length"
         reason = f"Your answer could not be read. {problem.message} {form.grammar} Keep it short."
         retry = [
             message,
-            Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
+            Message(role="assistant", content=(reply.text[: MAX_CUT_OFF if cut_off else MAX_TEXT],)),
             Message(role="user", content=(reason,)),
         ]
         # Sampled, so that it can say something new.

@@ -109,12 +109,15 @@ def small(name: str, side: int = 128) -> list[Change]:
         Change("PrimitiveStringMultiline", {"value": REQUEST}),
         Change("InterleaveCriticLoop", TWO_TRIES),
         Change("InterleaveTryClose", {"max_attempts": 2}),
-        *([Change("InterleaveLoadAgent", SMALL_CRITIC)] if name in JUDGED else []),
+        *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
+        *([PROMPT_IN_ITS_WORDS] if name in PROMPTED else []),
     ]
 
 
-SMALL_CRITIC = {"agent": "tiny world critic", "max_pixels": 256 * 256}
-"""It reads 4,096 tokens, and upscaled images would be more."""
+PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
+"""The tiny world's critic knows these words. Its verdicts on others cannot be read, which stops a run."""
+PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop")
+"""Graphs whose step has its prompt at Try Open."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
 SHOWN_IMAGES = {
     "qwen_image_edit_story": 1,
