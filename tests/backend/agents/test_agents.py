@@ -146,7 +146,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
 
 def test_a_reply_that_was_cut_off_is_quoted_in_part() -> None:
     """It can be as long as the model reads; shown whole it would leave no room for the second answer."""
-    for finish, quoted in (("length", 2_000), ("stop", 9_000)):
+    for finish, quoted in (("length", 2_000), ("end", 9_000)):
         long = Reply(text="blah " * 1_800, tokens=1_800, finish=finish)
         _, chat = judged([long, write_verdict(REFUSAL)])
         assert len(str(chat.requests[1].messages[1].content[0])) == quoted
