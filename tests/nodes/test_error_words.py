@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 OTHER_PROGRAMS = frozenset(
     {
-        "--cache-none", "--disable-metadata", "--enable-cors-header", "--fp32-vae", "--lowvram",  # ComfyUI
+        "--cache-none", "--disable-metadata", "--enable-cors-header", "--fp32-vae",  # ComfyUI
+        "--listen", "--lowvram",
         "--max-model-len", "--local-dir", "--upgrade",  # vLLM, hf, pip
         "--to",  # within a whole command of this pack
     }
