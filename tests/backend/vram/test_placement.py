@@ -162,7 +162,7 @@ def test_does_not_fit_says_how_much_is_missing_and_what_to_lower() -> None:
     agent = plan_memory(None, *two_agents("qwen3-vl-32b")).cards[0]
     assert "qwen3-vl-4b" in agent.lower[0]
     huge = plan_memory(KNOWN["sd15"], None, None, (8192, 8192)).cards[0]
-    assert "--size" in huge.lower[0]
+    assert "(size)" in huge.lower[0]
 
 
 def test_folder_file_and_known_name_agree(tmp_path: Path) -> None:

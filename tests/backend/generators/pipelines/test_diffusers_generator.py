@@ -310,7 +310,7 @@ def test_bfloat16_draws_and_edits(build: Build) -> None:
         ("stable_diffusion", {"size": "99999x64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"dtype": "int4"}, "int4"),
         ("stable_diffusion", {"mask": "mask.png"}, "takes no mask"),
-        ("flux_fill", {}, "--mask FILE"),
+        ("flux_fill", {}, "Give a mask"),
         ("longcat_image_edit", {"size": "64x64"}, "chooses the size by itself"),
         ("stable_diffusion", {"lora_scale": 11.0}, "lora_scale"),
         ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is no LoRA"),
