@@ -22,6 +22,7 @@ from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
     MAX_TEXT,
+    Fault,
     Identities,
     Plan,
     Request,
@@ -65,12 +66,15 @@ class NextTry(Cancelled):
 
 
 class Given(NamedTuple):
-    """A draw that was made: its images (of a batch several, each a candidate), and the wall seconds it
-    took."""
+    """A draw that was made: its images (of a batch several, each a candidate), and the wall seconds it took.
+
+    If it failed, `error` is the message and there are no images.
+    """
 
     wanted: Wanted
     images: tuple[Picture, ...]
     seconds: float = 0.0
+    error: str = ""
 
 
 class Trial(Value):
@@ -200,6 +204,10 @@ class Tries:
         return self._journal.whole(trajectory)
 
     def _drawn(self, given: Given) -> Drawn:
+        key = given.wanted.key(self._identity)
+        if given.error:
+            fault = Fault(where="generator", message=given.error)
+            return Drawn(key=key, error=fault, seconds=given.seconds)
         first, *more = given.images
         if len(more) >= MAX_BATCH:
             raise SettingsError(
@@ -207,7 +215,6 @@ class Tries:
                 f"the critic chooses of {MAX_BATCH} at most.",
                 "Set the batch size accordingly.",
             )
-        key = given.wanted.key(self._identity)
         return Drawn(key=key, image=first, more=tuple(more), seconds=given.seconds)
 
 
@@ -222,6 +229,8 @@ class _TrialJournal(Journal):
         """Judgements that failed since these tries began. Every further try replays the records: a critic
         that was asked again in the middle could answer, and another draw would be wanted under the number
         of one that was made."""
+        self._failed_draws: dict[DrawKey, Drawn] = {}
+        """Draws that failed since these tries began; they are not wanted again before the next run."""
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory of the request, of which `trajectory` are some steps."""
@@ -241,6 +250,14 @@ class _TrialJournal(Journal):
         except BaseException:
             self.end()
             raise
+
+    def drawn(self, key: DrawKey) -> Drawn | None:
+        return super().drawn(key) or self._failed_draws.get(key)
+
+    def keep_drawn(self, drawn: Drawn) -> None:
+        super().keep_drawn(drawn)
+        if drawn.image is None:
+            self._failed_draws[drawn.key] = drawn
 
     def judged(self, key: JudgeKey) -> Judged | None:
         return super().judged(key) or self._failed.get(key)

@@ -20,14 +20,21 @@ LOOK = "Look at what is connected to it."
 OVERFLOWED = "The model or its VAE overflowed: load it in bfloat16 or float32 (VAE: ComfyUI's --fp32-vae)."
 
 
+class OverflowedImage(SettingsError):
+    """An image has pixels that are NaN or infinite."""
+
+    def __init__(self) -> None:
+        super().__init__("An image has pixels that are not finite numbers (NaN or infinite).", OVERFLOWED)
+
+
 def to_pictures(batch: object) -> tuple[Picture, ...]:
     """Return the pictures of an image batch (see `checked_batch`), values 0..1.
 
     One channel is gray. A second or fourth channel is opacity.
 
     Raises:
-        SettingsError: Something else is connected, an image could not be read back from a run's files, or a
-            pixel is NaN or infinite.
+        OverflowedImage: A pixel is NaN or infinite.
+        SettingsError: Something else is connected, or an image could not be read back from a run's files.
     """
     return tuple(_picture(one) for one in checked_batch(batch))
 
@@ -67,7 +74,7 @@ def _picture(image: torch.Tensor) -> Picture:
     floats = image.detach().cpu()
     floats = floats.float() if floats.dtype is torch.bfloat16 else floats
     if not torch.isfinite(floats).all():
-        raise SettingsError("An image has pixels that are not finite numbers (NaN or infinite).", OVERFLOWED)
+        raise OverflowedImage
     pixels = np.clip(255.0 * floats.numpy(), 0, 255).astype(np.uint8)
     return Picture(Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
 

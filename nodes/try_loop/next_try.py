@@ -18,14 +18,13 @@ from comfy_api.latest import io
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.loop.external import Given, NextTry, Tries, Wanted
-from ...backend.pictures import Picture
 from ...backend.report.completeness import is_complete
 from ...backend.types import Trajectory
 from .. import host
 from ..agents.interruptible import critic_with
 from ..agents.managed_chat import others_leave
 from ..host import expansion
-from ..inputs.images import to_pictures
+from ..inputs.images import OverflowedImage, to_pictures
 from ..inputs.run_folder import RunWatch
 from ..live.live_run import LiveTarget
 from .open import OpenedTry
@@ -101,7 +100,7 @@ def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | Wante
     """The trajectory of the story at hand, or what is to be drawn before it can go on."""
     given = None
     if images is not None:
-        given = Given(carried.wanted, pictures_of(images, carried.wanted), time.monotonic() - carried.began)
+        given = given_of(carried.wanted, images, time.monotonic() - carried.began)
     critic = None if carried.critic is None else critic_with(carried.critic, carried.shown.hear)
     with host.host_interrupts():
         try:
@@ -129,12 +128,13 @@ def _further(
     return io.NodeOutput(*([end, number] for number in range(outputs)), expand=nodes)
 
 
-def pictures_of(images: torch.Tensor, wanted: Wanted) -> tuple[Picture, ...]:
-    """The images of a try. Raises SettingsError if there are none."""
-    pictures = to_pictures(images)
-    if not pictures:
-        raise SettingsError(f"Step {wanted.step}, try {wanted.attempt + 1} has no image.")
-    return pictures
+def given_of(wanted: Wanted, images: torch.Tensor, seconds: float) -> Given:
+    """Return the images of an attempt, or its error if pixels are NaN or infinite. Raises SettingsError if
+    something else than images is connected."""
+    try:
+        return Given(wanted, to_pictures(images), seconds)
+    except OverflowedImage as error:
+        return Given(wanted, (), seconds, str(error))
 
 
 def only_batch(wanted: Wanted, images: Sequence[torch.Tensor | None]) -> torch.Tensor | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
+from ...backend.errors import GeneratorError
 from ...backend.journal.files import PICTURES
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
@@ -21,6 +22,7 @@ from .. import host
 from ..inputs.images import to_batch
 from ..inputs.run_folder import RUNS
 from ..inputs.sockets import TrajectorySocket
+from ..loop.critic_loop import why_nothing_was_drawn
 
 
 def closed_outputs(lists: bool) -> list[io.Output]:
@@ -61,16 +63,21 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
     """The outputs and the display of trials that have ended, each with the folder of its journal.
 
     Every output is a list: image, its texts and attempts of all steps of all trials, the others one value a
-    trial.
+    trial. Raises GeneratorError if a trial has no image.
     """
     columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
     files: list[Path] = []
     for trajectory, folder in ended:
         drawn = [result for result in trajectory.results if result.image is not None]
+        if not drawn:
+            raise GeneratorError("No step has an image.", why_nothing_was_drawn(trajectory))
         chosen = [result.attempts[result.chosen or 0] for result in drawn]
         images = [attempt.image for attempt in chosen if attempt.image]
         attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
-        passed = all(result.stop_reason in (StopReason.accepted, StopReason.picked) for result in drawn)
+        passed = all(
+            result.stop_reason in (StopReason.accepted, StopReason.picked, StopReason.text_only)
+            for result in trajectory.results
+        )
         files += [folder / PICTURES / f"{picture.digest}.png" for picture in images]
         row: list[list[Any]] = [
             [to_batch(picture.image) for picture in images],

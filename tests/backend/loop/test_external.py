@@ -133,6 +133,31 @@ def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: P
     assert critic.calls > 3, "the next run asks again"
 
 
+def test_a_failed_draw_is_an_attempt_with_an_error(tmp_path: Path) -> None:
+    trial = trial_of_prompt("a boat", None, 3)
+    tries = Tries(trial, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path)
+    asked: list[Wanted] = []
+    given: Given | None = None
+    while True:
+        try:
+            trajectory = tries.follow(OneInThree(), given, lambda event: None)
+            break
+        except NextTry as missing:
+            asked.append(missing.wanted)
+            given = Given(missing.wanted, (), 1.5, "Overflowed.")
+    assert [one.attempt for one in asked] == [0, 1, 2] and len({one.seed for one in asked}) == 3
+    (result,) = trajectory.results
+    assert [one.error and (one.error.where, one.error.message) for one in result.attempts] == [
+        ("generator", "Overflowed.")
+    ] * 3
+    assert result.stop_reason is StopReason.error and load_trajectory(tmp_path) == trajectory
+    with pytest.raises(NextTry) as again:
+        Tries(trial, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path).follow(
+            OneInThree(), None, lambda event: None
+        )
+    assert again.value.wanted == asked[0], "the next run tries again"
+
+
 def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
     first, _ = carried_out(trial_of_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
     second = trial_of_plan(REQUEST, PLAN, 3, None, 3, first.results)

@@ -53,6 +53,14 @@ def passing_critic(name: str, replies: list[Any], away: int) -> dict[str, Any]:
     )
 
 
+def overflowing(name: str, failures: int, **more: Any) -> Graph:
+    """Tries of a Try Close whose images are not finite numbers for the first `failures` times; then the
+    critic accepts."""
+    graph = pair(name, 1, **more)
+    tint = node("InterleaveTestPassingOverflow", image="@paint", strength=0.5, name=name, failures=failures)
+    return {**graph, "tint": tint}
+
+
 def tries(name: str, away: int) -> Graph:
     """Two tries of a Try Close, the first of which is not judged while the critic is away."""
     graph = pair(name, None, max_attempts=2)

@@ -9,7 +9,7 @@ import pytest
 from support.host_home import HostHome
 
 from ..graphs.klein import Graph
-from ..graphs.passing_runs import loop, tries
+from ..graphs.passing_runs import loop, overflowing, tries
 from ..graphs.replies import verdict
 from ..graphs.try_pairs import CACHES
 from ..server.rigs import answers_of
@@ -52,6 +52,8 @@ def scenarios() -> dict[str, dict[str, Any]]:
         "in between": {"cache": "lru", "prompts": [again, other, again, other, again]},
         "moved": {"cache": "lru", "prompts": [moved, elsewhere(moved), elsewhere(moved)]},
         "budget": {"cache": "classic", "prompts": [slow] * 4},
+        "overflow": {"cache": "classic", "prompts": [overflowing("overflow", 1)] * 2},
+        "all overflow": {"cache": "none", "prompts": [overflowing("all overflow", 2, max_attempts=2)] * 2},
     }
 
 
@@ -115,6 +117,21 @@ def test_a_node_at_another_place_does_not_get_an_incomplete_result(answers: Answ
 def test_a_result_in_the_cache_names_its_run(answers: Answers, kind: str) -> None:
     shown = answers[f"{kind} classic"][-1]["outputs"]["loop" if kind == "memory" else "close"]
     assert shown["interleave_runs"][0].startswith(f"{kind}-classic-")
+
+
+def test_an_image_that_is_not_finite_is_a_failed_try(answers: Answers) -> None:
+    first, second = ran(answers, "overflow")
+    assert [line.split()[0] for line in first] == ["load", "paint", "tint", "paint", "tint"]
+    assert second == [], "the accepted try is a cache hit"
+    shown = answers["overflow"][0]["outputs"]
+    assert "NaN or infinite" in shown["text"]["text"][0] and shown["accepted"]["text"] == ["True"]
+    assert len(shown["tries"]["images"]) == 1
+
+
+def test_tries_without_any_finite_image_say_so_and_are_made_again(answers: Answers) -> None:
+    failed, again = answers["all overflow"]
+    assert "No step has an image" in failed["error"] and "--fp32-vae" in failed["error"]
+    assert again["error"] == "" and again["outputs"]["accepted"]["text"] == ["True"]
 
 
 def test_every_run_within_a_time_budget_goes_on(answers: Answers) -> None:

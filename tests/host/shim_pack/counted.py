@@ -6,13 +6,14 @@ process.
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import folder_paths
 
-from .stand_ins import CATEGORY, pack
+from .stand_ins import CATEGORY, pack, scripted_agent
 
 FILE = "test-nodes-that-ran.txt"
 
@@ -161,22 +162,9 @@ class SlowAgent:
         }
 
     def agent(self, seconds_a_word: float, words: int) -> tuple[Any]:
-        scripted = pack("backend.chat.scripted")
-
-        class Slow(scripted.ScriptedChat):
-            def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
-                note("ask")
-
-                def slowly(text: str) -> None:
-                    time.sleep(seconds_a_word)
-                    if on_token is not None:
-                        on_token(text)
-
-                return super().reply(messages, settings, slowly)
-
         answer = '<answer>{"previous_step_success": false, "refine_prompt": "better"}</answer>'
-        chat = Slow([f"<think>{'word ' * words}</think>{answer}"] * 9)
-        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
+        replies = [f"<think>{'word ' * words}</think>{answer}"] * 9
+        return scripted_agent(json.dumps(replies), seconds_a_word, lambda: note("ask"))
 
 
 COUNTED: dict[str, type] = {

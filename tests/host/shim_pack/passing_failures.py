@@ -1,4 +1,5 @@
-"""Nodes for tests alone that fail for a while: a generator without memory, an agent whose server is away.
+"""Nodes for tests alone that fail for a while: a generator without memory, an agent whose server is away, a
+sampler that overflows.
 
 Failures are counted by `name` in the process, so they pass however often the host makes the node's object.
 """
@@ -9,8 +10,8 @@ import time
 from collections import Counter
 from typing import Any
 
-from .counted import note
-from .stand_ins import CATEGORY, pack
+from .counted import CountedTint, note
+from .stand_ins import CATEGORY, pack, scripted_agent
 
 _failed = Counter[str]()
 
@@ -73,20 +74,28 @@ class PassingAgent:
         }
 
     def agent(self, name: str, replies: str, failures: int) -> tuple[Any]:
-        scripted, errors = pack("backend.chat.scripted"), pack("backend.errors")
+        def before() -> None:
+            if _fails(name, failures):
+                raise pack("backend.errors").ChatError("The server does not answer.", "Start it.")
+            note("ask")
 
-        class Passing(scripted.ScriptedChat):
-            def reply(self, *given: Any, **more: Any) -> Any:
-                if _fails(name, failures):
-                    raise errors.ChatError("The server does not answer.", "Start it.")
-                note("ask")
-                return super().reply(*given, **more)
+        return scripted_agent(replies, before=before)
 
-        chat = Passing(scripted.REPLIES.validate_json(replies))
-        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
+
+class PassingOverflow(CountedTint):
+    """What comes after a sampler whose images are infinite for the first `failures` times."""
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        more = {"name": ("STRING", {"default": ""}), "failures": ("INT", {"default": 0})}
+        return {"required": super().INPUT_TYPES()["required"] | more}
+
+    def tint(self, image: Any, strength: float, name: str, failures: int) -> tuple[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().tint(image, float("inf") if _fails(name, failures) else strength)
 
 
 PASSING: dict[str, type] = {
     "InterleaveTestPassingGenerator": PassingGenerator,
     "InterleaveTestPassingAgent": PassingAgent,
+    "InterleaveTestPassingOverflow": PassingOverflow,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,27 @@ def pack(module: str) -> ModuleType:
     """A module of the pack under test, which the host has imported under a name of its own."""
     root = next(name for name in sys.modules if name.endswith("interleave-thinker"))
     return import_module(f"{root}.{module}")
+
+
+def scripted_agent(
+    replies: str, seconds_per_word: float = 0.0, before: Callable[[], object] = lambda: None
+) -> tuple[Any]:
+    """The output of a node: an agent that gives the replies of a JSON list in turn, and calls `before` first
+    every time."""
+    scripted = pack("backend.chat.scripted")
+
+    class Chat(scripted.ScriptedChat):
+        def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
+            def slowly(text: str) -> None:
+                time.sleep(seconds_per_word)
+                if on_token is not None:
+                    on_token(text)
+
+            before()
+            return super().reply(messages, settings, slowly)
+
+    chat = Chat(scripted.REPLIES.validate_json(replies))
+    return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
 
 
 class GivenPlan:
@@ -63,19 +85,7 @@ class ScriptedAgent:
         }
 
     def agent(self, replies: str, seconds_per_word: float = 0.0) -> tuple[Any]:
-        scripted = pack("backend.chat.scripted")
-
-        class Chat(scripted.ScriptedChat):
-            def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
-                def slowly(text: str) -> None:
-                    time.sleep(seconds_per_word)
-                    if on_token is not None:
-                        on_token(text)
-
-                return super().reply(messages, settings, slowly)
-
-        chat = Chat(scripted.REPLIES.validate_json(replies))
-        return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
+        return scripted_agent(replies, seconds_per_word)
 
 
 class WritingClip:
