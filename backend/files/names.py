@@ -21,20 +21,22 @@ LONGEST = 255
 """Bytes of a name on Linux, UTF-16 units on Windows and macOS: no more of either."""
 
 SLUG_LETTERS, SLUG_BYTES = 40, 80
-KEPT = "LMN"
-"""First letters of the Unicode categories that a slug keeps: letters and numbers of any script, and marks."""
 
 
 def slug(text: str) -> str:
     """Return the beginning of a text as part of a file name, "" if no letter or digit is left.
 
-    Letters and digits of any script stay and everything else becomes a hyphen. The result has at most
-    SLUG_LETTERS characters and SLUG_BYTES bytes. Something unique must follow it, such as a digest: different
-    texts can have the same slug, and alone it can be a reserved name.
+    Letters and digits of any script stay with their marks, and everything else becomes a hyphen. The result
+    has at most SLUG_LETTERS characters and SLUG_BYTES bytes. Something unique must follow it, such as a
+    digest: different texts can have the same slug, and alone it can be a reserved name.
     """
     plain = unicodedata.normalize("NFC", text.lower())
-    kept = "".join(sign if unicodedata.category(sign)[0] in KEPT else "-" for sign in plain)
-    short = re.sub("-+", "-", kept)[:SLUG_LETTERS]
+    kept = [""]
+    for sign in plain:
+        kind = unicodedata.category(sign)[0]
+        is_kept = kind in "LN" or (kind == "M" and kept[-1] not in ("", "-"))
+        kept.append(sign if is_kept else "-")
+    short = re.sub("-+", "-", "".join(kept))[:SLUG_LETTERS]
     return short.encode()[:SLUG_BYTES].decode(errors="ignore").strip("-")
 
 

@@ -52,6 +52,7 @@ def test_names_that_no_system_takes(name: str) -> None:
         ("x" * 5000, "x" * 40),
         ("船" * 5000, "船" * 26),
         ("🚢" * 9, ""),
+        ("❤\ufe0f love \u0301", "love"),
         ("", ""),
     ],
 )
