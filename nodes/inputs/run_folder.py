@@ -78,14 +78,14 @@ def known_run(output: Path, name: str) -> Path:
 
 
 class RunWatch:
-    """Notices when the cached result of a node is out of date: by a user's choice, or since its run is not
-    complete.
+    """Notices when the cached result of a node is out of date: by a user's choice, because its run is not
+    complete, or because the run's folder was deleted.
 
-    The host keeps a node's result as long as its inputs are the same, and neither of these is one. `edition`
-    of a node rises by one whenever choices.json of a run that the node has carried out was changed since, or
-    its latest run was not complete, and never otherwise. It never falls, so an incomplete result is not found
-    again in a cache that keeps several results of a node. Nodes are told apart by their ids, so the host must
-    not give the result of one to another (`not_idempotent` in the node's schema).
+    The host keeps a node's result as long as its inputs are the same, and none of these is one. `edition` of
+    a node rises by one whenever a run that the node has carried out was deleted or its choices.json changed
+    since, or the latest run was not complete, and never otherwise. It never falls, so an incomplete result is
+    not found again in a cache that keeps several results of a node. Nodes are told apart by their ids, so the
+    host must not give the result of one to another (`not_idempotent` in the node's schema).
     """
 
     def __init__(self) -> None:
@@ -104,8 +104,11 @@ class RunWatch:
     def edition(self, node: str) -> int:
         """Number of times that a result of the node went out of date, 0 for an unknown node."""
         seen = self._seen.get(node, {})
+        deleted = [folder for folder in seen if not folder.is_dir()]
+        for folder in deleted:
+            del seen[folder]
         changed = {folder: now for folder, before in seen.items() if (now := _stamp(folder)) != before}
-        if changed or node in self._incomplete:
+        if deleted or changed or node in self._incomplete:
             seen.update(changed)
             self._incomplete.discard(node)
             self._editions[node] = self._editions.get(node, 0) + 1

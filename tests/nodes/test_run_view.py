@@ -146,6 +146,20 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert watch.edition("7") == 2
 
 
+def test_a_result_whose_folder_was_deleted_is_out_of_date_once(tmp_path: Path) -> None:
+    watch = RunWatch()
+    kept, gone = tmp_path / "kept", tmp_path / "gone"
+    for folder in (kept, gone):
+        watch.runs("7", folder)
+        folder.mkdir()
+    editions = [watch.edition("7")]
+    gone.rmdir()
+    editions += [watch.edition("7"), watch.edition("7")]
+    watch.runs("7", gone)
+    gone.mkdir()
+    assert [*editions, watch.edition("7")] == [0, 1, 1, 1]
+
+
 def test_a_result_of_a_run_that_is_not_complete_is_out_of_date(tmp_path: Path) -> None:
     watch = RunWatch()
     editions = [watch.edition("7")]

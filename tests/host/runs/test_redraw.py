@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,20 @@ def test_queued_again_the_loop_draws_what_was_asked_for(host: ComfyServer) -> No
     shown = httpx.get(f"{host.url}{ROUTE}/run", params={"run": folder.name}).json()["messages"]
     attempts = [one["shown"] for one in shown if one["shown"]["kind"] == "attempt"]
     assert [one["redraw"] for one in attempts if one["step"] == 1] == [0, 0, 1]
+
+
+def test_a_run_whose_folder_was_deleted_is_made_again(host: ComfyServer) -> None:
+    graph = story("deleted", ["a house", "a tree"], SIZE)
+    host.run(graph)
+    (folder,) = journals(host, "deleted")
+    before = drawn(folder)
+    shutil.rmtree(folder)
+    refused = asked(host, folder)
+    assert refused.status_code == 400 and "There is no run" in refused.json()["error"]
+    assert not folder.exists()
+    outputs = host.run(graph)
+    assert drawn(folder) == before
+    assert all((folder / "pictures" / one["filename"]).is_file() for one in outputs["loop"]["images"])
 
 
 def test_a_pair_draws_what_was_asked_for_with_its_own_nodes(host: ComfyServer) -> None:
