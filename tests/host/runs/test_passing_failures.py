@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
-from ..graphs.klein import Graph
+from ..graphs.klein import Graph, node
 from ..graphs.passing_runs import loop, overflowing, tries
 from ..graphs.replies import verdict
 from ..graphs.try_pairs import CACHES
@@ -48,10 +48,13 @@ def scenarios() -> dict[str, dict[str, Any]]:
     other, moved = loop("another"), loop("moved", failures=2)
     again = loop("in between", failures=2)
     slow = loop("budget", seconds=2.5, time_budget=2.0)
+    story = overflowing("", 2, max_attempts=2, plan=["plan", 0])
+    story["plan"] = node("InterleaveTestPlan", request="a step overflows", prompts="a house\na tree")
     return made | {
         "in between": {"cache": "lru", "prompts": [again, other, again, other, again]},
         "moved": {"cache": "lru", "prompts": [moved, elsewhere(moved), elsewhere(moved)]},
         "budget": {"cache": "classic", "prompts": [slow] * 4},
+        "step overflows": {"cache": "classic", "prompts": [story]},
         "overflow": {"cache": "classic", "prompts": [overflowing("overflow", 1)] * 2},
         "all overflow": {"cache": "none", "prompts": [overflowing("all overflow", 2, max_attempts=2)] * 2},
     }
@@ -132,6 +135,11 @@ def test_tries_without_any_finite_image_say_so_and_are_made_again(answers: Answe
     failed, again = answers["all overflow"]
     assert "No step has an image" in failed["error"] and "--fp32-vae" in failed["error"]
     assert again["error"] == "" and again["outputs"]["accepted"]["text"] == ["True"]
+
+
+def test_a_story_is_not_accepted_if_a_step_has_no_image(answers: Answers) -> None:
+    (shown,) = (answer["outputs"] for answer in answers["step overflows"])
+    assert len(shown["out"]["images"]) == 1 and shown["accepted"]["text"] == ["False"]
 
 
 def test_every_run_within_a_time_budget_goes_on(answers: Answers) -> None:
