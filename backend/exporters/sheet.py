@@ -10,29 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
-from ..pictures import Picture
 from ..report.audience import Panel, panels_of
-from ..report.outcomes import (
-    StoryStep,
-    Tone,
-    kept_word,
-    outcome,
-    probability_words,
-    stop_sentence,
-    story_steps,
-    tone_of,
-    tone_of_attempt,
-)
+from ..report.outcomes import story_steps
 from ..report.telling import PLAIN, Telling
-from ..report.words import Words
-from ..types import RunSettings, Trajectory
+from ..types import Trajectory
+from .layout.cards import Card, attempt_cards, panel_card, step_card
 from .layout.files import write_whole
 from .layout.graph_in_image import png_with
 from .layout.typesetting import Block, drawable, wrap
@@ -46,21 +34,6 @@ TEXT_LINES = 14
 MAX_UNBROKEN = 8
 
 PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (106, 101, 91), (226, 220, 207)
-GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
-TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BAD, "quiet": QUIET}
-
-
-@dataclass(frozen=True)
-class Card:
-    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its
-    outcome, empty where an audience looks."""
-
-    picture: Picture | None
-    text: str
-    heading: str
-    caption: str
-    mark: str
-    tone: tuple[int, int, int]
 
 
 def export(
@@ -110,11 +83,11 @@ def contact_sheet(
     steps, words = story_steps(trajectory), drawable(telling.words)
     if show == "audience":
         panels = panels_of(trajectory) or (Panel(number=1, text=telling.title_of(trajectory)),)
-        groups = [[_panel_card(panel)] for panel in panels]
+        groups = [[panel_card(panel)] for panel in panels]
     elif show == "chosen":
-        groups = [[_step_card(each, words)] for each in steps]
+        groups = [[step_card(each, words)] for each in steps]
     else:
-        groups = [_attempt_cards(each, trajectory.settings, words) for each in steps]
+        groups = [attempt_cards(each, trajectory.settings, words) for each in steps]
     number = sum(len(group) for group in groups)
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
     balanced = max(longest, _near_square(number))
@@ -239,47 +212,6 @@ def _write(
         canvas.text((left, top), line, font=block.font, fill=color)
         top += block.pitch
     return top
-
-
-def _step_card(shown: StoryStep, words: Words) -> Card:
-    step, result = shown.step, shown.result
-    picture = result.image if result else None
-    story = step.auxiliary_text or step.instruction or ""
-    missing = words.say("Not reached" if result is None else "No image")
-    text = story if not step.prompt else f"{missing}\n\n{step.prompt}"
-    return Card(
-        picture=picture,
-        text=text,
-        heading=_heading(shown),
-        caption=story if picture else "",
-        mark=words.heard(stop_sentence(result)) if result else missing,
-        tone=TONES[tone_of(result)],
-    )
-
-
-def _panel_card(panel: Panel) -> Card:
-    return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
-
-
-def _attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list[Card]:
-    result = shown.result
-    if result is None or not result.attempts:
-        return [_step_card(shown, words)]
-    cards = []
-    for index, attempt in enumerate(result.attempts):
-        what = outcome(attempt, settings)
-        chance = probability_words(attempt, settings)
-        judged = words.heard(what.value) + (f" ({chance})" if chance else "")
-        mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
-        missing, tried = words.say("No image"), words.say("try {number}", number=index + 1)
-        text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
-        heading = f"{shown.step.number}. {tried}" if index else f"{_heading(shown)}: {tried}"
-        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
-    return cards
-
-
-def _heading(shown: StoryStep) -> str:
-    return f"{shown.step.number}. {shown.step.name}".strip()
 
 
 def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:

@@ -1,0 +1,80 @@
+"""The cards of a contact sheet: what each one shows, before it is measured and drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...pictures import Picture
+from ...report.audience import Panel
+from ...report.outcomes import (
+    StoryStep,
+    Tone,
+    kept_word,
+    outcome,
+    probability_words,
+    stop_sentence,
+    tone_of,
+    tone_of_attempt,
+)
+from ...report.words import Words
+from ...types import RunSettings
+
+GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
+TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BAD, "quiet": QUIET}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its
+    outcome, empty where an audience looks."""
+
+    picture: Picture | None
+    text: str
+    heading: str
+    caption: str
+    mark: str
+    tone: tuple[int, int, int]
+
+
+def step_card(shown: StoryStep, words: Words) -> Card:
+    """Return the card of a step with its chosen picture."""
+    step, result = shown.step, shown.result
+    picture = result.image if result else None
+    story = step.auxiliary_text or step.instruction or ""
+    missing = words.say("Not reached" if result is None else "No image")
+    text = story if not step.prompt else f"{missing}\n\n{step.prompt}"
+    return Card(
+        picture=picture,
+        text=text,
+        heading=_heading(shown),
+        caption=story if picture else "",
+        mark=words.heard(stop_sentence(result)) if result else missing,
+        tone=TONES[tone_of(result)],
+    )
+
+
+def panel_card(panel: Panel) -> Card:
+    """Return the card of a part of the story as an audience sees it."""
+    return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
+
+
+def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list[Card]:
+    """Return one card for each attempt of a step."""
+    result = shown.result
+    if result is None or not result.attempts:
+        return [step_card(shown, words)]
+    cards = []
+    for index, attempt in enumerate(result.attempts):
+        what = outcome(attempt, settings)
+        chance = probability_words(attempt, settings)
+        judged = words.heard(what.value) + (f" ({chance})" if chance else "")
+        mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
+        missing, tried = words.say("No image"), words.say("try {number}", number=index + 1)
+        text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
+        heading = f"{shown.step.number}. {tried}" if index else f"{_heading(shown)}: {tried}"
+        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
+    return cards
+
+
+def _heading(shown: StoryStep) -> str:
+    return f"{shown.step.number}. {shown.step.name}".strip()
