@@ -27,7 +27,7 @@ def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
     """Return the image of a HEIC file, upright.
 
     Raises:
-        PictureError: pillow-heif is not installed, or the image has more than `most` pixels.
+        PictureError: pillow-heif is not installed, or there is no image, or it has more than `most` pixels.
     """
     try:
         from pillow_heif import open_heif  # pyright: ignore[reportMissingImports]
@@ -36,8 +36,13 @@ def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
             f"{where} is a HEIC image, which cannot be read without the package pillow-heif.",
             "Install it (pip install pillow-heif), or save the image as JPEG.",
         ) from error
-    found = open_heif(stream)
-    width, height = found.size
+    try:
+        found = open_heif(stream)
+        width, height = found.size
+    except IndexError as error:
+        raise PictureError(
+            f"{where} is not a readable image (it is a HEIC file without an image)."
+        ) from error
     check_pixels(width, height, where, most)
     image: Image.Image = found.to_pillow()
     image.format = "HEIF"

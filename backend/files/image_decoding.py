@@ -53,8 +53,8 @@ def reading_image(
     PictureError. `scaled`: a large JPEG is made smaller; its size is then the smaller one."""
     try:
         with _opened(stream, where, most) as image:
-            if scaled:
-                _scale(image, most)
+            if scaled and isinstance(image, JpegImagePlugin.JpegImageFile):
+                _scale(image, stream, most)
             width, height = image.size
             check_pixels(width, height, where, most)
             yield image
@@ -83,17 +83,26 @@ def _opened(stream: IO[bytes], where: str, most: int) -> Image.Image:
     return Image.open(stream, formats=_formats())
 
 
-def _scale(image: Image.Image, most: int) -> None:
+def _scale(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes], most: int) -> None:
     """Have a JPEG of more than `most` pixels decoded at a half, a quarter or an eighth of its sides."""
     width, height = image.size
-    # The decoder holds all of a progressive one in memory, whatever the scale.
-    progressive = image.info.get("progressive", False)
-    if image.format != "JPEG" or progressive or not most < width * height <= MAX_SCALED_PIXELS:
+    # The decoder holds all of an image with several scans in memory, whatever the scale.
+    if not most < width * height <= MAX_SCALED_PIXELS or not _has_one_scan(image, stream):
         return
     for scale in JPEG_SCALES:
         if -(-width // scale) * -(-height // scale) <= most:
             image.draft(None, (width // scale, height // scale))
             return
+
+
+def _has_one_scan(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes]) -> bool:
+    """Whether the first scan of an opened JPEG has all of its channels, and all of their precision."""
+    # Pillow has read up to the end of the scan's header, which begins with its length and its channels.
+    after, length = stream.tell(), 6 + 2 * image.layers
+    stream.seek(after - length)
+    header = stream.read(3)
+    stream.seek(after)
+    return header == struct.pack(">HB", length, image.layers) and not image.info.get("progressive")
 
 
 @cache

@@ -8,6 +8,7 @@ import struct
 import sys
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -220,7 +221,16 @@ def test_photographs_of_telephones_are_read(
 def test_what_would_take_gigabytes_is_refused() -> None:
     png = io.BytesIO()
     Image.new("1", (8000, 7000)).save(png, "PNG")
-    for data in (announced(65000, 65000), announced(12000, 9000, progressive=True), png.getvalue()):
+    one_scan = announced(12000, 9000)
+    # A scan's header: its length, its channels and their tables, and three bytes that only other kinds use.
+    three, one = b"\xff\xda\0\x0c\3\1\0\2\x11\3\x11", b"\xff\xda\0\x08\1\1\0"
+    assert three in one_scan
+    for data in (
+        announced(65000, 65000),
+        announced(12000, 9000, progressive=True),
+        one_scan.replace(three, one),
+        png.getvalue(),
+    ):
         with pytest.raises(PictureError, match="at most 50000000 are read"):
             Picture.from_bytes(data)
     answer = base64.b64encode(announced(12000, 9000)).decode()
@@ -234,6 +244,19 @@ def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(PictureError, match="HEIC") as refused:
             Picture.from_bytes(b"\0\0\0\x18ftyp" + brand + b"\0" * 40, "Image 'photo.heic'")
         assert "pip install pillow-heif" in refused.value.hint
+
+
+def test_a_heic_file_without_an_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty:
+        """As pillow-heif opens a file whose list of images is damaged."""
+
+        @property
+        def size(self) -> tuple[int, int]:
+            return [(1, 1)][1]
+
+    monkeypatch.setitem(sys.modules, "pillow_heif", SimpleNamespace(open_heif=lambda stream: Empty()))
+    with pytest.raises(PictureError, match="is not a readable image"):
+        Picture.from_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 40, "Image 'photo.heic'")
 
 
 def test_a_heic_photograph_is_read() -> None:
