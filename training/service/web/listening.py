@@ -69,16 +69,20 @@ class WatchedProtocol(H11Protocol):
 
     def _note(self) -> None:
         turn = self._whose_turn()
-        if turn == self._turn or self._turn == "answer" or self.transport.is_closing():
+        if turn == self._turn or self._turn == "answer":
             return
         self._turn = turn
         if turn == "server":
             self._counted.works(self._connection)
         else:
             # uvicorn itself ends idle connections, and the intake slow bodies.
-            self._counted.waits(self._connection, self._header_seconds if turn == "header" else math.inf)
+            seconds = {"header": self._header_seconds, "answer": ANSWER_SECONDS}.get(turn, math.inf)
+            self._counted.waits(self._connection, seconds)
 
     def _whose_turn(self) -> str:
+        if self.transport.is_closing():
+            # It is open until the client has read the rest of its last answer.
+            return "answer"
         if self.conn.their_state is h11.SEND_BODY:
             return "body"
         if self.conn.their_state is not h11.IDLE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from support.small_pool import SmallPool
 
 from interleave_thinker.cli.serve.quiet_log import FewRepeats
 from interleave_thinker.training.service.settings import ServiceSettings
+from interleave_thinker.training.service.web.listening import WatchedProtocol
 
 HALF_HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 HALF_BODY = (
@@ -90,3 +92,27 @@ def test_equal_warnings_are_written_a_few_times_a_minute() -> None:
     assert [written(5.0, "fine %s", logging.INFO) for _ in range(3)] == ["fine client"] * 3
     assert written(61.0, "bad %s") == "bad client (2 more like it were left out.)"
     assert written(62.0, "bad %s") == "bad client"
+
+
+@pytest.mark.parametrize("kept", ["close", "keep-alive"])
+def test_a_client_that_does_not_read_its_answer_loses_the_place(
+    kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = WatchedProtocol.connection_made
+
+    def with_small_buffers(self: WatchedProtocol, transport: asyncio.Transport) -> None:
+        # The system then leaves the end of an answer to the service.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        made(self, transport)
+
+    monkeypatch.setattr(WatchedProtocol, "connection_made", with_small_buffers)
+    asked = f"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: {kept}\r\n\r\n".encode()
+    with served_app(SmallPool(), ServiceSettings(connections=4)) as url, ExitStack() as closing:
+        place = urlsplit(url)
+        for _ in range(4):
+            one = closing.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            one.settimeout(LONGEST)
+            one.connect((place.hostname, place.port or 0))
+            one.sendall(asked)
+        assert drawn(url, 1) == 200
