@@ -2,8 +2,8 @@
 
 python benchmarks/page_size.py [--steps 20] [--side 512] [--out FOLDER]
 
-An image stands in for a photograph: soft shapes of many colors and edges, under the noise of a sensor. Its
-PNG is as large as a photograph's (1.7 bytes a pixel).
+The photographs are synthetic: soft shapes of many colors, edges and sensor noise. Their PNG files are as
+large as those of real photographs (1.7 bytes per pixel).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Colors of image files in sRGB, the color space that models and screens take pixels to be in.
+"""Converts the colors of image files to sRGB, the color space that models and screens assume.
 
 A camera or an editor may store colors in another space and name it by an ICC profile (AdobeRGB, Display P3,
 a printer's CMYK). LittleCMS, which Pillow brings, converts them. A profile that is damaged, or that does not
@@ -13,14 +13,14 @@ from typing import cast
 from PIL import Image, ImageCms
 
 CHANNELS = {"RGB": "RGB", "RGBA": "RGB", "CMYK": "CMYK", "L": "GRAY", "LAB": "Lab"}
-"""What a profile must be of, by the mode of the image."""
+"""Color space that a profile must have, by the mode of the image."""
 CLOSE = 2
 """Levels of 255 by which a profile may change a color and still be sRGB."""
 GRID = 9
 
 
 def in_srgb(image: Image.Image) -> Image.Image:
-    """Return the image converted to sRGB by its profile, as RGB or RGBA; itself where there is none to apply.
+    """Return the image converted to sRGB by its profile (RGB or RGBA), or as it is if no profile applies.
 
     The image may be changed in place.
     """

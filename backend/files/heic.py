@@ -9,10 +9,10 @@ from PIL import Image
 from ..errors import PictureError
 
 START = 64
-"""Bytes of a file that tell what it is."""
+"""Bytes at the beginning of a file that identify its format."""
 BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
 SHARED_BRANDS = (b"mif1", b"msf1")
-"""Brands that AVIF files may have too; the list after them says which it is."""
+"""Brands that AVIF files may have too; the list of compatible brands after them decides."""
 
 
 def is_heic(start: bytes) -> bool:

@@ -38,7 +38,7 @@ LONGEST = 30.0
 
 
 def slow_headers() -> Figures:
-    """Requests of a decent client meanwhile, each on a new connection, and what the service logs."""
+    """Measure an ordinary client's requests during the attack, each on a new connection, and the log."""
     with _service() as (url, process, log):
         quiet = [_asked(url, seed) for seed in range(50)]
         before = memory_of(process.pid)

@@ -1,4 +1,4 @@
-"""Keeps clients from filling the service's log: of equal warnings a few in each minute are written."""
+"""Limits equal warnings in the service's log to a few per minute, so that clients cannot fill it."""
 
 from __future__ import annotations
 

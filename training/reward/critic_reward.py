@@ -173,7 +173,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
 
     @property
     def problem_at_end(self) -> str | None:
-        """The same once no redraw is to come."""
+        """Like `problem`, after the last redraw: a few failures are then enough."""
         return self.redrawer.problem_at_end
 
     @property

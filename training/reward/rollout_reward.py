@@ -78,7 +78,7 @@ class RolloutReward(ABC, Generic[Row, Sample]):
 
     @property
     def problem_at_end(self) -> str | None:
-        """Why the rewards of the whole training were none, asked at its last step; else None."""
+        """Like `problem`, but asked after the last step, when a few failures are enough to decide."""
         return self.problem
 
     @property

@@ -1,7 +1,7 @@
-"""Which training takes which rows, told by what is in them.
+"""Finds out from the rows of a file which `train` command takes it.
 
-Decision: a file that is given to the wrong command is refused as a whole, with the command that takes it. Row
-by row it would either lack a field, which does not say what it is, or be trained on without a word.
+A file that is given to the wrong command is refused as a whole, with the command that takes it. Checked row
+by row, it would either lack a field, which does not name the mistake, or be trained on silently.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def refuse_other_kind(path: Path, first: Any, wanted: str) -> None:
 
 
 def role_of(answer: str) -> Role | None:
-    """Whose answer a text is: a plan is a planner's, a verdict a critic's; None for a text that is neither,
-    or both."""
+    """Return the role that gives such an answer: the planner a plan, the critic a verdict. None if the text
+    is neither or both."""
     is_plan, is_verdict = _reads(read_plan, answer), _reads(read_verdict, answer)
     if is_plan == is_verdict:
         return None

@@ -1,9 +1,7 @@
-"""Files of rows as people have them: a JSON list, or one JSON value a line, told apart by their first
-character.
+"""Reads files of rows: a JSON list or one JSON value per line, told apart by their first character.
 
-Decision: a file's ending says nothing. Tools call JSON lines `.json` and lists `.jsonl`, and a reader that
-believes them reports a fault of JSON where there is none. What cannot be read here (parquet) is refused with
-what to do.
+The file's ending is ignored. Some tools write JSON lines to `.json` and lists to `.jsonl`, and a reader that
+trusts the ending reports invalid JSON for a valid file. Parquet is refused with the way to convert it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Images in web pages: as data URLs, each stored once in a page that shows it in several places.
 
-A photograph is stored as WebP (or JPEG). An image that is no larger without loss, or small anyway, is stored
-without. A page stores its images in one SVG element, and other SVG elements show them by their id, as all
-browsers can. That needs no script and no second file, so the page can still be opened from a disk.
+A photograph is stored with lossy compression, as WebP or JPEG. An image is stored losslessly if its file is
+then no larger, or small anyway. A page stores its images in one SVG element, and other SVG elements show them
+by their id, as all browsers can. That needs no script and no second file, so the page opens from a disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ShownImage:
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image that a page stores under `name`; `width` and `height` in pixels are what it is shown with."""
+    """An image that a page stores under `name`, and its displayed width and height in pixels."""
 
     name: str
     width: int
@@ -50,10 +50,10 @@ class PageImages:
     def show(
         self, picture: Picture, longest: int, enlarge: bool = False, tallest: int | None = None
     ) -> StoredImage:
-        """Store a picture for one of its places, which shows it with at most `longest` pixels a side.
+        """Store a picture for one place in the page, which shows it with at most `longest` pixels a side.
 
-        It is stored once, as the largest of its places wants it. `enlarge` shows a small one larger, and
-        `tallest` a tall one smaller than it is stored.
+        It is stored once, in the largest size that a place asks for. `enlarge` shows a small picture larger,
+        and `tallest` limits the displayed height.
         """
         _, known, larger = self._wanted.get(picture.digest, (picture, 0, False))
         self._wanted[picture.digest] = picture, max(known, longest), larger or enlarge
@@ -63,7 +63,7 @@ class PageImages:
         return StoredImage(_name(picture), width, height)
 
     def stored(self) -> list[tuple[str, ShownImage]]:
-        """All names and images; nothing is shown after this."""
+        """Return the names and images to store. Call it after the last `show`."""
         return [
             (_name(picture), shown_image(picture, longest, enlarge))
             for picture, longest, enlarge in self._wanted.values()
@@ -73,9 +73,9 @@ class PageImages:
 def shown_image(
     picture: Picture, longest: int, enlarge: bool = False, lossless: int = LOSSLESS_PIXELS
 ) -> ShownImage:
-    """A picture with at most `longest` pixels a side; `enlarge` makes a small one larger.
+    """Encode a picture with at most `longest` pixels a side; `enlarge` makes a small one larger.
 
-    Only pictures of up to `lossless` pixels may be stored without loss; a run's folder keeps the exact ones.
+    Only pictures of up to `lossless` pixels may be stored losslessly; the run's folder has the exact pixels.
     """
     image, size = picture.image, _size(picture, longest, enlarge)
     if size != picture.size:

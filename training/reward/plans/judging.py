@@ -76,7 +76,7 @@ class PlanJudging:
 
     @property
     def problem_at_end(self) -> str | None:
-        """The same once no judgement is to come, however few there were."""
+        """Like `problem`, after the last judgement: a few failures are then enough."""
         return self._failures.problem(at_end=True)
 
     async def score_all(

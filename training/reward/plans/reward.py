@@ -69,7 +69,7 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
 
     @property
     def problem_at_end(self) -> str | None:
-        """The same once no judgement is to come."""
+        """Like `problem`, after the last judgement: a few failures are then enough."""
         return self.judging.problem_at_end
 
     @property

@@ -1,7 +1,7 @@
 """How many of the last redraws or judgements failed, and when that is too many to go on.
 
-Decision: while more are to come, a few failures say nothing. Once a training is at its end they are all that
-is known: a short run whose every redraw failed has learned nothing and must not look finished.
+During a training, a few failures are not enough to decide. At its end they are all that is known: a short run
+in which every redraw failed has learned nothing and must not look complete.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Redrawer:
 
     @property
     def problem_at_end(self) -> str | None:
-        """The same once no redraw is to come."""
+        """Like `problem`, after the last redraw: a few failures are then enough."""
         return self._used_up or self._failures.problem(at_end=True)
 
     @property

@@ -80,7 +80,7 @@ class Intake:
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
         scope[SEEN] = seen = {"model": "", "share": body.share}
-        # What is answered to GET is answered to HEAD without its body.
+        # HEAD is answered like GET, without a body.
         routed = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
 
         async def counted(message: Message) -> None:

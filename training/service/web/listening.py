@@ -1,9 +1,9 @@
 """The service's side of each connection: accepted within a limit, and closed if its client is too slow.
 
 uvicorn bounds neither the number of connections nor the time in which a header arrives, and its event loop
-logs each connection that cannot be accepted. So connections are accepted here, and uvicorn's own HTTP/1.1
-protocol says after each event whose turn it is. Of uvicorn this uses the arguments of `H11Protocol`, its
-`conn` and its `on_response_complete`.
+logs each connection that cannot be accepted. So connections are accepted here, and a subclass of uvicorn's
+HTTP/1.1 protocol reports after each event whether the server or the client has to act. Of uvicorn this uses
+the arguments of `H11Protocol`, its `conn` and its `on_response_complete`.
 """
 
 from __future__ import annotations

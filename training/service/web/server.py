@@ -47,10 +47,10 @@ def run_service(
         settings: The same settings.
         ports: Ports to listen at.
         ready: Called with the addresses once they take connections.
-        hopeless: Returns the reason once the service can never draw, which ends it.
+        hopeless: Returns the reason once no model can be loaded any more, which ends the service.
 
     Raises:
-        SettingsError: A port is taken, a certificate cannot be used, or the service can never draw.
+        SettingsError: A port is taken, a certificate cannot be used, or no model can be loaded.
     """
     with ExitStack() as closing:
         sockets = [closing.enter_context(_listening(settings.host, port)) for port in ports]
