@@ -76,10 +76,6 @@ class NotYet(GeneratorError):
         self.after = after
 
 
-def _after(fault: NotYet) -> float:
-    return fault.after
-
-
 class ServiceClient(ABC):
     """Services that draw as one generator. Opening one greets them: raises GeneratorError if none answers,
     SettingsError if they hold different models, Cancelled."""
@@ -191,7 +187,8 @@ class ServiceClient(ABC):
                 raise unusable
             if len(faults) < len(known):
                 return self._makers.check()
-            soonest = min((one for one in faults if isinstance(one, NotYet)), key=_after, default=None)
+            waiting = [one for one in faults if isinstance(one, NotYet)]
+            soonest = min(waiting, key=lambda one: one.after, default=None)
             if soonest is None or time.monotonic() + soonest.after > until:
                 raise soonest or faults[0]
             LOG.warning("%s Asking again in %.0f s.", soonest.message, soonest.after)

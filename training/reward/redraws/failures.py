@@ -26,16 +26,12 @@ class Failures:
         self._last.append(failed)
         self._fault = fault if failed else self._fault
 
-    @property
-    def share(self) -> float:
-        """Share that failed, 0..1."""
-        return sum(self._last) / len(self._last) if self._last else 0.0
-
     def problem(self, at_end: bool = False) -> str | None:
         """Why they are too many, else None; fewer than `LEAST_SEEN` are judged by `at_end` alone."""
-        if (len(self._last) < LEAST_SEEN and not at_end) or self.share <= self._most:
+        failed, seen = sum(self._last), len(self._last)
+        if (seen < LEAST_SEEN and not at_end) or failed / max(1, seen) <= self._most:
             return None
         return (
-            f"{sum(self._last)} of the last {len(self._last)} {self._what} failed (more than "
+            f"{failed} of the last {seen} {self._what} failed (more than "
             f"{self._most:.0%}), the last one because: {self._fault}"
         )

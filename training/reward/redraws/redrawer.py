@@ -102,10 +102,6 @@ class Redrawer:
         self._tasks: set[asyncio.Future[None]] = set()
 
     @property
-    def failure_share(self) -> float:
-        return self._failures.share
-
-    @property
     def problem(self) -> str | None:
         """Why training should stop (an outage must not look like an unlucky group); None while failures are
         few and draws are left."""
