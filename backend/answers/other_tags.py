@@ -50,8 +50,10 @@ class OtherTags:
 
 
 def _is_tag(tag: re.Match[str]) -> bool:
-    """Whether a tag is written `<name>` and is no mark; `[name]` and `<|name|>` count in pairs alone."""
-    return tag["opens"] == "<" and not tag["bar"] and tag["name"].lower() not in MARKS
+    """Whether a tag counts without its pair: `<name>` unless it is a mark, `[name]`, `<|name|>` and
+    `◁name▷` only if the name is think. Other names in brackets are headings."""
+    name = tag["name"].lower()
+    return name == "think" or (tag["opens"] == "<" and not tag["bar"] and name not in MARKS)
 
 
 def _kind(tag: re.Match[str]) -> tuple[str, str]:
