@@ -77,7 +77,7 @@ def retry_after(value: str | None) -> float | None:
 
 def too_late(message: str, seconds: float) -> str:
     """Return the message of a server whose room comes `seconds` from now, later than the request can wait."""
-    earliest = f"room in {math.ceil(seconds)} s at the earliest, later than this request can wait."
+    earliest = f"room in {math.ceil(seconds):.9g} s at the earliest, later than this request can wait."
     return f"{message.rstrip('.')}; {earliest}"
 
 
