@@ -396,6 +396,13 @@ def test_wild_plans_are_read(text: str) -> None:
     assert told == Step(number=2, name="End", auxiliary_text="The end.")
 
 
+def test_a_step_may_be_called_text() -> None:
+    plan = read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"step_name": "Text"}]}))
+    assert plan.steps[0].name == "Text"
+    with pytest.raises(AnswerError, match="repeats the example"):
+        read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"auxiliary_text": "text"}]}))
+
+
 def test_a_plan_that_counts_from_0_begins_with_step_1() -> None:
     steps = [STEP | {"step_number": 0}, TEXT_STEP | {"step_number": 1}, STEP | {"step_number": 4}]
     plan = read_plan(f"<answer>{json.dumps({'execution_plan': steps})}</answer>")
