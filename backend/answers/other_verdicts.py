@@ -1,4 +1,4 @@
-"""Every verdict within a reply's objects, whatever its depth, encoding or spelling.
+"""Finds every verdict in the objects of a reply, at any depth, encoded or spelled differently.
 
 An envelope has a `success` of its own ("the tool ran"), and the judgement is deeper: in an object, a list or
 a text that encodes one as JSON or as a Python literal, maybe several times. Models also correct themselves in

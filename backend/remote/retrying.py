@@ -34,7 +34,7 @@ BUSY, LATE = frozenset({429, 503}), frozenset({408, 504})
 DOWN = frozenset({*range(500, 600)} - {501, 505}) - BUSY - LATE
 """All 5xx but those that speak of the request and not of the moment."""
 OUT_OF_CREDIT = "insufficient_quota"
-"""What hosted models say when asking again is no use."""
+"""Error code of hosted models for a used-up quota, where a retry cannot help."""
 
 Moment = Literal["busy", "late", "down"]
 
