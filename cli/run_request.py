@@ -30,6 +30,7 @@ from ..backend.pictures import Picture
 from ..backend.plan_editor.edited_plan import PlanTextError
 from ..backend.plan_editor.json_form import STEPS
 from ..backend.plan_editor.merge import apply_edits, read_edits
+from ..backend.report.completeness import is_complete, lacks
 from ..backend.shown_text import shown_text
 from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
@@ -209,9 +210,12 @@ def warn(plan: Plan) -> None:
 
 
 def exit_code(trajectory: Trajectory) -> int:
-    """0 if every step of the plan was carried out and none refused, else 3."""
-    whole = len(trajectory.results) == len(trajectory.plan.steps)
-    return 0 if whole and all(result.stop_reason in GOOD for result in trajectory.results) else 3
+    """0 if the run is complete and no step was rejected, else 3."""
+    return (
+        0
+        if is_complete(trajectory) and all(result.stop_reason in GOOD for result in trajectory.results)
+        else 3
+    )
 
 
 def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path) -> None:
@@ -228,6 +232,8 @@ def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory 
         judged = any(result.stop_reason is not StopReason.unjudged for result in drawn)
         missing = len(trajectory.plan.steps) - len(results)
         rest = f", {plural(missing, 'step')} not begun" if missing else ""
+        incomplete = sum(map(len, lacks(trajectory).values())) - missing
+        rest += f", {plural(incomplete, 'step')} not complete" if incomplete else ""
         pictures_line = plural(len(drawn), "picture")
         line = f"{good} of {pictures_line} accepted" if judged else f"{pictures_line}, not judged"
         view.say(f"{line}{rest}.", "bold")

@@ -30,13 +30,13 @@ ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
 
 
 OWN_WORDING = (
-    "{name} has no prompt set beside it and is asked in this pack's wording. If it was trained with another "
-    "one, store that beside it (interleave-thinker prompts import PATH-OF-THEIR-CHECKOUT --to FOLDER), or "
-    "name it (--{role}-prompts FOLDER)."
+    "{name} has no prompt set, so this pack's default prompt set is used. If it was trained with another "
+    "one, store that next to its weights (interleave-thinker prompts import PATH-OF-THEIR-CHECKOUT --to "
+    "FOLDER), or name it (--{role}-prompts FOLDER)."
 )
 OTHER_SIZE = (
-    "{name} was trained with images of up to {trained:,} pixels and is shown up to {given:,}, as asked for "
-    "(max pixels)."
+    "{name} was trained with images of up to {trained:,} pixels, but the setting max pixels allows {given:,}."
+    " Answers may be worse."
 )
 ConstrainedDecoding = Literal["never", "retry", "always"]
 """When replies are decoded under the grammar of their answer (where the backend can): `retry` constrains the
@@ -75,8 +75,8 @@ class Agent:
     ) -> None:
         if self.answers == "verdict" and isinstance(chat, MaySee) and not chat.sees_images:
             raise SettingsError(
-                "The critic judges images, and its model sees none: there is no projector beside its .gguf "
-                "file.",
+                "The critic judges images, but its model cannot see them: there is no projector next to its "
+                ".gguf file.",
                 "Put the mmproj file of the same model into its folder.",
             )
         self.chat = chat
@@ -155,8 +155,8 @@ class Agent:
 
 
 def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
-    """The settings with the image size that an agent was trained with, unless another one was given; that is
-    said once."""
+    """Return the settings with the image size that the agent was trained with. If the user set another size,
+    keep it and log a warning once."""
     trained, given = chat.trained.image_pixels, settings.max_pixels
     if trained is None or trained == given:
         return settings

@@ -93,7 +93,7 @@ def constrained_plan(
     named = 0 if constraints.step_count else _named_count(request.text)
     wanted, plans = constraints.step_count or named, list[Plan]()
     while len(plans) < 2:
-        # The request says a number of its own once; asked again, it is told in the words for a set one.
+        # The first time, the request's own number is enough. The second time it is also a constraint.
         told = constraints.model_copy(update={"step_count": wanted}) if plans else constraints
         text = worded(request.text, told, len(plans[-1].steps) if plans else None)
         try:

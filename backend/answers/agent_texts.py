@@ -1,7 +1,8 @@
-"""Checks the texts of an answer that are drawn or shown: placeholders of a template, and length.
+"""Checks texts of an answer before they are used: no placeholders of a prompt template, no excessive length.
 
-Small models repeat the form that they are shown, and its example texts are never content. The list has those
-of the pack's templates of all times: a test compares it with the present ones, and nothing is removed.
+Small models repeat the template's example texts instead of writing their own. PLACEHOLDERS contains the
+example texts of all versions of the templates: a test compares it with the current ones, and nothing is
+removed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ONLY_DOTS = re.compile(r"\W*(?:\.\.\.|…)\W*")
 
 
 def _normal(text: str) -> str:
-    """A text as it is compared: its letters alone, without an "or null" at its end."""
+    """Return only the letters of a text, without an "or null" at its end, for comparison."""
     return NOT_LETTERS.sub("", OR_NULL.sub("", SLOT.sub("", text))).casefold()
 
 
@@ -59,12 +60,12 @@ def check_text(name: str, text: str | None) -> None:
         raise AnswerError(
             f"{name} repeats the example of the form instead of words of its own.",
             text,
-            "Replace it by the content.",
+            "Replace it with real content.",
         )
 
 
 def check_prompt(name: str, text: str | None) -> None:
-    """Raise AnswerError if a prompt is a placeholder or too long to be drawn with."""
+    """Raise AnswerError if a prompt is a placeholder or too long."""
     check_text(name, text)
     if text and len(text) > MAX_PROMPT:
         raise AnswerError(

@@ -1,9 +1,9 @@
-"""Tags of other names than think and answer: what stands between `<analysis>` and `</analysis>` is a thought.
+"""Finds thoughts between tags of any name, such as `<analysis>` and `</analysis>`.
 
-Models of other families have names of their own for their thoughts, in angle brackets, `[THINK]` or
-`◁think▷`. So the name does not matter. An answer that stands between such tags is a draft and never the
-answer, and one that is opened at the beginning of a line and never closed is a thought to the end. Marks that
-come without an end, such as `<image>`, are part of the text.
+Model families name their thoughts differently and write them as `<name>`, `[THINK]` or `◁think▷`, so any
+name counts. An answer between such tags is a draft and is never read as the answer. A tag that begins a line
+and is never closed starts a thought that lasts to the end of the reply. Tags that never have a closing tag,
+such as `<image>`, are part of the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OTHER_TAG = re.compile(
 MARKS = frozenset(
     ("answer", "s", "bos", "eos", "pad", "unk", "br", "hr", "p", "img", "image", "video", "audio")
 )
-"""Names that are no thoughts: marks of images, of a text's beginning and end, line breaks."""
+"""Names that never begin a thought: special tokens, image marks, line breaks."""
 MAX_INDENT = 60
 
 
@@ -40,7 +40,7 @@ class OtherTags:
         return found[place] if place < len(found) else None
 
     def is_open(self, tag: re.Match[str]) -> bool:
-        """Whether a tag without a closing one begins a thought: it begins a line, and is no mark."""
+        """Whether a tag without a closing tag begins a thought: it begins a line and is not one of MARKS."""
         before = self._text[max(0, tag.start() - MAX_INDENT) : tag.start()].rpartition("\n")[2]
         return not tag["end"] and _is_tag(tag) and not before.strip()
 
@@ -50,8 +50,10 @@ class OtherTags:
 
 
 def _is_tag(tag: re.Match[str]) -> bool:
-    """Whether a tag is written `<name>` and is no mark; `[name]` and `<|name|>` count in pairs alone."""
-    return tag["opens"] == "<" and not tag["bar"] and tag["name"].lower() not in MARKS
+    """Whether a tag counts without its pair: `<name>` unless it is a mark, `[name]`, `<|name|>` and
+    `◁name▷` only if the name is think. Other names in brackets are headings."""
+    name = tag["name"].lower()
+    return name == "think" or (tag["opens"] == "<" and not tag["bar"] and name not in MARKS)
 
 
 def _kind(tag: re.Match[str]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Every verdict within a reply's objects, whatever its depth, encoding or spelling.
+"""Finds every verdict in the objects of a reply, at any depth, encoded or spelled differently.
 
 An envelope has a `success` of its own ("the tool ran"), and the judgement is deeper: in an object, a list or
 a text that encodes one as JSON or as a Python literal, maybe several times. Models also correct themselves in
@@ -24,11 +24,14 @@ REFINE_KEYS = ("refine_prompt", "refined_prompt")
 DIFFER = "The reply holds several verdicts that differ."
 MAX_ENCODED = 6
 """How many times a text within a text is decoded."""
-# A verdict as it may stand anywhere in a text, but for a form that names both words.
+MARKUP = r"(?:[\"'“”*`~]|&(?:quot|apos|#\d{1,3});){0,4}"
+"""Quotes, also as HTML, and Markdown's marks."""
+# A verdict anywhere in a text, except a form that names both words. All repetitions are bounded: models that
+# fail may write spaces without an end.
 STATED_VERDICT = re.compile(
-    r"succe(?:ss(?:ful)?|eded)\\{0,99}[\"'“”]?\s*(?:[:=]|is\b|should be\b)"
-    r"\s*\\{0,99}[\"'“”]?\s*(true|false)\b"
-    r"(?!\s*[\"'“”]?\s*(?:or\b|/|\|))",
+    rf"(?:succe(?:ss(?:ful)?|eded)|\bverdict)\\{{0,99}}{MARKUP}\s{{0,30}}"
+    rf"(?:[:=|]|-{{1,2}}>|→|is\b|should be\b){MARKUP}\s{{0,30}}\\{{0,99}}{MARKUP}\s{{0,30}}(true|false)\b"
+    rf"(?!\s{{0,30}}{MARKUP}\s{{0,30}}(?:or\b|/|\|\s{{0,30}}{MARKUP}(?:true|false)\b))",
     re.IGNORECASE,
 )
 VERDICT_LIKE = re.compile(r"succe(?:ss|ed)")
@@ -62,9 +65,14 @@ def check_other_verdicts(
             that cannot be read.
     """
     for one in answers:
-        for name, value in _statements(one.value):
+        stated = list(_statements(one.value))
+        for name, value in stated:
             if _differs(verdict, name, value):
                 raise AnswerError(DIFFER, f"{name}: {value!r} in {one.raw}")
+        asks = [name for name, value in stated if REFINED_LIKE.search(name) and _refined_text(value)]
+        if asks and is_envelope_like(one) and len(stated) == len(asks) + 1:
+            # An envelope's success next to a judgement of which only the refined prompt has a known name.
+            raise AnswerError(DIFFER, one.raw)
     for one in others:
         stated = list(_statements(one.value))
         if any(_differs(verdict, name, value) for name, value in stated) or (
@@ -76,9 +84,7 @@ def check_other_verdicts(
 def _differs(verdict: Verdict, name: str, value: Any) -> bool:
     """Whether what is stated under this normalized name is not the verdict, or not known to be it."""
     if REFINED_LIKE.search(name):
-        refined = (
-            value if isinstance(value, str) and value.strip().lower() not in ("", "none", "null") else ""
-        )
+        refined = _refined_text(value)
         return not verdict.success and bool(refined) and refined != verdict.refined_prompt
     said = bool_from_word(value)
     if FAILURE_LIKE.search(name):
@@ -86,6 +92,10 @@ def _differs(verdict: Verdict, name: str, value: Any) -> bool:
     if isinstance(said, bool):
         return said is not verdict.success
     return VERDICT_ITSELF.search(name) is not None
+
+
+def _refined_text(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip().lower() not in ("", "none", "null") else ""
 
 
 def _statements(value: Any, decoded: int = 0) -> Iterator[tuple[str, Any]]:

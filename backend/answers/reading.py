@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Plan, Several, Step, Text, Verdict
-from .agent_texts import check_prompt, check_text
+from .agent_texts import TYPES, check_prompt, check_text
 from .found_object import FoundObject
 from .other_verdicts import (
     DIFFER,
@@ -248,7 +248,9 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
     except ValidationError as error:
         raise unfit("plan", error, found) from error
     for step in steps:
-        for field in (step.step_name, step.instruction, step.prompt, step.auxiliary_text):
+        # A step of words may be called Text. A form that is repeated has its types in the other fields, too.
+        name = None if (step.step_name or "").strip().lower() in TYPES else step.step_name
+        for field in (name, step.instruction, step.prompt, step.auxiliary_text):
             if field and (swallowed := SWALLOWED_STEPS.search(field)):
                 raise AnswerError(
                     f"Step {step.step_number} has swallowed the steps after it into a text.",

@@ -1,4 +1,4 @@
-"""Says in plain words what is wrong with an object of an answer or a plan that does not have its form."""
+"""Explains validation errors of answers and plans in plain words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS: Mapping[str, str] = {
     "too_short": "it must have at least {min_length} entries",
     "too_long": "it may have at most {max_length} entries",
 }
-"""What pydantic's types of errors mean to a person who knows the answer and not the program."""
+"""Explanations of pydantic's error types for users."""
 MAX_SHOWN = 120
 
 
@@ -51,7 +51,7 @@ def unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
 
 
 def reason_of(fault: ErrorDetails) -> str:
-    """What is wrong with the value at the place of an error, without names of the program."""
+    """Return the reason of an error without Python terms."""
     context = fault.get("ctx", {})
     if fault["type"] == "value_error":
         # Our own validators: their texts are written for people.

@@ -2,8 +2,8 @@
 probable True was.
 
 An early stop may only save time. A model that decodes freely may correct itself after its answer, and then
-the whole reply is no verdict, so nothing short of its end settles it. A reply that is held to the grammar of
-verdicts has one answer and nothing beside it that counts, so it is settled where its verdict is closed. The
+the whole reply is not a verdict, so it is settled only at its end. A reply that is held to the grammar of
+verdicts contains exactly one answer, so it is settled where its verdict is closed. The
 reader of whole replies (answers/reading.py) decides what a verdict is: it is asked about the text so far.
 
 P(True) is the softmax over the tokens that can begin True or False, measured wherever a verdict's word may

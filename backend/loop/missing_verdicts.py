@@ -5,8 +5,8 @@ twice in a row cannot judge, so the run stops and says what to do:
 
 - Unreadable verdicts, each of which is two replies already: most often the critic is a planner's checkpoint,
   which writes plans whatever it is asked.
-- Failed judgements: its server cannot be reached or refuses, or there is no memory. They are not remembered,
-  so the next run judges the same images.
+- Failed judgements: its server cannot be reached or refuses, or is out of memory. They are not recorded, so
+  the next run judges the same images.
 
 Recorded ones count too, but only a new one stops: what is recorded can always be read again.
 """
@@ -22,10 +22,10 @@ LONGEST_NAME = 120
 
 
 class MissingVerdicts:
-    """Counts them over a run; `critic` is its identity."""
+    """Counts missing verdicts in a row over a run; `critic` is the critic's identity."""
 
     def __init__(self, critic: str) -> None:
-        # What follows is its wording and sampling, which nobody knows it by.
+        # The rest of the identity is the prompt set and sampling settings, which do not help a user.
         self._name = critic.partition("|")[0][:LONGEST_NAME]
         self._unreadable = self._failed = 0
         self._last: Fault | None = None

@@ -8,6 +8,7 @@ the loop itself. Whoever stands in for planner, generator and critic cancels the
 from __future__ import annotations
 
 from contextlib import suppress
+from os.path import isfile
 from pathlib import Path
 
 from ..errors import Cancelled, JournalError
@@ -122,9 +123,10 @@ class _AbsentAgent:
 def is_record(path: str | Path) -> bool:
     """Return whether a path is an execution record: a JSON file, or a folder with one but without a run."""
     path = Path(path)
-    if path.is_file():
+    # Unlike Path.is_file, os.path.isfile does not raise for a name that no file can have.
+    if isfile(path):
         return path.suffix.lower() == ".json"
-    return (path / RECORD).is_file() and not (path / RUN).is_file()
+    return isfile(path / RECORD) and not isfile(path / RUN)
 
 
 def load_trajectory(folder: str | Path) -> Trajectory:

@@ -1,8 +1,8 @@
-"""How the published runners ask in their own wording, where that is not in the templates.
+"""Rules of the published runners that their prompt templates do not contain.
 
-Facts of their code: they leave one phrase out of every request before a planner sees it, and they put an
-image that the request does not mark behind the whole text. Decision: that holds for their wording alone,
-known by its digest, so that an agent that was trained in another one is asked as it was trained.
+Their code removes one phrase from every request before the planner gets it, and puts images without a mark
+behind the whole text. Both apply only to the published prompt set, which is recognized by its digest: an
+agent that was trained with another prompt set must get its requests unchanged.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from __future__ import annotations
 WORDINGS = frozenset({"ceec13c4d74bdbd4"})
 """Digests of the published prompt set as it is imported."""
 ENDING = " both visually and textually"
-"""Left out of requests."""
+"""Removed from requests."""

@@ -1,8 +1,8 @@
-"""What a checkpoint was trained with, as it is recorded beside it: prompt set and image size.
+"""Records what a checkpoint was trained with next to it: prompt set and image size.
 
-Reason: an agent that is asked in other words, or shown larger images than it learned from, answers worse and
-nothing shows it. Training writes the record, opening an agent obeys it, and where there is none although the
-folder was trained, that is said.
+An agent that gets another prompt set or larger images than in training answers worse without any error. So
+training writes this record and opening an agent applies it. If a trained folder has no record, a warning is
+logged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 FILE = "trained_with.json"
 RUN_FILE = "training.json"
-"""What a training is made of, in its folder; trainings before this record have it as well."""
+"""Settings of a training, in its folder; also written by versions that had no FILE."""
 VERSION = 1
 LEAST_PIXELS, MOST_PIXELS = 1024, 16_777_216
 MAX_BYTES = 1024 * 1024
 TRAINER_FILES = ("trainer_state.json", "training_args.bin", "train_results.json", "all_results.json")
-"""What trainers leave beside the weights of a checkpoint."""
+"""Files that trainers write next to the weights of a checkpoint."""
 PUBLISHED = re.compile(r"interleave[-_ ]?thinker|planner|critic", re.IGNORECASE)
 HUB_FOLDER = "models--"
 
@@ -100,7 +100,7 @@ def _pixels(folder: Path) -> int | None:
 
 
 _told: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
-"""What was said of each opened agent."""
+"""Warnings that were logged already, per agent."""
 
 
 def say_once(agent: object, text: str) -> None:

@@ -34,7 +34,7 @@ BUSY, LATE = frozenset({429, 503}), frozenset({408, 504})
 DOWN = frozenset({*range(500, 600)} - {501, 505}) - BUSY - LATE
 """All 5xx but those that speak of the request and not of the moment."""
 OUT_OF_CREDIT = "insufficient_quota"
-"""What hosted models say when asking again is no use."""
+"""Error code of hosted models for a used-up quota, where a retry cannot help."""
 
 Moment = Literal["busy", "late", "down"]
 
@@ -77,7 +77,7 @@ def retry_after(value: str | None) -> float | None:
 
 def too_late(message: str, seconds: float) -> str:
     """Return the message of a server whose room comes `seconds` from now, later than the request can wait."""
-    earliest = f"room in {math.ceil(seconds)} s at the earliest, later than this request can wait."
+    earliest = f"room in {math.ceil(seconds):.9g} s at the earliest, later than this request can wait."
     return f"{message.rstrip('.')}; {earliest}"
 
 

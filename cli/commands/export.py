@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.errors import SettingsError
+from ...backend.execution_record.reader import FILE_NAME
 from ...backend.exporters import export_by_name, options_of
 from ...backend.loop.replay import is_record, load_trajectory
 from ...backend.report.words import LANGUAGES
@@ -71,7 +72,9 @@ def command(
             f"{to} takes no {' and no '.join(f'--{name}' for name in unknown)}.",
             f"It takes: {', '.join(f'--{name}' for name in given if name in options_of(to)) or 'none'}.",
         )
-    if to == "record" and out is None and is_record(folder):
+    record = folder if folder.is_file() else folder / FILE_NAME
+    overwrites = out is None or (out / FILE_NAME).resolve() == record.resolve()
+    if to == "record" and overwrites and is_record(folder):
         raise SettingsError(
             f"Exporting {str(folder)!r} as a record would overwrite it.", "Name another folder with --out."
         )

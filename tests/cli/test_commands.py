@@ -13,13 +13,17 @@ from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdi
 
 from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run as run_loop
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.machine import libraries
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Request
+from interleave_thinker.backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from interleave_thinker.cli.progress import Lines
+from interleave_thinker.cli.run_request import exit_code
 
 
 @pytest.fixture
@@ -100,6 +104,22 @@ def test_a_redraw_is_drawn_by_the_same_command(tmp_path: Path, scripts: Scripts)
     assert both.exit_code == 2
 
 
+def test_a_redraw_that_failed_is_not_complete(tmp_path: Path) -> None:
+    plan = Plan(steps=STORY.steps[:1])
+
+    def ended(*failures: GeneratorError) -> Trajectory:
+        generator, journal = Counting(failures=failures), Journal(tmp_path)
+        *_, last = run_loop(Request(text="x"), None, generator, Verdicts(True), RunSettings(), journal, plan)
+        assert isinstance(last, Finished)
+        return last.trajectory
+
+    assert exit_code(ended()) == 0
+    ask_redraw(tmp_path, 1)
+    failed = ended(GeneratorError("Out of memory."))
+    assert failed.results[0].stop_reason is StopReason.accepted, "the image that was there stays"
+    assert exit_code(failed) == 3
+
+
 @pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record", "pdf", "comic", "gif", "webp"])
 def test_export_prints_the_file_it_wrote(tmp_path: Path, scripts: Scripts, to: str) -> None:
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
@@ -120,8 +140,9 @@ def test_export_of_an_execution_record(tmp_path: Path, scripts: Scripts) -> None
         assert exported.exit_code == 0, exported.output
         story = json.loads((tmp_path / "story" / "story.json").read_text())
         assert len(story["steps"]) == len(STORY.steps)
-        overwriting = call("export", given, "--to", "record")
-        assert overwriting.exit_code == 2 and "--out" in overwriting.output
+        for out in [], ["--out", record]:
+            overwriting = call("export", given, "--to", "record", *out)
+            assert overwriting.exit_code == 2 and "--out" in overwriting.output
     assert (record / "execution_record.json").read_bytes() == before
 
 

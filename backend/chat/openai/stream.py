@@ -40,7 +40,7 @@ MAX_ALTERNATIVES = 100
 
 
 def _as_written(value: Any) -> str:
-    """A text that may hold half a character, which pydantic's own texts may not."""
+    """Return a text that may contain a lone surrogate, which pydantic's `str` rejects."""
     if not isinstance(value, str):
         raise ValueError(f"a text is expected, but there is {type(value).__name__}")
     return value
@@ -57,7 +57,7 @@ def _joined_parts(value: Any) -> str | None:
 
 
 def _token_count(value: Any) -> int | None:
-    """A count beside the reply: one that no reply can have is none."""
+    """Return a token count, or None if the value is not a possible count."""
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
     return int(value) if whole and 0 <= value <= MAX_TEXT_CHARACTERS else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .shapes import Box, Point
 from .typesetting import Block, wrap
 
-SAID = re.compile(r"“([^”]+)”|\"([^\"]+)\"|„([^“”]+)[“”]|«\s*([^»]+?)\s*»|「([^」]+)」|『([^』]+)』")
+SAID = re.compile(r"“([^”]+)”|\"([^\"]+)\"|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』")
 """Quotation marks of the languages that stories are told in."""
 SPOKEN = "\0"
 SENTENCE = re.compile(r"[^.!?。！？]*[.!?。！？]*")

@@ -140,6 +140,7 @@ WILD_VERDICTS = {
     "verdict in the thinking": f'<think>Is {{"previous_step_success": true}} right? No.</think>{{{WHOLE}}}',
     "camel case": '{"previousStepSuccess": false, "refinePrompt": "make the boat blue"}',
     "thought of an unknown name": f'<analysis>Is {{"success": true}} right?</analysis>\n{{{WHOLE}}}',
+    "Markdown that agrees": f"{{{WHOLE}}}\n\n**Verdict:** `false`, not `true` or `false` alike.",
     "envelope that agrees": f'{{"success": false, {WHOLE}, "data": "{{\'success\': false}}"}}',
     "end of a text's mark": f"<s><answer>{{{WHOLE}}}</answer></s>",
     "tags in capitals": f"<THINK>It is red.</THINK><Answer>{{{WHOLE}}}</Answer>",
@@ -300,17 +301,28 @@ NEVER_GUESSED = {
     "in an envelope, in a list": json.dumps(
         {"success": True, "refine_prompt": "", "a": [{"b": [f"{{{WHOLE}}}"]}]}
     ),
+    "in an envelope, in HTML": json.dumps({"success": True, "text": "{&quot;success&quot;: false}"}),
+    "in an envelope, under another name": (
+        '{"success": true, "data": {"verdict": "fail", "refine_prompt": "add the hat"}}'
+    ),
     "envelope that failed": '{"success": false, "refine_prompt": "x", "data": {"isSuccessful": true}}',
     "encoded eight times": json.dumps({"success": True, "data": many_times_encoded(8)}),
     "corrected in camel case": (
         '{"previous_step_success": true, "refine_prompt": ""}\nCorrection: {"previousStepSuccess": false}'
     ),
+    "corrected in Markdown": '<answer>{"success": true}</answer> No: **previous_step_success**: `false`.',
+    "corrected in a table": '<answer>{"success": true}</answer>\n\n| previous_step_success | false |',
+    "corrected with an arrow": '<answer>{"success": true}</answer> No: success -> false',
+    "corrected in HTML": '<answer>{"success": true}</answer> {&quot;success&quot;: &quot;false&quot;}',
+    "corrected as a verdict": '<answer>{"success": true}</answer> Actually, the verdict should be false.',
     "corrected under a similar name": '{"previous_step_success": true}\n{"step_success": false}',
     "corrected under an opposite name": '{"previous_step_success": true}\n{"failed": true}',
     "corrected by a prompt": '{"success": true}\n{"passed": false, "refinePrompt": "add the hat"}',
     "in a thought of an unknown name": '<analysis>\n{"success": true}\n</analysis>\nThere is no hat.',
     "in a thought in brackets": '[THINK]\n{"success": true}\n[/THINK]\nThere is no hat.',
     "in an open thought of an unknown name": '<scratchpad>\n{"success": true}\nThere is no hat.',
+    "in an open thought in brackets": '[THINK]\n{"success": true}\nThere is no hat.',
+    "in an open thought in triangles": '\u25c1think\u25b7\n{"success": true}\nThere is no hat.',
     "before the end of an unknown thought": '\n{"success": true}\n</reflection>\nThere is no hat.',
     "in a thought within the answer": '<answer><draft>\n{"success": true}\n</draft>\nNo hat.</answer>',
     "the form's prompt": '{"success": false, "refine_prompt": "The Prompt to Draw With."}',
@@ -382,6 +394,13 @@ def test_wild_plans_are_read(text: str) -> None:
     drawn, told = read_plan(text).steps
     assert drawn == Step(number=1, name="Boat", instruction="Draw.", prompt="a boat")
     assert told == Step(number=2, name="End", auxiliary_text="The end.")
+
+
+def test_a_step_may_be_called_text() -> None:
+    plan = read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"step_name": "Text"}]}))
+    assert plan.steps[0].name == "Text"
+    with pytest.raises(AnswerError, match="repeats the example"):
+        read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"auxiliary_text": "text"}]}))
 
 
 def test_a_plan_that_counts_from_0_begins_with_step_1() -> None:
@@ -525,7 +544,12 @@ def test_a_damaged_verdict_is_never_turned_around(
     ],
 )
 def test_hostile_replies_are_answered_quickly(piece: str) -> None:
-    for text in (piece * (MAX_TEXT // len(piece)), '{"success": "' + piece * (MAX_TEXT // len(piece) - 20)):
+    many = MAX_TEXT // len(piece) - 20
+    for text in (
+        piece * (MAX_TEXT // len(piece)),
+        '{"success": "' + piece * many,
+        '{"success": true}\nsuccess:' + piece * many,
+    ):
         begin = time.process_time()
         for read in (read_plan, read_verdict):
             try:

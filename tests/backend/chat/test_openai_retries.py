@@ -12,7 +12,7 @@ from support.chat_server import ChatServer, chat_server
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ServerError
 from interleave_thinker.backend.remote import retrying
-from interleave_thinker.backend.remote.retrying import BUSY_TRIES, TRIES, moment_of, retry_after
+from interleave_thinker.backend.remote.retrying import BUSY_TRIES, TRIES, moment_of, retry_after, too_late
 
 ASK = [Message(role="user", content=("A boat?",))]
 
@@ -99,6 +99,7 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     assert retry_after("7") == 7.0 and retry_after("-3") == 0.0
     assert 20.0 < (retry_after(formatdate(time.time() + 30, usegmt=True)) or 0.0) <= 30.0
     assert retry_after(formatdate(time.time() - 30, usegmt=True)) == 0.0
+    assert len(too_late("Busy.", retry_after("1e308") or 0.0)) < 100
     assert [retry_after(one) for one in (None, "", "soon", "nan", "inf", "1" * 101)] == [None] * 6
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,12 @@ def test_a_comic_that_cannot_be_is_one_line(tmp_path: Path, options: dict[str, o
 )
 def test_what_is_said_goes_into_balloons(text: str, said: list[str], rest: str) -> None:
     assert speech(text) == (said, rest)
+
+
+def test_an_open_quote_and_spaces_are_read_quickly() -> None:
+    begin = time.process_time()
+    assert speech("«" + " " * 20_000) == ([], "")
+    assert time.process_time() - begin < 2.0
 
 
 def test_an_image_carries_the_graph_where_comfyui_looks_for_it(tmp_path: Path) -> None:

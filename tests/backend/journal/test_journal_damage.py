@@ -225,5 +225,8 @@ def test_full_disk_is_one_clear_error_and_nothing_half_written(tmp_path: Path) -
 
 def test_errors_are_of_our_kind(tmp_path: Path) -> None:
     assert issubclass(JournalError, InterleaveError)
-    with pytest.raises(JournalError):
-        load_trajectory(tmp_path / "nowhere")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    for name in ("nowhere", "nowhere.json", "folder.json", "loop.json", "x" * 300, "a\0b"):
+        with pytest.raises(JournalError):
+            load_trajectory(tmp_path / name)

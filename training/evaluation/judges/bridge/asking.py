@@ -31,7 +31,9 @@ REST_SECONDS = 30.0
 class Trouble(InterleaveError):
     """Why the judging cannot go on; `seconds` until it may again, None if it will not by itself."""
 
-    seconds: float | None = None
+    def __init__(self, message: str, hint: str = "", seconds: float | None = None) -> None:
+        super().__init__(message, hint)
+        self.seconds = seconds
 
 
 class Asking:
@@ -127,23 +129,27 @@ class Asking:
             return
         left = None if self._ask_again_at is None else self._ask_again_at - time.monotonic()
         if left is None or left > 0:
-            self.trouble.seconds = left
-            raise self.trouble
+            raise _copy(self.trouble, left)
         self._ask_again_at = time.monotonic() + REST_SECONDS
 
     def _rest(self, error: ChatError) -> Trouble:
         """Put no question to the judge for a while."""
         with self._lock:
             if self.trouble is None:
-                self.trouble = Trouble(f"The judge fails: {error.message}", error.hint)
+                self.trouble = Trouble(f"The judge fails: {error.message}", error.hint, REST_SECONDS)
                 self._ask_again_at = time.monotonic()
             if self._ask_again_at is not None:
                 self._ask_again_at = time.monotonic() + REST_SECONDS
-                self.trouble.seconds = REST_SECONDS
-            return self.trouble
+            return _copy(self.trouble)
 
     def _give_up(self, message: str, hint: str) -> Trouble:
         with self._lock:
             if self.trouble is None or self._ask_again_at is not None:
                 self.trouble, self._ask_again_at = Trouble(message, hint), None
-            return self.trouble
+            return _copy(self.trouble)
+
+
+def _copy(trouble: Trouble, seconds: float | None = None) -> Trouble:
+    """Return a trouble to raise. If one object were raised for every question, its traceback would keep all
+    of them in memory."""
+    return Trouble(trouble.message, trouble.hint, trouble.seconds if seconds is None else seconds)

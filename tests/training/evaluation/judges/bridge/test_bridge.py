@@ -302,6 +302,16 @@ def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> Non
             assert json.load(response)["data"][0]["id"] == "echo"
 
 
+def test_refused_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
+    def down(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ServerError("http://judge cannot be reached.")
+
+    with bridge(tmp_path, down) as (_, one, address):
+        for number in range(8):
+            post(f"{address}/v1/chat/completions", chat_body(str(number)))
+        assert one.asking.trouble is not None and one.asking.trouble.__traceback__ is None
+
+
 def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     down = [True]
 
