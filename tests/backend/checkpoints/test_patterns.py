@@ -11,7 +11,7 @@ import pytest
 from support.tiny_checkpoint import build_checkpoint
 
 from interleave_thinker.backend.checkpoints.checkpoint import check_checkpoint
-from interleave_thinker.backend.checkpoints.patterns import check_pattern
+from interleave_thinker.backend.checkpoints.patterns import check_pattern, check_patterns
 from interleave_thinker.backend.errors import ChatError
 
 PLAIN = [
@@ -24,6 +24,8 @@ PLAIN = [
     "re:.*mlp.gate$",
     r"model\.layers\.\d+\.q_proj|model\.layers\.\d+\.v_proj",
     "2024-01-01",
+    r"(?:.*\.)?layers\.(?:" + "|".join(map(str, range(64))) + r")\.(?:self_attn|mlp)\.(?:q|k|v|o)_proj",
+    "|".join(f"layers.{number}.mlp.?" for number in range(1000)),
 ]
 HOSTILE = [
     "(.+)+Z",
@@ -36,6 +38,10 @@ HOSTILE = [
     "(?:.*|x)" * 10 + "Z",
     "(a|a)" * 40 + "Z",
     "a" * 30_000,
+    ".?" * 45 + "Z",
+    "(||||||||)" * 12 + "Z",
+    "(.|.|.|.|.|.|.)" * 12 + "Z",
+    "(?x:(.+) *)Z",
 ]
 
 
@@ -58,6 +64,13 @@ def test_a_pattern_that_could_take_for_ever_is_refused(
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ChatError, match="take for ever"):
         check_checkpoint(folder)
+
+
+def test_very_many_patterns_together_are_refused() -> None:
+    check_patterns([f"layers.{number}.mlp" for number in range(5000)], ChatError, "here")
+    check_patterns([rf"re:.*layers\.{number}\.mlp.*" for number in range(500)], ChatError, "here")
+    with pytest.raises(ChatError, match="so many patterns"):
+        check_patterns([f".*.*.*{number}" for number in range(1000)], ChatError, "here")
 
 
 @pytest.fixture(scope="module")
