@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ SECONDS = 20.0
 """Longest time for one conversation; those of this package take milliseconds."""
 START_SECONDS = 180.0
 """The first conversation waits for the libraries too."""
+WATCHDOG_SECONDS = 5.0
+"""Time that the process has beyond the limit, to end itself if this process was killed."""
 LONGEST = 16_000_000
 """Characters of a rendered conversation."""
 BYTES_A_CHARACTER = 12
@@ -52,7 +55,8 @@ class TemplateRenderer:
     def render(self, template: str, conversation: Any, asks: bool, tokens: dict[str, Any]) -> str:
         """The text of a conversation. Raises ChatError for a template that fails or goes beyond a limit."""
         asked = {"template": template, "conversation": conversation, "asks": asks, "tokens": tokens}
-        line = json.dumps({**asked, "longest": LONGEST}, default=lambda one: f"<{type(one).__name__}>")
+        limits = {"longest": LONGEST, "seconds": self._seconds + WATCHDOG_SECONDS}
+        line = json.dumps({**asked, **limits}, default=lambda one: f"<{type(one).__name__}>")
         with self._lock:
             child = self._running()
             limit = START_SECONDS + self._seconds if self._is_new else self._seconds
@@ -108,10 +112,11 @@ class TemplateRenderer:
             )
         except OSError as error:
             raise ChatError(f"Chat templates cannot be rendered ({error.strerror or error}).") from error
-        assert child.stdin is not None
-        child.stdin.write(json.dumps([str(path) for path in sys.path]) + "\n")
-        child.stdin.flush()
         self._child, self._owner, self._is_new = child, os.getpid(), True
+        assert child.stdin is not None
+        with suppress(OSError):  # it has ended already, which the first conversation tells
+            child.stdin.write(json.dumps([str(path) for path in sys.path]) + "\n")
+            child.stdin.flush()
         return child
 
     def _end(self) -> None:
@@ -122,7 +127,8 @@ class TemplateRenderer:
         child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # what was not yet written to a process that has ended
+                    pipe.close()
 
 
 RENDERER = TemplateRenderer()

@@ -2,11 +2,13 @@
 
 Reason: a template is a program of whoever made the checkpoint. It can loop for days or make a text of
 gigabytes, and neither a sandbox nor a thread can stop that. Here it has this process's memory alone, and the
-other process ends this one when time is up. It imports nothing of the package, since it runs isolated.
+other process ends this one when time is up. If the other process was killed, a watchdog ends this one. It
+imports nothing of the package, since it runs isolated.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from typing import Any
@@ -55,8 +57,12 @@ def main() -> None:
 
     limit_memory()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line), render_jinja_template)) + "\n")
+        asked = json.loads(line)
+        # A thread in C: it works while a template holds the interpreter's lock.
+        faulthandler.dump_traceback_later(asked["seconds"], exit=True)
+        sys.stdout.write(json.dumps(answer(asked, render_jinja_template)) + "\n")
         sys.stdout.flush()
+        faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -98,6 +102,35 @@ def test_a_process_that_was_killed_is_started_again(renderer: TemplateRenderer) 
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
+
+
+def test_a_process_that_ends_at_once_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = shutil.which("true")
+    assert program is not None
+    monkeypatch.setattr(chat_template.sys, "executable", program)
+    made = TemplateRenderer(seconds=2.0)
+    for _ in range(10):
+        made.start()
+        with pytest.raises(ChatError, match="ended the process"):
+            made.render("x", [{"text": "a" * 1_000_000}], True, {})
+    made.stop()
+
+
+def test_a_process_that_reads_nothing_is_an_error(renderer: TemplateRenderer) -> None:
+    child = renderer._child or renderer._running()
+    os.kill(child.pid, signal.SIGSTOP)
+    with pytest.raises(ChatError, match="chat template takes more than"):
+        renderer.render("x", [{"text": "a" * 1_000_000}], True, {})
+    assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
+
+
+def test_the_process_ends_itself_if_its_parent_cannot() -> None:
+    asked = {"template": LOOPS, "conversation": [], "asks": True, "tokens": {}}
+    lines = [sys.path, {**asked, "longest": 1000, "seconds": 0.5}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    worker = [sys.executable, "-I", str(chat_template.WORKER)]
+    ended = subprocess.run(worker, input=text, capture_output=True, text=True, timeout=120)
+    assert ended.returncode and not ended.stdout
 
 
 def test_threads_get_their_own_texts(renderer: TemplateRenderer) -> None:
