@@ -7,8 +7,8 @@ which can freeze a process. So no such field is ever given to peft: the modules 
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import ChatError
 
 MAX_RANK = 4096
+MAX_ALPHA = sys.float_info.max
 MAX_PATTERN = 20_000
 """Characters of a pattern that is read; one that training here writes has about 1,000."""
 MAX_PATTERNS = 4096
@@ -62,7 +63,8 @@ def check_fields(config: Mapping[str, Any], folder: Path) -> None:
             raise ChatError(f"{where} has a rank of {str(value)[:20]} ({name[:100]}), not 1 to {MAX_RANK}.")
     alphas = (("lora_alpha", config.get("lora_alpha", 8)), *(config.get("alpha_pattern") or {}).items())
     for name, value in alphas:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        # An integer can be too large for a float, and NaN compares as False.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_ALPHA:
             raise ChatError(f"{where} has an alpha of {str(value)[:20]!r} ({name[:100]}), not a number.")
 
 
