@@ -76,15 +76,26 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
         own = _own_config(LoraConfig, config, weights)
         file = load_file(folder / FILE)
         state = {wanted: file[key] for wanted, key in weights.keys.items()}
-        if wrapped is None:
-            wrapped = PeftModel(model, own, adapter_name=name)
+        made: Any = wrapped
+        if made is None:
+            made = PeftModel(model, own, adapter_name=name)
         else:
-            wrapped.add_adapter(name, own)
-        result: Any = set_peft_model_state_dict(wrapped, state, adapter_name=name)
-        lost = [*result.unexpected_keys, *(key for key in result.missing_keys if f".{name}" in key)]
-        if lost:
-            raise ChatError(f"The adapter {str(folder)!r} was not taken whole ({lost[0]}).", "Update peft.")
-    return wrapped
+            made.add_adapter(name, own)
+        try:
+            result: Any = set_peft_model_state_dict(made, state, adapter_name=name)
+            lost = [*result.unexpected_keys, *(key for key in result.missing_keys if f".{name}" in key)]
+            if lost:
+                raise ChatError(
+                    f"The adapter {str(folder)!r} was not taken whole ({lost[0]}).", "Update peft."
+                )
+        except BaseException:
+            # Other agents use the same base.
+            if wrapped is None:
+                made.unload()
+            else:
+                made.delete_adapter(name)
+            raise
+    return made
 
 
 def _check_together(model: Any, folder: Path, weights: AdapterWeights) -> None:

@@ -17,7 +17,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
 from interleave_thinker.backend.counters import counting
-from interleave_thinker.backend.errors import AnswerError, SettingsError
+from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
@@ -68,6 +68,32 @@ def test_a_merged_adapter_is_the_adapter_without_its_layers(
         assert (found.probability or 0.0) == pytest.approx(expected.probability or 0.0, rel=1e-3)
     merged.base.release()
     assert merged.reply(*ASKED[0]).text == over.reply(*ASKED[0]).text
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_adapter_that_fails_while_it_is_attached_leaves_the_base_as_it_was(
+    first: int, checkpoint: Path, adapters: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a base alone, and on one that has another adapter."""
+    import peft
+
+    agents = [opened(checkpoint), *(opened(checkpoint, adapter=str(one)) for one in adapters[:first])]
+    before = [chat.reply(*asked) for chat in agents for asked in ASKED]
+    attach = peft.set_peft_model_state_dict
+
+    def fails(*arguments: Any, **options: Any) -> None:
+        attach(*arguments, **options)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(peft, "set_peft_model_state_dict", fails)
+    with pytest.raises(ChatError, match="out of memory"):
+        opened(checkpoint, adapter=str(adapters[1]))
+    monkeypatch.undo()
+    assert [chat.reply(*asked) for chat in agents for asked in ASKED] == before
+    again = opened(checkpoint, adapter=str(adapters[1]))
+    alone = opened(checkpoint, adapter=str(adapters[1]), share=False)
+    assert again.reply(*ASKED[0]) == alone.reply(*ASKED[0])
+    assert [chat.reply(*asked) for chat in agents for asked in ASKED] == before
 
 
 def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
