@@ -86,10 +86,17 @@ def _pixels(folder: Path) -> int | None:
     path = path if path.exists() else folder.parent / RUN_FILE
     if not path.is_file():
         return None
-    found: Any = read_json(path, SettingsError, "The checkpoint's record", MAX_BYTES)
-    value = found.get("image_pixels") if isinstance(found, dict) else None
-    if path.name == RUN_FILE and value is None:
+    try:
+        found: Any = read_json(path, SettingsError, "The checkpoint's record", MAX_BYTES)
+    except SettingsError:
+        if path.name != RUN_FILE:
+            raise
+        found = None
+    values = found if isinstance(found, dict) else {}
+    # Other programs use this name too, for their rows for example.
+    if path.name == RUN_FILE and not {"stage", "image_pixels"} <= values.keys():
         return None
+    value = values.get("image_pixels")
     if isinstance(value, bool) or not isinstance(value, int) or not LEAST_PIXELS <= value <= MOST_PIXELS:
         raise SettingsError(
             f"{str(path)!r} does not say an image size from {LEAST_PIXELS} to {MOST_PIXELS} pixels "

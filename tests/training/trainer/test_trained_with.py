@@ -121,6 +121,15 @@ def test_a_training_of_an_earlier_version_says_its_size(tmp_path: Path) -> None:
     assert trained_with(final).image_pixels is None
 
 
+@pytest.mark.parametrize(
+    "text", ["[1]", '{"a": 1}\n{"a": 2}', '{"image_pixels": 5}', "[" + "1," * 10**6 + "1]"]
+)
+def test_rows_of_the_same_name_beside_a_checkpoint_are_not_its_record(text: str, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "training.json").write_text(text)
+    assert trained_with(tmp_path / "model").image_pixels is None
+
+
 def published(base: Path, folder: Path) -> Path:
     return shutil.copytree(base, folder / "InterleaveThinker-Critic-8B")
 
