@@ -21,9 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import TrainingError
+from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
+from ...backend.prompts import FOLDER_NAME
 
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
@@ -32,7 +33,7 @@ MOST_NAMED = 5
 """Settings named in a message; the others are counted."""
 FAILED = "failed_without_checkpoint"
 """Mark in the note of a training whose folder another one may take."""
-OF_FIRST_STEPS = ("checks.json", "before.json", "rollouts")
+OF_FIRST_STEPS = ("checks.json", "before.json", "rollouts", FOLDER_NAME)
 """What a training without a checkpoint may leave, and another one must not take for its own."""
 
 
@@ -131,7 +132,8 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
     if found is None and path.exists():
         raise TrainingError(f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on.")
     known = found or {}
-    failed = known.pop(FAILED, False)
+    # Another process may have gone on with the same training after this one failed.
+    failed = known.pop(FAILED, False) and not _has_checkpoints(out)
     differing = sorted(name for name in {**known, **wanted} if known.get(name) != wanted.get(name))
     if found is not None and differing and not failed:
         if "stage" in differing:
@@ -166,16 +168,21 @@ def given_back_on_failure(out: Path) -> Iterator[None]:
         yield
     except BaseException:
         note = _json(out / RUN_FILE) if first else None
-        if note is not None and not any((out / "steps").glob("checkpoint-*")):
+        if note is not None and not _has_checkpoints(out):
             text = json.dumps({**note, FAILED: True}, indent=2) + "\n"
             with suppress(TrainingError):  # the failure itself is what is said
                 write_text(out / RUN_FILE, text, TrainingError, "The training's note")
         raise
 
 
+def _has_checkpoints(out: Path) -> bool:
+    return any((out / "steps").glob("checkpoint-*"))
+
+
 def _remove(path: Path) -> None:
     """Remove a file or folder of a failed training, if it is there."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        with boundary(TrainingError, f"{str(path)!r} of a failed training cannot be removed"):
+            shutil.rmtree(path)
     else:
         remove(path, TrainingError)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.trainer.resume import (
     claim_run,
     given_back_on_failure,
@@ -88,14 +89,25 @@ def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_
     fail(tmp_path, {"rate": 1.0})
     assert (tmp_path / "checks.json").exists(), "the same training goes on with what it has"
     (tmp_path / "rollouts").mkdir()
+    default_prompt_set().save(tmp_path / "prompt_set")
     claim_run(tmp_path, {"rate": 2.0})
-    assert not (tmp_path / "checks.json").exists() and not (tmp_path / "rollouts").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
     with pytest.raises(TrainingError, match="other rate"):
         claim_run(tmp_path, {"rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
     fail(tmp_path, {"rate": 2.0})
     with pytest.raises(TrainingError, match="other rate"):
         claim_run(tmp_path, {"rate": 1.0})
+
+
+def test_a_failed_training_that_another_process_went_on_with_keeps_its_folder(tmp_path: Path) -> None:
+    claim_run(tmp_path, {"rate": 1.0})
+    fail(tmp_path, {"rate": 1.0})
+    checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
+    (tmp_path / "checks.json").write_text("{}")
+    with pytest.raises(TrainingError, match="other rate"):
+        claim_run(tmp_path, {"rate": 2.0})
+    assert (tmp_path / "checks.json").exists()
 
 
 def test_what_a_killed_training_left_half_written_is_removed(tmp_path: Path) -> None:
