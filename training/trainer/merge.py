@@ -50,7 +50,8 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
             narrowed(name, weight, dtype, WIDER)
         merged.to(dtype)
     record = trained_with(adapter).over(trained_with(base))
-    with writing_folder(out, TrainingError, "The merged checkpoint") as temporary:
+    saving = boundary(TrainingError, f"The merged checkpoint {str(out)!r} cannot be written")
+    with saving, writing_folder(out, TrainingError, "The merged checkpoint") as temporary:
         merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)
         processor.save_pretrained(temporary)
         record.save(temporary)

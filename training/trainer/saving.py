@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.errors import TrainingError
+from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
@@ -42,21 +42,22 @@ def save_trained(
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
-    if checkpoint is None:
-        trainer.save_model(str(part))
-    if trainer.accelerator.is_main_process:
-        # Where weights are spread over devices, a checkpoint is not loaded back by its file.
-        if checkpoint is not None:
-            part.mkdir(parents=True)
-            for path in (path for pattern in WEIGHTS for path in checkpoint.glob(pattern)):
-                shutil.copyfile(path, part / path.name)
-        for name in LEFT_OUT:
-            (part / name).unlink(missing_ok=True)
-        if half != "none":
-            _to_half(part, half)
-        processor.save_pretrained(part)
-        record.save(part)
-        replace_folder(part, folder, TrainingError, "The checkpoint")
+    with boundary(TrainingError, f"The checkpoint {str(folder)!r} cannot be written"):
+        if checkpoint is None:
+            trainer.save_model(str(part))
+        if trainer.accelerator.is_main_process:
+            # Where weights are spread over devices, a checkpoint is not loaded back by its file.
+            if checkpoint is not None:
+                part.mkdir(parents=True)
+                for path in (path for pattern in WEIGHTS for path in checkpoint.glob(pattern)):
+                    shutil.copyfile(path, part / path.name)
+            for name in LEFT_OUT:
+                (part / name).unlink(missing_ok=True)
+            if half != "none":
+                _to_half(part, half)
+            processor.save_pretrained(part)
+            record.save(part)
+            replace_folder(part, folder, TrainingError, "The checkpoint")
     trainer.accelerator.wait_for_everyone()
     return folder
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from support.tiny_checkpoint import build_adapter, build_checkpoint
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.checkpoints.loaded import load_whole
+from interleave_thinker.backend.errors import InterleaveError, TrainingError
+from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.training.evaluation.gate_rows import GateSettings
 from interleave_thinker.training.evaluation.regression_gate import answers_of
 from interleave_thinker.training.rows.row_sets import RowSet
@@ -24,7 +28,8 @@ from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train
 from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.policy import load_policy
+from interleave_thinker.training.trainer.policy import load_policy, load_processor
+from interleave_thinker.training.trainer.saving import save_trained
 
 SHORT = SftTraining(max_steps=1, device="cpu", samples=0, tensorboard=False)
 
@@ -122,3 +127,35 @@ def test_merging_a_full_fine_tuning_says_what_it_is(made: tuple[Path, Path], tmp
     (tmp_path / "empty").mkdir()
     with pytest.raises(InterleaveError, match=r"no adapter_config\.json"):
         merge(base, tmp_path / "empty", tmp_path / "merged")
+
+
+@pytest.fixture
+def small_files(made: tuple[Path, Path]) -> Iterator[None]:
+    """A disk that ends in the middle of the base's weights."""
+    resource: Any = pytest.importorskip("resource")
+    size = (made[0] / "model.safetensors").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_disk_that_ends_while_merging_is_an_error_that_leaves_nothing(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingError, match=r"merged' cannot be written.*large"):
+        merge(*made, tmp_path / "merged")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_disk_that_ends_while_a_training_is_saved_is_an_error(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model = load_whole(made[0], dtype=torch.float32)
+    accelerator = SimpleNamespace(is_main_process=True, wait_for_everyone=int)
+    trainer = SimpleNamespace(accelerator=accelerator, save_model=model.save_pretrained)
+    with pytest.raises(TrainingError, match=r"final' cannot be written.*large"):
+        save_trained(trainer, load_processor(made[0]), TrainedWith("run"), tmp_path / "final", "none")
+    assert not (tmp_path / "final").exists()
