@@ -22,6 +22,8 @@ MAX_ALPHA = sys.float_info.max
 MAX_PATTERN = 20_000
 """Characters of a pattern that is read; one that training here writes has about 1,000."""
 MAX_PATTERNS = 4096
+MAX_PATTERNS_LENGTH = 200_000
+"""Characters of all patterns of a field: each is matched with the name of every adapted module."""
 PLAIN_NAME = re.compile(r"(?:[\w-]|\.)+")
 PLAIN_PATTERN = re.compile(r"\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?(?:\|\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?)*")
 """Names with alternatives and layer numbers left open: nothing in it can be matched in two ways."""
@@ -52,6 +54,8 @@ def check_fields(config: Mapping[str, Any], folder: Path) -> None:
         patterns = config.get(name) or {}
         if not isinstance(patterns, dict) or len(patterns) > MAX_PATTERNS:
             raise ChatError(f"{where} has a {name} that is not a table of at most {MAX_PATTERNS} names.")
+        if sum(map(len, patterns)) > MAX_PATTERNS_LENGTH:
+            raise ChatError(f"{where} has a {name} of more than {MAX_PATTERNS_LENGTH:,} characters.")
         for pattern in patterns:
             if len(pattern) > MAX_PATTERN or not PLAIN_PATTERN.fullmatch(pattern):
                 raise ChatError(

@@ -218,6 +218,10 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
     ),
     "other kind": (lambda s: canonical(s, peft_type="LOHA"), "only LORA"),
     "alpha not a number": (lambda s: canonical(s, lora_alpha="x"), "alpha"),
+    "patterns of great length": (
+        lambda s: canonical(s, rank_pattern={f"x{at}|" + "a|" * 9000 + "b": 4 for at in range(40)}),
+        "more than 200,000 characters",
+    ),
     "alpha beyond floats": (lambda s: canonical(s, lora_alpha=10**400), "alpha"),
     "alpha infinite": (lambda s: canonical(s, lora_alpha=float("inf")), "alpha"),
     "rank zero": (lambda s: canonical(s, r=0), "rank"),
