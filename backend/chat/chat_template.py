@@ -1,8 +1,8 @@
-"""The one place that renders a checkpoint's chat template: with limits on time, memory and length.
+"""Renders a checkpoint's chat template for agents and samples, with limits on time, memory and length.
 
 Reason: a template comes with a checkpoint from anywhere and is a program. It is rendered by transformers' own
 function, in a process of its own (template_worker.py) that is ended when a conversation takes too long, and
-started again for the next.
+started again for the next. trl renders the rows of a training itself, without these limits.
 """
 
 from __future__ import annotations
