@@ -8,6 +8,7 @@ import pytest
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import markdown, page, sheet
+from interleave_thinker.backend.exporters.layout import cards
 from interleave_thinker.backend.exporters.layout import frames as animation
 from interleave_thinker.backend.report import outcomes as wording
 from interleave_thinker.backend.report.words import words_in
@@ -44,7 +45,7 @@ def test_markdown_names_the_picked_try(picked: Trajectory, tmp_path: Path) -> No
 def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
     def has_green(trajectory: Trajectory) -> int:
         colors = sheet.contact_sheet(trajectory, columns=1).getcolors(1 << 24)
-        return dict((color, count) for count, color in colors or []).get(sheet.GOOD, 0)
+        return dict((color, count) for count, color in colors or []).get(cards.GOOD, 0)
 
     assert has_green(picked) > has_green(make_trajectory())
     told = wording.story_steps(picked)[2]
