@@ -49,7 +49,7 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
 
     assert has_green(picked) > has_green(make_trajectory())
     told = wording.story_steps(picked)[2]
-    marks = [card.mark for card in sheet._attempt_cards(told, picked.settings, words_in("en"))]
+    marks = [card.mark for card in cards.attempt_cards(told, picked.settings, words_in("en"))]
     assert [WORD in mark for mark in marks] == [False, True, False]
 
 
